@@ -32,6 +32,8 @@ Made by `make sizes`, which runs `samebits prove --all-sizes` over all pairs; ev
 means, and what the words promise, is in [every size at once](../guides/all_sizes.md). A leaf is one output, or one
 gradient, of a variant in one case, dtype and mesh."""
 
+CUT_SHORT = "The run was interrupted: leaves that it did not come to are not counted."
+
 SHOWN = """## What is shown
 
 Each row is one leaf of a variant. The sizes are those of one of its cases; "one program" says that on one device the
@@ -63,6 +65,7 @@ def page(document: ProofDocument) -> str:
     parts = [
         HEAD,
         escaped("; ".join(document.environment.lines())) + ".",
+        *([CUT_SHORT] if document.interrupted else []),
         _summary(proofs),
         SHOWN,
         markdown_table(("pair", "variant", "leaf", "where", "shown", "sizes"), list(_shown(proofs))),

@@ -127,7 +127,7 @@ def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int) -> d
     ordinary, varied, special = {}, {}, {}
     for name, arg in args.items():
         rng = generator(pair.name, case.id, dtype, name, *of_draw(draw))
-        array = _draw(arg, name, rng, arg_shape(arg, name, case), arg_dtype(arg, dtype), case)
+        array = drawn_values(arg, name, rng, arg_shape(arg, name, case), arg_dtype(arg, dtype), case)
         check_bound(arg, name, array, case)
         if isinstance(arg.values, Given):
             varied[name] = variation(array, rng)
@@ -164,9 +164,14 @@ def cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) -> Arr
     return random if kind == "random" else (random.astype(wide) * -3).astype(dtype)
 
 
-def _draw(
+def drawn_values(
     arg: Arg, name: str, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], case: Case
 ) -> Array:
+    """The elements of an argument, as its declaration draws them.
+
+    Raises:
+        DeclarationError: its values are of another shape, constant, or rows of them are equal.
+    """
     where = f"case '{case.id}': argument '{name}'"
     if isinstance(arg.values, Given):
         return given_array(arg.values, shape, dtype, where)

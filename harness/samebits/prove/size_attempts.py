@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from samebits.interpret.all_sizes.polynomial import of
 from samebits.programs.implementations import implementation
 from samebits.programs.input_bounds import arg_below
-from samebits.programs.inputs import arg_dtype, differentiable
+from samebits.programs.inputs import arg_dtype, differentiable, drawn_values
 from samebits.programs.placement import partition
 from samebits.programs.side_call import side_call
 from samebits.prove.size_family import Family, Shaped, SizeOf
@@ -27,6 +29,7 @@ from samebits.schema.mesh_ids import Mode
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.size_symbols import SizeSymbols
+from samebits.schema.values import Given, Normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,7 @@ def _attempt(point: PairPoint, mesh: MeshSpec, symbols: SizeSymbols, fixed: Mapp
             tuple(str(polynomial_of(case.sizes[size] if isinstance(size, str) else size)) for size in arg.shape),
             arg_dtype(arg, point.dtype).name,
             None if (below := arg_below(arg, name, case)) is None else str(polynomial_of(below)),
+            _drawing(arg, name, arg_dtype(arg, point.dtype), point.case),
         )
         for name, arg in args.items()
     }
@@ -175,6 +179,13 @@ def _attempt(point: PairPoint, mesh: MeshSpec, symbols: SizeSymbols, fixed: Mapp
     )
     sizes = {name: case.sizes.get(name, case.statics.get(name)) for name in case.numbers}
     return Attempt(family, functions, fixed, _expressions(sizes), _expressions({n: mesh.size(n) for n in axes}))
+
+
+def _drawing(arg: Arg, name: str, dtype: np.dtype[Any], case: Case) -> Callable[..., Any] | None:
+    """How the integers of an argument are drawn: what they select is promised of such ones alone."""
+    if dtype.kind not in "iub" or isinstance(arg.values, Given | Normal):
+        return None
+    return lambda rng, shape: drawn_values(arg, name, rng, shape, dtype, case)
 
 
 def _divided(args: Mapping[str, Arg], case: Case, mesh: MeshSpec, texts: str) -> tuple[tuple[str, str], ...]:

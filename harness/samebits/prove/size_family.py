@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from samebits.errors import RequestError
 from samebits.interpret.all_sizes.dimensions import dimension
@@ -21,11 +23,13 @@ class Shaped:
         shape: its dimensions as expressions of the symbols, such as `("b", "4*c*g")`.
         dtype: of its elements.
         below: of integers, what all of them are below of, and at least 0; None where nothing is known.
+        values: of integers, draws them in a shape as their declaration does; None where it does not say.
     """
 
     shape: tuple[str | int, ...]
     dtype: str = "float32"
     below: str | None = None
+    values: Callable[[np.random.Generator, tuple[int, ...]], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from samebits.errors import NotCovered, NothingCompared
-from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.errors import DeclarationError, NotCovered, NothingCompared
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.problem import Input, Question
 from samebits.numerics.floats import is_float
@@ -50,7 +49,7 @@ def formulas_at(
         return
     first, second = (traced(function, family.at(numbers), direction) for function in functions)
     for draw in range(DRAWS):
-        question = Question(first.closed, second.closed, _inputs(first, draw, family.at(numbers).below), first.outputs)
+        question = Question(first.closed, second.closed, inputs_at(first, draw, family.at(numbers)), first.outputs)
         try:
             yield identity(question)
         except (NotCovered, NothingCompared):
@@ -79,13 +78,30 @@ def formulas_differ_at(
     return differing
 
 
-def _inputs(side: TracedFamily, draw: int, bounds: Mapping[str, Polynomial]) -> list[Input]:
+def inputs_at(side: TracedFamily, draw: int, family: Family) -> list[Input]:
+    """The inputs of a program: numbers, and integers as they are declared, else small ones.
+
+    Raises:
+        NotCovered: the declared values are not drawn in these shapes.
+    """
     few = max(1, min((FEW, *(size for aval in side.closed.in_avals for size in aval.shape))))
     inputs = []
     for name, aval in zip(side.inputs, side.closed.in_avals, strict=True):
-        below = min(few, (bounds[name].constant or few) if name in bounds else few)
         rng = np.random.default_rng(zlib.crc32(f"{name} {draw}".encode()))
-        floating = is_float(np.dtype(aval.dtype))
-        values = rng.standard_normal(aval.shape) if floating else rng.integers(0, below, aval.shape)
-        inputs.append(Input(name, values.astype(aval.dtype)))
+        arg = family.args.get(name)
+        if is_float(np.dtype(aval.dtype)):
+            values = rng.standard_normal(aval.shape)
+        elif arg is not None and arg.values is not None:
+            values = _declared(arg.values, rng, aval.shape)
+        else:
+            bound = family.below[name].constant if name in family.below else None
+            values = rng.integers(0, min(few, bound or few), aval.shape)
+        inputs.append(Input(name, np.asarray(values).astype(aval.dtype)))
     return inputs
+
+
+def _declared(values: Callable[..., Any], rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    try:
+        return values(rng, shape)
+    except DeclarationError as error:  # which draws for its own sizes alone
+        raise NotCovered(str(error)) from error

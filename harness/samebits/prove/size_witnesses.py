@@ -11,19 +11,17 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from samebits.errors import NotCovered, NothingCompared
 from samebits.interpret.all_sizes.loop_lengths import longest_scan
 from samebits.interpret.all_sizes.models import small_sizes
 from samebits.interpret.all_sizes.polynomial import of
 from samebits.interpret.equation import is_machinery
 from samebits.interpret.label_proof import movement
-from samebits.interpret.problem import Input, Question
+from samebits.interpret.problem import Question
 from samebits.prove.size_family import Family, SizeOf
 from samebits.prove.size_tracing import TracedFamily, traced
 from samebits.prove.size_values import MOST_ELEMENTS as MOST_VALUES
-from samebits.prove.size_values import formulas_differ_at
+from samebits.prove.size_values import formulas_differ_at, inputs_at
 
 Function = Callable[..., Any]
 
@@ -70,10 +68,7 @@ def moved_apart_at(
     longest = max(longest_scan(side.closed.jaxpr) for side in (first, second))
     if longest > MOST_ITERATIONS:
         raise NotCovered(f"a loop of {longest} iterations; at most {MOST_ITERATIONS} are interpreted")
-    inputs = [
-        Input(name, np.zeros(aval.shape, aval.dtype))
-        for name, aval in zip(first.inputs, first.closed.in_avals, strict=True)
-    ]
+    inputs = inputs_at(first, 0, family.at(numbers))
     leaves = movement(Question(first.closed, second.closed, inputs, first.outputs))
     return {leaf: identity.witness or "" for leaf, identity in leaves.items() if not identity.equal}
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from samebits import Arg, AxisSize, Case, MeshSpec, Pair
@@ -153,3 +155,38 @@ def test_one_program_has_the_same_bits_on_one_device() -> None:
         assert row.verdict == "rounding"
         assert row.family is not None and not row.family.one_program
     prover.close()
+
+
+def in_order(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    return np.broadcast_to(np.arange(shape[-1]), shape)
+
+
+def test_integers_are_refuted_as_their_declaration_draws_them() -> None:
+    """A variant that is right for positions in order alone is right for the case, at every size."""
+
+    def by_position(x: jax.Array, positions: jax.Array) -> jax.Array:
+        return jnp.where(positions[None, :] <= positions[:, None], x[None, :], 0.0).sum(1)
+
+    def by_place(x: jax.Array, positions: jax.Array) -> jax.Array:
+        return jnp.cumsum(x)
+
+    def wrong_at_seven(x: jax.Array, positions: jax.Array) -> jax.Array:
+        return jnp.cumsum(x) if x.shape[0] != 7 else x
+
+    pair = Pair(
+        name="positions",
+        reference=by_position,
+        variants={"by_place": by_place, "wrong_at_seven": wrong_at_seven},
+        args={"x": Arg(shape=("n",)), "positions": Arg(shape=("n",), dtype="int32", values=in_order)},
+        cases=(Case(id="small", sizes={"n": 5}),),
+        dtypes=("float32",),
+        meshes=("data1",),
+        gradients=False,
+    )
+    prover = SizePointProver(pair, Locator(name="positions"))
+    shown = {}
+    for variant in ("by_place", "wrong_at_seven"):
+        (row,) = prover.results(replace(WRONG, variant=variant, mesh="data1"))
+        shown[variant] = row.verdict
+    prover.close()
+    assert shown == {"by_place": "error", "wrong_at_seven": "different"}
