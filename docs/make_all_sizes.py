@@ -119,7 +119,7 @@ def _undecided(proofs: Iterable[ProofResult]) -> Iterable[tuple[str, ...]]:
     for group in _groups(proofs):
         first = group[0]
         if _kind(first) == "undecided":
-            reason = first.reason or ""
+            reason = (first.reason or "").replace(f"{ROOT}/", "")
             text = reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}..."
             yield first.pair, first.variant, leaf_words(first), _where(group), text
 
