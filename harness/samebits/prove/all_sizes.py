@@ -18,7 +18,7 @@ from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Fact
 from samebits.interpret.all_sizes.models import candidates, sizes_near_constants, small_sizes
 from samebits.interpret.all_sizes.space import Space
-from samebits.prove.size_cases import by_remainder, where_otherwise
+from samebits.prove.size_cases import by_answer, where_otherwise
 from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family
 from samebits.prove.size_tracing import NotTraced, TracedFamily, traced
@@ -109,7 +109,6 @@ def _proved(functions: tuple[Function, Function], family: Family, direction: str
     """What the programs of a family show of their outputs, and those of its parts where sizes are compared."""
     try:
         first, second = (traced(function, family, direction) for function in functions)
-        different = _other_types(Space(family.free), (first, second))
     except NotTraced as error:
         parts = _in_parts(functions, family, direction, depth, error.comparisons)
         return parts or [SizesProof("*", "error", reason=str(error))]
@@ -117,6 +116,10 @@ def _proved(functions: tuple[Function, Function], family: Family, direction: str
         return [SizesProof("*", "error", reason=str(error))]
     programs = _Programs(functions, family, direction, (first, second))
     seen = {str(compared.otherwise or compared.text): compared for s in programs.sides for compared in s.comparisons}
+    try:
+        different = _other_types(Space(family.free), programs.sides)
+    except NotCovered as error:  # as of a shape that depends on which size is larger
+        different = str(error)
     if different is not None:
         parts = _in_parts(functions, family, direction, depth, tuple(seen.values()))
         return parts or [SizesProof("*", "error", reason=different)]
@@ -235,9 +238,9 @@ def _in_parts(
     depth: int,
     compared: Sequence[SizeComparison],
 ) -> list[SizesProof]:
-    """Proofs of the parts of a family that remainders cut it into; nothing where code compares none, or not so deep."""
+    """Proofs of the parts of a family with one answer each; nothing where code compares no sizes, or not so deep."""
     for comparison in compared if depth else ():
-        parts = by_remainder(comparison, family)
+        parts = by_answer(comparison, family)
         if parts:
             first, *others = [_proved(functions, part, direction, depth - 1) for part in parts]
             proofs = [_without_own(proof, parts[0]) for proof in first]

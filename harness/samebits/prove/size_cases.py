@@ -38,12 +38,15 @@ def where_otherwise(comparison: SizeComparison, family: Family) -> list[Family] 
     return None
 
 
-def by_remainder(comparison: SizeComparison, family: Family) -> list[Family] | None:
-    """The whole family in parts, in each of which a comparison of remainders has one answer."""
+def by_answer(comparison: SizeComparison, family: Family) -> list[Family] | None:
+    """The whole family in parts, in each of which a comparison has one answer; None where it is not cut so."""
     match comparison.otherwise:
         case Remainders(of=polynomial, divisor=divisor) if divisor <= MOST_REMAINDERS:
             every = SizeComparison(Remainders(polynomial, divisor, tuple(range(divisor))), "", "")
             return where_otherwise(every, family)
+        case NotNegative(of=polynomial) if len(polynomial.variables) == 1:
+            # Of one symbol at least one part has a bound, which tells more than the answer does.
+            return [*_where_not_negative(polynomial, family), *_where_not_negative(-polynomial - 1, family)]
     return None
 
 
@@ -72,7 +75,7 @@ def _where_zero(difference: Polynomial, family: Family) -> list[Family] | None:
     return None
 
 
-def _where_not_negative(polynomial: Polynomial, family: Family) -> list[Family] | None:
+def _where_not_negative(polynomial: Polynomial, family: Family) -> list[Family]:
     """A symbol is bounded; else code is told so for all sizes, which is more than is needed."""
     forced = [replace(family, answers={**family.answers, polynomial: True, -polynomial - 1: False})]
     names = sorted(polynomial.variables)

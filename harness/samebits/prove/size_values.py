@@ -89,12 +89,14 @@ def inputs_at(side: TracedFamily, draw: int, family: Family) -> list[Input]:
     for name, aval in zip(side.inputs, side.closed.in_avals, strict=True):
         rng = np.random.default_rng(zlib.crc32(f"{name} {draw}".encode()))
         arg = family.args.get(name)
+        bound = family.below[name].constant if name in family.below else None
         if is_float(np.dtype(aval.dtype)):
             values = rng.standard_normal(aval.shape)
         elif arg is not None and arg.values is not None:
             values = _declared(arg.values, rng, aval.shape)
+            if bound is not None and values.size and not 0 <= values.min() <= values.max() < bound:
+                raise NotCovered(f"{name} is drawn beyond its bound {bound}")
         else:
-            bound = family.below[name].constant if name in family.below else None
             values = rng.integers(0, min(few, bound or few), aval.shape)
         inputs.append(Input(name, np.asarray(values).astype(aval.dtype)))
     return inputs

@@ -7,6 +7,8 @@ here, and what is undecided is tried at a few sizes that look different to code.
 from __future__ import annotations
 
 import functools
+import inspect
+import math
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -100,16 +102,21 @@ def different_at(
 def searched(functions: Sequence[Function], family: Family, direction: str) -> tuple[dict[str, int], dict[str, str]]:
     """Sizes at which outputs differ, with the places; both empty where none of the sizes tried tells.
 
+    Of sizes that differ, those that a mesh divides are preferred: they can be run.
+
     Args:
         functions: the reference and the variant.
         family: of shapes.
         direction: `forward` or `gradient`.
     """
     tried: list[dict[str, int]] = []
+    best: tuple[dict[str, int], dict[str, str]] = ({}, {})
     computed = 0
     for free in sizes_to_try(functions, family):
         numbers = family.numbers(free)
         if numbers in tried or family.elements(numbers) > MOST_ELEMENTS:
+            continue
+        if best[1] and not family.divides(numbers):
             continue
         tried.append(numbers)
         try:
@@ -121,11 +128,12 @@ def searched(functions: Sequence[Function], family: Family, direction: str) -> t
                 continue
             computed += 1
             differing = _other_formulas_at(functions, family, direction, numbers)
-        if differing:
+        if differing and family.divides(numbers):
             return numbers, differing
+        best = best if best[1] else (numbers, differing)
         if len(tried) >= MOST_TRIALS:
             break
-    return {}, {}
+    return best if best[1] else ({}, {})
 
 
 def _other_formulas_at(
@@ -139,6 +147,14 @@ def _other_formulas_at(
 
 def sizes_to_try(functions: Sequence[Function], family: Family) -> Iterator[dict[str, int]]:
     """Values of the free symbols that code may treat differently: small ones, and at the numbers that it names."""
+    devices = math.lcm(*(family.sizes(text).constant or 1 for _, text in family.divided))
+    for free in _different_looking(functions, family):
+        yield free
+        if devices > 1:
+            yield {name: number * devices for name, number in free.items()}
+
+
+def _different_looking(functions: Sequence[Function], family: Family) -> Iterator[dict[str, int]]:
     lowest = family.free
     yield dict(lowest)
     numbers = sorted({number for function in functions for number in numbers_in(function)})
@@ -174,16 +190,16 @@ def numbers_in(function: Any, depth: int = NESTED) -> set[int]:
     if isinstance(function, functools.partial):
         inner = [function.func, *function.args, *function.keywords.values()]
         return {number for value in inner for number in numbers_in(value, depth)}
-    function = getattr(function, "__wrapped__", function)
+    function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     if not isinstance(code, types.CodeType):
         call = getattr(function, "function", None)  # as of a function on a mesh
         return numbers_in(call, depth) if callable(call) else set()
     numbers: set[int] = set()
+    inner = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
     if not is_machinery(code.co_filename):
         numbers |= _of_code(code)
-    inner = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    inner += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
+        inner += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
     for value in inner:
         if callable(value) and not isinstance(value, type):
             numbers |= numbers_in(value, depth - 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from samebits.interpret.all_sizes.polynomial import Polynomial, variable
 from samebits.prove.all_sizes import prove_all_sizes
-from samebits.prove.size_cases import by_remainder, where_otherwise
+from samebits.prove.size_cases import by_answer, where_otherwise
 from samebits.prove.size_comparisons import NotNegative, Remainders, SizeComparison, Zero
 from samebits.prove.size_family import Family
 from tests.prove.size_faults import ON_LINE, ON_TABLE
@@ -43,13 +43,15 @@ def test_remainders_leave_no_size_out(divisor: int, remainder: int, factor: int,
     if families is not None:
         wanted = {n for n in range(1, 31) if (factor * n + more) % divisor == remainder % divisor}
         assert sizes_of(families) == wanted
-    whole = by_remainder(compared(Remainders(factor * N + more, divisor, (0,))), ON_LINE)
+    whole = by_answer(compared(Remainders(factor * N + more, divisor, (0,))), ON_LINE)
     assert whole is None or sizes_of(whole) == set(range(1, 31))
 
 
 @given(factor=st.integers(-3, 3).filter(bool), more=st.integers(-20, 20))
 def test_bounds_leave_no_size_out(factor: int, more: int) -> None:
     families = where_otherwise(compared(NotNegative(factor * N + more)), ON_LINE)
+    whole = by_answer(compared(NotNegative(factor * N + more)), ON_LINE)
+    assert sizes_of(whole) == set(range(1, 31))
     wanted = {n for n in range(1, 31) if factor * n + more >= 0}
     assert wanted <= sizes_of(families)
     if families and families[0].answers:
@@ -60,8 +62,8 @@ def test_what_cannot_be_described_is_none() -> None:
     assert where_otherwise(compared(None), ON_LINE) is None
     assert where_otherwise(compared(Zero(N * N - 2)), ON_LINE) is None
     assert where_otherwise(compared(Remainders(N * M, 3, (0,))), ON_TABLE) is None
-    assert by_remainder(compared(Remainders(N, 9, (0,))), ON_LINE) is None
-    assert by_remainder(compared(Zero(N - 2)), ON_LINE) is None
+    assert by_answer(compared(Remainders(N, 9, (0,))), ON_LINE) is None
+    assert by_answer(compared(Zero(N - 2)), ON_LINE) is None
 
 
 def test_sizes_that_there_are_not_have_no_family() -> None:
@@ -97,6 +99,7 @@ RIGHT: dict[str, Callable[[jax.Array], jax.Array]] = {
     "many": lambda x: x[::-1][::-1] if x.shape[0] <= 1000 else x,
     "a quotient": lambda x: x[::-1][::-1] if x.shape[0] // 4 == 5 else x,
     "a remainder above": lambda x: x[::-1][::-1] if x.shape[0] % 4 > 1 else x,
+    "cut off": lambda x: jnp.concatenate([x[: min(x.shape[0], 1024)], x[min(x.shape[0], 1024) :]]),
     "one size": lambda x: x[::-1][::-1] if x.shape[0] == 16 else x,
     "one size of even ones": lambda x: (x[::-1][::-1] if x.shape[0] == 16 else x) if x.shape[0] % 2 == 0 else x,
 }
@@ -107,3 +110,16 @@ def test_what_is_right_at_every_size_is_proved(name: str) -> None:
     (proof,) = prove_all_sizes(lambda x: x, RIGHT[name], ON_LINE)
     assert proof.verdict == "proved", proof
     assert not [condition for condition in proof.conditions if "_by_" in condition]
+
+
+def test_a_shape_that_a_comparison_decides_is_proved_in_parts() -> None:
+    def first(x: jax.Array) -> jax.Array:
+        return x[: min(x.shape[0], 1024)]
+
+    def same(x: jax.Array) -> jax.Array:
+        return x[:1024] if x.shape[0] > 1024 else x
+
+    (proof,) = prove_all_sizes(first, same, ON_LINE)
+    assert proof.verdict == "proved", proof
+    (proof,) = prove_all_sizes(first, lambda x: x[: min(x.shape[0], 1025)], ON_LINE)
+    assert (proof.verdict, proof.sizes) == ("different", {"n": 1025})

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -111,3 +112,12 @@ def test_code_that_cannot_be_traced_is_not_covered() -> None:
 
     with pytest.raises(NotCovered, match="no such size"):
         formulas_differ_at((fails, fails), LINE, "forward", {"n": 3})
+
+
+def test_values_beyond_a_bound_are_not_tried() -> None:
+    ids = Shaped(("n",), "int32", "e", lambda rng, shape: np.full(shape, 4))
+    family = Family(symbols={"n": 1, "e": 1}, args={"ids": ids})
+    functions = (lambda ids: ids * 1.5, lambda ids: ids * 2.5)
+    assert formulas_differ_at(functions, family, "forward", {"n": 3, "e": 5})
+    with pytest.raises(NotCovered, match="ids is drawn beyond its bound 4"):
+        formulas_differ_at(functions, family, "forward", {"n": 3, "e": 4})
