@@ -11,6 +11,7 @@ import pytest
 
 from samebits.check.run_points import run_points
 from samebits.errors import CouldNotRun
+from samebits.programs import program_cache
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import CompileSetup, Programs
@@ -145,6 +146,8 @@ def grown_by(programs: Programs, many: int) -> int:
 @pytest.mark.skipif(not MAPPINGS.exists(), reason="counts memory mappings as Linux lists them")
 def test_machine_code_of_dropped_programs_is_freed(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("samebits.programs.program_cache.RECOMPILED", 4)
+    monkeypatch.setattr(program_cache, "_compile", vars(program_cache)["_compile"].each_time)
+    grown_by(programs, 8)  # threads and libraries have mappings of their own
     freed = grown_by(programs, 60)
     programs.forget("toy")
     monkeypatch.setattr("samebits.programs.program_cache._release_machine_code", lambda: None)
