@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from numpy.typing import NDArray
 
 from samebits.errors import DeclarationError
 from samebits.schema.case import Arg, Case
+from samebits.schema.size_symbols import symbols_in, value_of
 
 Array = NDArray[Any]
 
@@ -16,18 +18,25 @@ def arg_below(arg: Arg, name: str, case: Case) -> int | None:
     """The number that all elements of an argument are below of, and at least 0; None where none is declared.
 
     Raises:
-        DeclarationError: it is a name of no size and of no static integer.
+        DeclarationError: it names what is no size and no static integer, or it is below 1.
     """
     if not isinstance(arg.below, str):
         return arg.below
     # Not `case.numbers`: a size that is a symbol is kept as it is.
     known = {name: value for name, value in {**case.statics, **case.sizes}.items() if name in case.numbers}
-    if arg.below not in known:
+    for symbol in symbols_in(arg.below):
+        if symbol not in known:
+            which = "which" if symbol == arg.below else f"and '{symbol}'"
+            raise DeclarationError(
+                f"case '{case.id}': argument '{name}' is below '{arg.below}', {which} is no size and no static "
+                f"integer; expected {'one ' if symbol == arg.below else ''}of {', '.join(known) or 'none'}"
+            )
+    below = value_of(arg.below, cast(Mapping[str, int], known))
+    if isinstance(below, int) and below < 1:
         raise DeclarationError(
-            f"case '{case.id}': argument '{name}' is below '{arg.below}', which is no size and no static integer; "
-            f"expected one of {', '.join(known) or 'none'}"
+            f"case '{case.id}': argument '{name}' is below '{arg.below}', which is {below}; expected at least 1"
         )
-    return cast(int, known[arg.below])
+    return below
 
 
 def check_bound(arg: Arg, name: str, array: Array, case: Case) -> None:

@@ -75,8 +75,9 @@ class Arg:
         differentiable: whether the gradient with respect to this argument is compared (float arguments only); True by
             default.
         weak_type: whether it takes the dtype of what it is combined with, as a Python number does; False by default.
-        below: of integers that select something: all are in `[0, below)`, a number, or a name of `Case.sizes` or
-            `Case.statics`. Proofs for all sizes take it as given, and `values` must keep it. No bound by default.
+        below: of integers that select or count something: all are in `[0, below)`, a number, or an expression of
+            `Case.sizes` and `Case.statics` such as `rows+1`. Proofs for all sizes take it as given, and `values` must
+            keep it. No bound by default.
 
     Raises:
         DeclarationError: a field is not a tuple, a size is negative, a special value is unknown, or numbers that are

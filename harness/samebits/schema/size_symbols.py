@@ -87,7 +87,7 @@ def size_symbols(where: str, declared: Mapping[str, str], known: Mapping[str, in
             listed = ", ".join(known) or "none"
             raise DeclarationError(f"{where}: '{name}' is no size; the sizes are {listed}, each to be an expression")
         else:
-            _read(f"{where}: '{name}'", text)
+            check_expression(f"{where}: '{name}'", text)
             texts[name] = text
     # What an expression names is a symbol wherever it stands, in static arguments too.
     used = dict.fromkeys(name for text in texts.values() for name in _NAME.findall(text) if name in known)
@@ -133,7 +133,7 @@ def _value(node: ast.expr, numbers: Mapping[str, int]) -> int:
     raise TypeError(ast.dump(node))
 
 
-def _read(where: str, text: str) -> None:
+def check_expression(where: str, text: str) -> None:
     """Reject what is no expression of sizes.
 
     Raises:

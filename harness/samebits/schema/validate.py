@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from samebits.errors import DeclarationError
+from samebits.schema.size_symbols import check_expression
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_]*")
 
@@ -52,8 +53,10 @@ def check_bound(shape: Any, below: Any, dtype: str | None, special: tuple[str, .
     where = f"argument of shape {shape}: below={below!r}"
     if dtype is None or not dtype.startswith(("int", "uint")):
         raise DeclarationError(f"{where} bounds integers, and its dtype is {dtype}; write dtype='int32'")
-    if not (isinstance(below, str) and below.isidentifier()) and not (type(below) is int and below > 0):
-        raise DeclarationError(f"{where}; expected a number above 0, or a name of Case.sizes or Case.statics")
+    if isinstance(below, str) and below.strip():
+        check_expression(where, below)
+    elif not (type(below) is int and below > 0):
+        raise DeclarationError(f"{where}; expected a number above 0, or an expression of sizes such as 'rows+1'")
     if special:
         raise DeclarationError(f"{where}; special values lie outside of it: leave out one of them")
 

@@ -18,8 +18,10 @@ def ids(below: Any) -> Arg:
     return Arg(shape=("rows",), dtype="int32", values=Integers(high=6), below=below)
 
 
-@pytest.mark.parametrize(("below", "number"), [(None, None), (3, 3), ("rows", 8), ("experts", 6)])
-def test_a_bound_is_a_number_or_a_name(below: Any, number: int | None) -> None:
+@pytest.mark.parametrize(
+    ("below", "number"), [(None, None), (3, 3), ("rows", 8), ("experts", 6), ("rows+1", 9), ("2*experts - 3", 9)]
+)
+def test_a_bound_is_a_number_or_made_of_names(below: Any, number: int | None) -> None:
     assert arg_below(ids(below), "ids", CASE) == number
 
 
@@ -30,6 +32,15 @@ def test_a_name_that_there_is_not_is_rejected() -> None:
         ) as caught:
             arg_below(ids(below), "ids", CASE)
         assert "expected one of experts, rows" in str(caught.value)
+
+
+def test_an_expression_that_cannot_be_is_rejected() -> None:
+    with pytest.raises(DeclarationError, match=r"below 'rows\+columns', and 'columns' is no size and no static"):
+        arg_below(ids("rows+columns"), "ids", CASE)
+    with pytest.raises(DeclarationError, match="below 'experts-6', which is 0; expected at least 1"):
+        arg_below(ids("experts-6"), "ids", CASE)
+    with pytest.raises(DeclarationError, match=r"below='rows/2' is 'rows/2', which divides"):
+        ids("rows/2")
 
 
 @pytest.mark.parametrize("values", [[0, 6], [-1, 5]])

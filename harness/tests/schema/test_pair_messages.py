@@ -185,7 +185,7 @@ WRONG_PAIRS: Wrong = {
     ),
     "bound that is no size": (
         lambda: Arg(shape=("rows",), dtype="int32", below=0),
-        "argument of shape ('rows',): below=0; expected a number above 0, or a name of Case.sizes or Case.statics",
+        "argument of shape ('rows',): below=0; expected a number above 0, or an expression of sizes such as 'rows+1'",
     ),
     "bound beside special values": (
         lambda: Arg(shape=("rows",), dtype="int32", below="rows", special=("largest",)),
