@@ -62,7 +62,7 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
     return {
         "rows": Arg(shape=("rows", "width"), spec=(ROWS,), values=values),
         "kernels": Arg(shape=("experts", "width", "out"), spec=(None, None, "tensor"), values=values),
-        "sizes": Arg(shape=("experts",), dtype="int32", values=sizes),
+        "sizes": Arg(shape=("experts",), dtype="int32", values=sizes, below="rows+1"),
     }
 
 

@@ -86,8 +86,10 @@ def inputs_at(side: TracedFamily, draw: int, family: Family) -> list[Input]:
     """
     few = max(1, min((FEW, *(size for aval in side.closed.in_avals for size in aval.shape))))
     inputs = []
+    # Other integers at other sizes: ones that do not tell functions apart, as [2, 0, 2] backwards, are not met twice.
+    sizes = [aval.shape for aval in side.closed.in_avals]
     for name, aval in zip(side.inputs, side.closed.in_avals, strict=True):
-        rng = np.random.default_rng(zlib.crc32(f"{name} {draw}".encode()))
+        rng = np.random.default_rng(zlib.crc32(f"{name} {draw} {sizes}".encode()))
         arg = family.args.get(name)
         bound = family.below[name].constant if name in family.below else None
         if is_float(np.dtype(aval.dtype)):

@@ -11,6 +11,7 @@ import numpy as np
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, MapPiece, Number, Source
 from samebits.interpret.all_sizes.formulas.substitution import canonical_source
+from samebits.interpret.all_sizes.integer_sums import few_summed
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.equation import Step
@@ -151,6 +152,9 @@ class Demand:
         if self.dtype(operand).kind not in "iub":
             raise self.not_covered(f"an index or a condition is a float: {source}")
         source = canonical_source(self.space, source)
+        total = few_summed(self.space, source, self.evaluator.assumed)
+        if total is not None:
+            return total
         return self.space.value_of(source, Polynomial() + 2 if self.dtype(operand).kind == "b" else None)
 
     def zero(self) -> Source:

@@ -6,6 +6,19 @@ from samebits.interpret.all_sizes.facts import Fact, equal
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
 
 
+class CutIndex(Exception):
+    """An index has to be cut into a high and a low digit; the evaluation begins again with them.
+
+    Args:
+        name: the index.
+        weight: the size of the low digit.
+    """
+
+    def __init__(self, name: str, weight: Polynomial) -> None:
+        super().__init__(f"{name} by {weight}")
+        self.name, self.weight = name, weight
+
+
 class Divisions:
     """The divisions whose results are variables.
 

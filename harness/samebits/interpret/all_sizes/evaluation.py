@@ -19,6 +19,7 @@ from samebits.interpret.all_sizes.integers import OPERATIONS, arithmetic
 from samebits.interpret.all_sizes.lookups import LOOKUPS
 from samebits.interpret.all_sizes.movement import MOVEMENT, Rule
 from samebits.interpret.all_sizes.products import dot_general
+from samebits.interpret.all_sizes.ragged_products import ragged_dot_general
 from samebits.interpret.all_sizes.reductions import REDUCTIONS, reduction
 from samebits.interpret.all_sizes.results import WHOLE, whole_result
 from samebits.interpret.all_sizes.scans import Scan
@@ -33,6 +34,7 @@ from samebits.schema.domain import RequiredFact
 SPECIAL: dict[str, Rule] = {
     "cond": conditional,
     "dot_general": dot_general,
+    "ragged_dot_general": ragged_dot_general,
     "shard_map": shard_map,
     "sort": sort,
 }

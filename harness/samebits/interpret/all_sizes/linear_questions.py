@@ -70,6 +70,10 @@ class LinearQuestions:
             self._answers[key] = self._contradict(facts, never)
         return self._answers[key]
 
+    def ask_again(self) -> None:
+        """Forget what could not be shown, since more is known of an index now."""
+        self._answers = {key: answer for key, answer in self._answers.items() if answer}
+
     def _contradict(self, facts: Facts, never: Sequence[Facts]) -> bool:
         z3 = self._z3
         solver = z3.SolverFor("QF_LIA", ctx=self._context)

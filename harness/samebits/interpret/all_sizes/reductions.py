@@ -57,11 +57,11 @@ def _made(demand: Demand, bound: Index, pieces: list[MapPiece]) -> Reduction:
     return Reduction(_KINDS[demand.name], demand.output_dtype.name, names_of(demand, bound), tuple(pieces))
 
 
-def product_of(demand: Demand, summed: Index, places: tuple[Index, Index]) -> list[MapPiece]:
-    """A product of matrices: the sum of the products of two elements."""
+def product_of(demand: Demand, summed: Index, places: tuple[Index, Index], where: Facts = ()) -> list[MapPiece]:
+    """A product of matrices: the sum of the products of two elements, or of those where facts hold."""
     pieces = [
         MapPiece(second.facts, Term(f"mul[]:{demand.output_dtype.name}", (first.source, second.source)))
-        for first in demand.operand(0, places[0])
+        for first in demand.operand(0, places[0], where)
         for second in demand.operand(1, places[1], first.facts)
     ]
     return [MapPiece((), Reduction("sum", demand.output_dtype.name, names_of(demand, summed), tuple(pieces)))]

@@ -9,7 +9,7 @@ from typing import Any
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes import bounds, dimensions
 from samebits.interpret.all_sizes.congruence import equal_values
-from samebits.interpret.all_sizes.divisions import Divisions
+from samebits.interpret.all_sizes.divisions import CutIndex, Divisions
 from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, at_least, variables_in
 from samebits.interpret.all_sizes.linear_questions import LinearQuestions
 from samebits.interpret.all_sizes.parts import solution, weights
@@ -18,19 +18,6 @@ from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, var
 
 NESTED = 2
 """How deep unknown integers inside the indices of others are compared."""
-
-
-class CutIndex(Exception):
-    """An index has to be cut into a high and a low digit; the evaluation begins again with them.
-
-    Args:
-        name: the index.
-        weight: the size of the low digit.
-    """
-
-    def __init__(self, name: str, weight: Polynomial) -> None:
-        super().__init__(f"{name} by {weight}")
-        self.name, self.weight = name, weight
 
 
 class Space:
@@ -53,6 +40,7 @@ class Space:
         self.permutations = Permutations()
         self.scans: dict[str, Any] = {}
         self.inside: dict[str, frozenset[str]] = {}
+        self.promised_bounds = 0
         self.questions = LinearQuestions(self.ranges, self.lowest)
 
     def size(self, value: Any) -> Polynomial:
@@ -112,6 +100,15 @@ class Space:
             if below is not None:
                 self.ranges[name] = below
         return self.current(variable(self._values[source]))
+
+    def promise_below(self, source: Source, below: Polynomial) -> None:
+        """Take an unknown integer for at least 0 and below a size, as a program promises of its inputs."""
+        name = self._values[source]
+        if name not in self.ranges:
+            self.ranges[name] = below
+            self.bounded[f"{getattr(source, 'name', name.partition('(')[0])}[...] is in [0, {below})"] = None
+            self.questions.ask_again()
+            self.promised_bounds += 1
 
     def name_of(self, source: Source) -> str:
         """The variable of an unknown integer that has been asked for."""

@@ -12,13 +12,13 @@ from samebits.interpret.all_sizes.bounds import is_not_negative, largest
 from samebits.interpret.all_sizes.constants import element_of
 from samebits.interpret.all_sizes.demand import constant
 from samebits.interpret.all_sizes.dimensions import dimension
-from samebits.interpret.all_sizes.divisions import Divisions
+from samebits.interpret.all_sizes.divisions import CutIndex, Divisions
 from samebits.interpret.all_sizes.equality import same
 from samebits.interpret.all_sizes.facts import Element, Integer, at_least, below, complement, equal
 from samebits.interpret.all_sizes.linear_questions import LinearQuestions
 from samebits.interpret.all_sizes.polynomial import of, variable
 from samebits.interpret.all_sizes.solving import solve
-from samebits.interpret.all_sizes.space import CutIndex, Space
+from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import is_number
 
 M, N, X, Y = map(variable, "mnxy")

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from samebits.errors import NotCovered
+from samebits.interpret.all_sizes.divisions import CutIndex
 from samebits.interpret.all_sizes.facts import Element
 from samebits.interpret.all_sizes.formulas.formula import Extreme, Formula, Opaque, Summand, inner_formulas
 from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.polynomial import Polynomial, variable
-from samebits.interpret.all_sizes.space import CutIndex, Space
+from samebits.interpret.all_sizes.space import Space
 
 Binding = Mapping[str, Polynomial]
 """By bound index of one product, what it is in those of the other."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from samebits.errors import NotCovered
+from samebits.interpret.all_sizes.divisions import CutIndex
 from samebits.interpret.all_sizes.facts import Element, Facts, Source, complement, equal, opposite
 from samebits.interpret.all_sizes.formulas.bindings import Binding, bindings, cut_to_fit, lifted
 from samebits.interpret.all_sizes.formulas.formula import (
@@ -28,7 +29,7 @@ from samebits.interpret.all_sizes.formulas.ring import FormulaRing
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
 from samebits.interpret.all_sizes.formulas.summands import follows, left_facts
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
-from samebits.interpret.all_sizes.space import CutIndex, Space
+from samebits.interpret.all_sizes.space import Space
 
 CUTS = 8
 """The most bound indices that are cut into digits for one comparison."""
