@@ -23,14 +23,17 @@ from samebits.schema.proof import ProofResult
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "findings" / "all_sizes.md"
 
+SECONDS = 120
+"""After how long a leaf is left undecided."""
+
 LONGEST = 160
 """The most characters of a reason that are shown."""
 
-HEAD = """# Pairs at every size
+HEAD = f"""# Pairs at every size
 
-Made by `make sizes`, which runs `samebits prove --all-sizes` over all pairs; every number is from that run. What "all"
-means, and what the words promise, is in [every size at once](../guides/all_sizes.md). A leaf is one output, or one
-gradient, of a variant in one case, dtype and mesh."""
+Made by `make sizes`, which runs `samebits prove --all-sizes --timeout {SECONDS}` over all pairs; every number is from
+that run. What "all" means, and what the words promise, is in [every size at once](../guides/all_sizes.md). A leaf is
+one output, or one gradient, of a variant in one case, dtype and mesh."""
 
 CUT_SHORT = "The run was interrupted: leaves that it did not come to are not counted."
 
@@ -52,10 +55,9 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "proofs.json"
+        command = [sys.executable, "-m", "samebits", "prove", "--all-sizes", "--timeout", str(SECONDS), "--json", path]
         # It exits with 3, since of some leaves proof alone does not tell.
-        subprocess.run(
-            [sys.executable, "-m", "samebits", "prove", "--all-sizes", "--json", path], cwd=ROOT, check=False
-        )
+        subprocess.run(command, cwd=ROOT, check=False)
         return main([str(path)])
 
 
