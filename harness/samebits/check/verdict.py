@@ -48,7 +48,8 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         kind=None if comparison.kind is None else _kind(comparison.kind, comparison.max_ulp),
         differences=comparison.differences,
         **_measured(outcome),
-        witness=None if element is None else {**asdict(element), "input": label},
+        # A list, as JSON has it: a result of this process is the one that comes from a worker process.
+        witness=None if element is None else {**asdict(element), "index": list(element.index), "input": label},
         picture=None if ruling.against_mesh else _picture(outcome, ruling.ok, element, label),
         **_lines(ruling, outcome),
         exempt=ruling.exempt,

@@ -50,7 +50,7 @@ def test_a_wrong_factor_is_different_with_a_witness_and_a_replay() -> None:
     (found,) = of(run(toy(wrong=wrong)), variant="wrong", direction="forward")
     assert (found.verdict, found.ok) == ("different", False)
     assert found.witness is not None
-    assert found.witness["index"] == (0, 0)
+    assert found.witness["index"] == [0, 0]
     assert found.witness["reference_hex"] != found.witness["optimized_hex"]
     assert found.witness["input"] == "ordinary"
     assert found.evidence is not None

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from samebits.engine.prove_points import prove_points
+from samebits.engine.rows import from_text, to_text
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.schema.case import Arg
 from samebits.schema.contract import Contract
 from samebits.schema.domain import Domain
+from samebits.schema.result import Result
 from tests.support.toys import of, run, toy
 
 
@@ -21,6 +23,13 @@ def test_what_is_proved_runs_on_one_input_as_a_cross_check() -> None:
     for changes in ({}, {"args": special}):
         results = run(toy(), **changes)
         assert {(r.verdict, r.elements) for r in results} == {("proved", 128)}
+
+
+def test_a_result_is_what_a_worker_process_sends() -> None:
+    """It comes as JSON; a witness with a tuple would not be the one with a list."""
+    results = run(toy(thirds=lambda x, *, factor=2.0: x * (factor * (1 + 1e-6))))
+    assert any(result.witness for result in results)
+    assert [from_text(to_text(result), Result) for result in results] == results
 
 
 def test_a_promise_must_be_in_the_contract() -> None:
