@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from samebits.engine.work import Item
 from samebits.errors import RequestError
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,3 @@ class Shard:
         """The items of this part: every `count`-th group, so that parts take about equally long."""
         groups = {group: index for index, group in enumerate(dict.fromkeys(item.group for item in items))}
         return [item for item in items if groups[item.group] % self.count == self.number - 1]
-
-    def of_list(self, values: Sequence[T]) -> list[T]:
-        """The values of this part: every `count`-th one."""
-        return list(values[self.number - 1 :: self.count])

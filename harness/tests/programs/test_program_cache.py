@@ -86,7 +86,8 @@ def test_an_error_while_tracing_is_kept_until_it_is_asked_for(programs: Programs
         raise ValueError("first line\nsecond line")
 
     program = programs.start(programs.trace("key", "toy:", CompileSetup(), make))
-    with pytest.raises(CouldNotRun, match=r"^toy: raised ValueError: first line \(.*test_program_cache.py:85\)$"):
+    line = make.__code__.co_firstlineno + 1
+    with pytest.raises(CouldNotRun, match=rf"^toy: raised ValueError: first line \(.*test_program_cache.py:{line}\)$"):
         program.result()
 
 

@@ -3,32 +3,67 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
 from samebits.engine.shard import Shard
+from tests.support import scheduling
 from tests.support.child import ROOT, run_python
-from tests.support.scheduling import SECONDS, file_group, part, sample
+from tests.support.scheduling import FEW, SECONDS, SLOW_SECONDS, file_group, group_seconds, part, sample
 
-GROUPS = ("prove/test_mathematical_faults", "a", "b", "a", "testing/test_replays", "c", "d", "e")
+GROUPS = {"a": 0.0, "corpus": 40.0, "b": 0.0, "faults": 30.0, "c": 0.0, "steps": 10.0, "d": 0.0, "e": 0.0}
 TESTS = {"test_one.py": 2, "test_two.py": 3, "test_three.py": 1}
 
 
-def test_every_group_is_in_one_part() -> None:
-    for count in (1, 2, 3, 7):
-        parts = [part(GROUPS, Shard(number, count)) for number in range(1, count + 1)]
-        assert sorted(group for chosen in parts for group in chosen) == sorted(set(GROUPS))
+def parts(count: int) -> list[set[str]]:
+    return [part(GROUPS, Shard(number, count)) for number in range(1, count + 1)]
 
 
-def test_the_longest_groups_are_in_different_parts() -> None:
-    parts = [part(GROUPS, Shard(number, 2)) for number in (1, 2)]
-    assert [{"prove/test_mathematical_faults", "testing/test_replays"} <= chosen for chosen in parts] == [False] * 2
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_every_group_is_in_one_part(count: int) -> None:
+    assert sorted(group for chosen in parts(count) for group in chosen) == sorted(GROUPS)
+
+
+def test_parts_take_about_equally_long() -> None:
+    seconds = [sum(GROUPS[group] for group in chosen) for chosen in parts(2)]
+    assert seconds == [40, 40]
+    assert [len(chosen) for chosen in parts(8)] == [1] * 8
 
 
 def test_what_takes_long_is_a_file_of_tests() -> None:
     """Else it would start with the others, when it was renamed."""
     files = [*ROOT.glob("harness/tests/**/test_*.py"), *ROOT.glob("suites/**/test_*.py")]
-    assert set(SECONDS) <= {file_group(path) for path in files}
+    assert {*SECONDS, *SLOW_SECONDS} <= {file_group(path) for path in files}
+
+
+class _Test(NamedTuple):
+    """What is asked of a test: its file, its group and whether it is slow."""
+
+    path: Path
+    group: str
+    slow: bool = False
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        mark = {"slow": pytest.mark.slow, "xdist_group": pytest.mark.xdist_group(self.group)}[name].mark
+        return mark if self.slow or name != "slow" else None
+
+
+def test_a_group_takes_its_share_of_its_files() -> None:
+    """Of groups with names of their own too; slow tests of a file have seconds of their own."""
+    runs, corpus = ROOT / "harness/tests/train/test_model_runs.py", ROOT / "harness/tests/check/test_corpus.py"
+    items: Any = [
+        _Test(corpus, "one"),
+        _Test(corpus, "one"),
+        _Test(corpus, "two"),
+        _Test(corpus, "two", slow=True),
+        _Test(runs, "two", slow=True),
+        _Test(ROOT / "harness/tests/project/test_scheduling.py", "three"),
+    ]
+    quick, slow = SECONDS["check/test_corpus"], SLOW_SECONDS["check/test_corpus"]
+    expected = {"one": 2 * quick / 3, "two": quick / 3 + slow + SLOW_SECONDS["train/test_model_runs"], "three": 0}
+    assert group_seconds(items) == pytest.approx(expected)
 
 
 @pytest.fixture
@@ -87,3 +122,18 @@ def test_cases_that_are_not_sampled_are_slow(words: tuple[str, ...], names: set[
 @pytest.mark.parametrize(("cases", "quick", "chosen"), [(5, 2, {0, 2}), (7, 3, {0, 2, 4}), (2, 3, {0, 1}), (9, 1, {0})])
 def test_the_sample_is_spread_and_has_the_first(cases: int, quick: int, chosen: set[int]) -> None:
     assert sample(cases, quick) == chosen
+
+
+@pytest.mark.parametrize(("markers", "more"), [("not slow", True), ("slow", False), ("", False)])
+def test_few_processors_have_a_worker_more_of_tests_that_wait(
+    markers: str, more: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the slow ones, which take the memory that there is, none; and a number that is asked for is kept."""
+    monkeypatch.delenv("PYTEST_XDIST_AUTO_NUM_WORKERS", raising=False)
+    config: Any = SimpleNamespace(option=SimpleNamespace(markexpr=markers))
+    for processors, workers in ((2, 3), (FEW, FEW + 1), (FEW + 1, None)):
+        monkeypatch.setattr(scheduling, "processors", lambda count=processors: count)
+        assert scheduling.pytest_xdist_auto_num_workers(config) == (workers if more else None)
+    monkeypatch.setattr(scheduling, "processors", lambda: 2)
+    monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "1")
+    assert scheduling.pytest_xdist_auto_num_workers(config) is None

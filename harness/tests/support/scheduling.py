@@ -7,6 +7,8 @@ pytest-split: it divides tests one by one, and needs a file of the durations of 
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,8 +70,35 @@ SECONDS: Mapping[str, float] = {
     "project/test_layering": 6,
     "testing/test_distributed": 6,
 }
-"""Roughly how many seconds of processor time a group takes, where that is more than a few; all others count as none."""
+"""Roughly how many seconds the tests of a file take in `make test`, where that is more than a few; 0 for all others."""
 
+SLOW_SECONDS: Mapping[str, float] = {
+    "prove/test_mathematical_faults": 2400,
+    "check/test_corpus": 2400,
+    "train/test_model_runs": 2050,
+    "audit/faults/test_faults": 1100,
+    "suites/test_scanned_stack": 1080,
+    "engine/test_sweep": 1050,
+    "engine/distributed/test_all_pairs": 740,
+    "bisect/test_walkthrough": 550,
+    "train/test_prove_step": 500,
+    "check/test_corpus_adversaries": 300,
+    "project/test_library_pairs": 300,
+    "prove/test_mathematics": 270,
+    "suites/test_attention": 265,
+    "suites/test_grouped_matmul": 250,
+    "suites/test_compiler_flags": 190,
+    "suites/test_embedding": 165,
+    "suites/test_cross_entropy": 135,
+    "suites/test_moe": 125,
+    "suites/test_pipeline": 115,
+    "suites/test_stage_rotation": 105,
+}
+"""The same of the slow tests of a file."""
+
+
+FEW = 4
+"""Up to how many processors one that waits is much."""
 
 SAMPLED = "sampled(quick): `make test` runs this many of its cases, spread over all of them; the others are slow"
 
@@ -88,6 +117,22 @@ def pytest_configure(config: pytest.Config) -> None:
         _shard(config)
     except RequestError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """On few processors one more worker than there are: tests of time limits, clusters and browsers mostly wait.
+
+    Not for the slow tests, of which a worker may take 7 GB; and `PYTEST_XDIST_AUTO_NUM_WORKERS` says it all.
+    """
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ or "not slow" not in config.option.markexpr:
+        return None
+    return processors() + 1 if processors() <= FEW else None
+
+
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @pytest.hookimpl(wrapper=True)
@@ -121,18 +166,18 @@ def sample(cases: int, quick: int) -> set[int]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Group the tests by their files; of what is selected then leave the shard, and put what takes long first."""
+    """Group the tests by their files; of what is selected then leave the shard, and put what takes longest first."""
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(file_group(item.path)))
     yield
-    shard = _shard(config)
+    shard, seconds = _shard(config), group_seconds(items)
     if shard is not None:
-        chosen = part([_group(item) for item in items], shard)
+        chosen = part(seconds, shard)
         config.hook.pytest_deselected(items=[item for item in items if _group(item) not in chosen])
         items[:] = [item for item in items if _group(item) in chosen]
     if hasattr(config, "workerinput"):  # in one process the order of the files is easier to follow
-        items.sort(key=lambda item: -SECONDS.get(_group(item), 0.0))
+        items.sort(key=lambda item: -seconds[_group(item)])
 
 
 def file_group(path: Path) -> str:
@@ -141,15 +186,32 @@ def file_group(path: Path) -> str:
     return place.with_suffix("").as_posix().removeprefix("harness/tests/")
 
 
-def part(groups: Sequence[str], shard: Shard) -> set[str]:
-    """The groups of a shard: dealt in turn, those that take longest first.
+def group_seconds(items: Sequence[pytest.Item]) -> dict[str, float]:
+    """Roughly how long each group of tests takes: of each of its files as much as it has tests of it."""
+    files = Counter(map(_file, items))
+    seconds = dict.fromkeys(map(_group, items), 0.0)
+    for item in items:
+        file, is_slow = _file(item)
+        seconds[_group(item)] += (SLOW_SECONDS if is_slow else SECONDS).get(file, 0.0) / files[file, is_slow]
+    return seconds
+
+
+def part(seconds: Mapping[str, float], shard: Shard) -> set[str]:
+    """The groups of a shard: each goes to the part that has least to do, those that take longest first.
 
     Args:
-        groups: of the selected tests, in their order; a group may be there several times.
+        seconds: by group of the selected tests, in their order, how long it takes.
         shard: the part.
     """
-    ordered = sorted(dict.fromkeys(groups), key=lambda group: -SECONDS.get(group, 0.0))
-    return set(shard.of_list(ordered))
+    parts: list[list[str]] = [[] for _ in range(shard.count)]
+    for group in sorted(seconds, key=lambda group: -seconds[group]):
+        min(parts, key=lambda groups: (sum(seconds[other] for other in groups), len(groups))).append(group)
+    return set(parts[shard.number - 1])
+
+
+def _file(item: pytest.Item) -> tuple[str, bool]:
+    """The file of a test, and whether the test is slow."""
+    return file_group(item.path), item.get_closest_marker("slow") is not None
 
 
 def _group(item: pytest.Item) -> str:
