@@ -97,6 +97,7 @@ def test_a_loop_over_groups_is_the_same_formula(direction: str) -> None:
         assert any(condition.startswith("n - sizes[...]") for condition in proof.conditions)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_product_is_refuted_at_sizes(name: str) -> None:
     (proof,) = prove_all_sizes(loop, WRONG[name], GROUPS)
