@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "findings" / "all_sizes.md"
 
 SECONDS = 120
-"""After how long a leaf is left undecided."""
+"""The time limit of a point, after which its leaves are undecided."""
 
 LONGEST = 160
 """The most characters of a reason that are shown."""

@@ -1,4 +1,4 @@
-"""Products of groups of rows, each with a matrix of its own: in a group, a row meets the matrix of that group."""
+"""Ragged products: the rows of each group are multiplied by the matrix of that group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Taken = Mapping[int, Polynomial]
 def ragged_dot_general(demand: Demand) -> list[MapPiece]:
     """The rows of each group times its matrix, or, where rows are summed over, one matrix for each group.
 
-    Of rows beyond the last group nothing is known: what stands there is not documented.
+    Rows after the last group are unknown: what they hold is not documented.
 
     Source: `jax.lax.ragged_dot_general`, modes 1 and 2; group `g` has `sizes[g]` rows, the groups lie end to end.
 

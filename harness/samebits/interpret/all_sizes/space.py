@@ -40,7 +40,6 @@ class Space:
         self.permutations = Permutations()
         self.scans: dict[str, Any] = {}
         self.inside: dict[str, frozenset[str]] = {}
-        self.promised_bounds = 0
         self.questions = LinearQuestions(self.ranges, self.lowest)
 
     def size(self, value: Any) -> Polynomial:
@@ -108,7 +107,6 @@ class Space:
             self.ranges[name] = below
             self.bounded[f"{getattr(source, 'name', name.partition('(')[0])}[...] is in [0, {below})"] = None
             self.questions.ask_again()
-            self.promised_bounds += 1
 
     def name_of(self, source: Source) -> str:
         """The variable of an unknown integer that has been asked for."""
