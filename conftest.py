@@ -17,6 +17,7 @@ import pytest
 
 from samebits.errors import RequestError
 from samebits.host import environment, git, isolation
+from samebits.user_errors import take_tracebacks
 
 pytest_plugins = ["tests.support.scheduling"]
 
@@ -148,6 +149,7 @@ def _no_leaked_settings() -> Iterator[None]:
     for name in [name for name in watched if name not in loaded]:
         del watched[name]
     isolation.take_notes()  # what the next test's command would print as its own
+    take_tracebacks()
     leaked = [f"{name}: {before[name]!r} -> {after[name]!r}" for name in before if after[name] != before[name]]
     if leaked:
         pytest.fail("this test leaves jax changed for those after it: " + "; ".join(leaked), pytrace=False)

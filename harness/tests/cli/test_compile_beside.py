@@ -198,7 +198,7 @@ def test_an_interrupted_run_shows_and_writes_what_it_has(tmp_path: Path) -> None
     while not mark.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 3
     journal, interrupted = err.splitlines()
     assert journal.startswith("samebits: every result so far is in ") and "--resume" in journal

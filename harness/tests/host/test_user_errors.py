@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,6 @@ BAD_SYNTAX = "def f(:\n"
 class _Unspeakable(Exception):
     def __str__(self) -> str:
         raise RuntimeError
-
-
-@pytest.fixture(autouse=True)
-def _nothing_retained() -> Iterator[None]:
-    user_errors.take_tracebacks()
-    yield
-    user_errors.take_tracebacks()
 
 
 def _raised(function: Callable[..., Any], *args: Any) -> BaseException:
@@ -149,6 +142,13 @@ def test_no_more_tracebacks_than_a_reader_reads() -> None:
     for number in range(user_errors.RETAINED + 5):
         user_errors.retain_text(str(number))
     assert user_errors.take_tracebacks() == [str(number) for number in range(user_errors.RETAINED)]
+
+
+@pytest.mark.parametrize("_", ["first", "second"])
+def test_no_test_sees_what_another_has_retained(_: str) -> None:
+    """As `conftest.py` takes it; else a command in the next test would show it as its own."""
+    assert user_errors.take_tracebacks() == []
+    user_errors.retain_text("left behind")
 
 
 # --- modules that are missing ----------------------------------------------------------------------------------------
