@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -72,6 +74,14 @@ def tree(tmp_path: Path) -> Path:
     for name, count in TESTS.items():
         (tmp_path / name).write_text("".join(f"def test_{number}(): pass\n" for number in range(count)))
     return tmp_path
+
+
+def test_the_tests_of_a_file_are_run_by_one_worker(tree: Path) -> None:
+    """With pytest 9.2.0 and pytest-xdist 3.8.0 they were not: every worker made each fixture and program again."""
+    words = ("-m", "pytest", "-v", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider")
+    passed = re.findall(r"^\[(gw\d)\].* PASSED (\S+?\.py)::", run_python(*words, cwd=tree).stdout, re.MULTILINE)
+    assert Counter(file for _, file in passed) == TESTS
+    assert Counter(file for _, file in set(passed)) == dict.fromkeys(TESTS, 1)
 
 
 def test_the_parts_together_are_all_tests(tree: Path) -> None:
