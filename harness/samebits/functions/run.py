@@ -19,6 +19,7 @@ from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.other_sizes import at_sizes, read_sizes, sizes_text
 from samebits.programs.plan import Plan, Request, plan
+from samebits.programs.replay import without_group
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 
@@ -118,7 +119,7 @@ def rerun() -> str:
     """What shows a result of the current call again: the running test, or the line of the call."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     if test:
-        return f"pytest '{test}'"
+        return f"pytest '{without_group(test)}'"
     frame = sys._getframe(1)
     while frame.f_back is not None and str(Path(frame.f_code.co_filename).resolve()).startswith(_PACKAGE):
         frame = frame.f_back

@@ -44,6 +44,17 @@ def of_tree(tree: Path, here: Path | None = None) -> list[str]:
     return ["--builtin"] if tree == builtin_tree() else ["--root", str(tree)]
 
 
+def without_group(test: str) -> str:
+    """The id of a test as pytest takes it, without `@GROUP`, which `--dist loadgroup` of pytest-xdist appends to it.
+
+    Args:
+        test: `FILE::NAME` or `FILE::NAME[PARAMETERS]`, perhaps with the group.
+    """
+    file, names, name = test.partition("::")
+    end = name.rindex("]") if "]" in name else 0  # parameters may have an @ of their own
+    return file + names + name[:end] + name[end:].partition("@")[0]
+
+
 def replay_together(text: str, processes: int) -> str:
     """A replay command for the processes whose mesh a result is of: started here on the CPU, else by their launcher.
 

@@ -11,7 +11,7 @@ import pytest
 
 from samebits.programs.catalogue import SUITES, Locator
 from samebits.programs.implementations import root_of
-from samebits.programs.replay import replay
+from samebits.programs.replay import replay, without_group
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 
@@ -35,7 +35,8 @@ def replay_of_test(pair: Pair, point: Point, item: pytest.Item) -> str:
         name = next((name for name, value in vars(module).items() if value is pair), None)
         if name is not None and _stands_alone(item):
             return replay(Locator(name=f"{os.path.relpath(item.path, start)}:{name}"), point, here=start)
-    words = ["python", "-m", "pytest", f"{os.path.relpath(item.path, start)}::{item.nodeid.partition('::')[2]}"]
+    name = without_group(item.nodeid).partition("::")[2]
+    words = ["python", "-m", "pytest", f"{os.path.relpath(item.path, start)}::{name}"]
     devices = item.config.getoption("--samebits-devices")
     full = ["--samebits-full"] if item.config.getoption("--samebits-full") else []
     return shlex.join(words + (["--samebits-devices", str(devices)] if devices else []) + full)

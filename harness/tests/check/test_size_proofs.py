@@ -90,6 +90,7 @@ def test_one_execution_suffices_where_all_sizes_are_proved() -> None:
     assert "not executed here, but at 1 other point" in str(next(r for r in results if r.proof_alone).evidence)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("side", [wrong_at_forty, unrolled])
 def test_what_is_not_proved_for_all_sizes_is_executed_as_ever(side: Any) -> None:
     # The one is refuted at another size, the other keeps the number of the case.
@@ -113,6 +114,7 @@ def test_a_contract_may_require_all_sizes() -> None:
     assert {result.sizes for result in _of(results, "taken")} == {"all"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("side", "why"),
     [

@@ -77,6 +77,7 @@ def test_before_anything_ran_it_is_one_line(tmp_path: Path, module: str) -> None
     assert (ended.returncode, ended.stderr) == (3, EARLY)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("module", ["jax", "jax._src.interpreters", "samebits.check.run_points"])
 def test_while_a_worker_imports_it_is_one_line(tmp_path: Path, module: str) -> None:
     """The worker says nothing: a handler of its own would come too late for its imports."""

@@ -158,6 +158,7 @@ def test_closing_ends_what_runs_and_what_waits(cluster: Any, tree: Path) -> None
     assert gone({row.pid for row in rows([first, second])})
 
 
+@pytest.mark.slow
 def test_tasks_ask_for_the_chips_of_a_node(cluster: Any, tree: Path) -> None:
     with running(asked(cluster, root=tree, platform="tpu")) as executor:
         assert executor.slots == 2, "one node has chips; a second task waits"

@@ -186,7 +186,7 @@ def of_tree(tree: Path, attribute: str = "PAIR", **more: Any) -> PairKeys:
     return keys(**more).of(loaded(Locator(name=f"{tree}/suites/test_rope.py:{attribute}")))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("changed", CHANGES, ids=lambda changed: changed.name)
 def test_a_change_is_in_its_ingredient(tree: Path, monkeypatch: pytest.MonkeyPatch, changed: Change) -> None:
     """A key without this ingredient would be the same before and after, and the result a wrong one."""

@@ -162,7 +162,7 @@ def test_a_shallow_clone_fetches_its_base(repository: Path) -> None:
     assert git(clone, "rev-parse", "FETCH_HEAD") == commit_of_main
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("inputs", "annotation"),
     [

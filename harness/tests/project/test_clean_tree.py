@@ -32,7 +32,7 @@ def run(repository: Path, test: str, *words: str) -> subprocess.CompletedProcess
     return run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", *words, cwd=repository)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("test", "file", "words"),
     [

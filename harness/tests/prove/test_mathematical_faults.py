@@ -76,7 +76,7 @@ def refuted(specimen: Specimen, name: str) -> None:
     raise AssertionError(f"the fault '{name}' of {specimen.pair.name} is not refuted by proof")
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("specimen", "name"), _params(_honest, slow=False))
 def test_an_honest_rewrite_is_not_refuted(specimen: Specimen, name: str) -> None:
     no_refutation(specimen, name)

@@ -19,6 +19,7 @@ FAULTS = [(honest, wrong) for honest in MOVED for wrong in honest.wrong]
 EVERY = pytest.mark.parametrize("honest", MOVED, ids=[honest.name for honest in MOVED])
 
 
+@pytest.mark.sampled(6)
 @EVERY
 def test_what_moves_the_same_is_proved(honest: Honest) -> None:
     check_honest(honest)

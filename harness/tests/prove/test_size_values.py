@@ -37,7 +37,7 @@ def test_gradients_of_equal_formulas_are_equal(name: str) -> None:
         assert proof.verdict in ("rounding", "proved"), proof.reason
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("honest", "name"), FAULTS, ids=[f"{honest.name}: {name}" for honest, name in FAULTS])
 def test_every_fault_is_refuted_at_sizes(honest: Honest, name: str) -> None:
     (proof,) = prove_all_sizes(honest.reference, honest.wrong[name], honest.family)

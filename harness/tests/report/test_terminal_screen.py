@@ -64,7 +64,7 @@ NOTES = tuple(f"note {n}: {'words ' * 60}" for n in range(50))
 EVERYTHING = [*MANY_ERRORS, *MANY_LINES, *ROUNDING]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("width", [80, 140])
 @pytest.mark.parametrize(
     "of",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from samebits.programs.replay import without_group
 from tests.support.foreign import AXES, write_pair
 from tests.support.forked import run_module
 from tests.testing.test_plugin import run_pytest
@@ -134,6 +135,22 @@ def test_a_replay_from_the_folder_in_which_pytest_was_started(root: Path) -> Non
         ((witness, line),) = _failures(done.stdout).items()
         assert line.startswith(start), line
         assert list(_failures(_replay(line, folder).stdout)) == [witness]
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("test_a.py::test_f", "test_a.py::test_f"),
+        ("test_a.py::test_f@some/group", "test_a.py::test_f"),
+        ("test_a.py::TestA::test_f[x-1]@group", "test_a.py::TestA::test_f[x-1]"),
+        ("test_a.py::test_f[x@y]", "test_a.py::test_f[x@y]"),
+        ("test_a.py::test_f[x@y]@group", "test_a.py::test_f[x@y]"),
+        ("me@home/test_a.py::test_f@group", "me@home/test_a.py::test_f"),
+    ],
+)
+def test_no_replay_has_the_group_of_a_test(test: str, expected: str) -> None:
+    """Since pytest does not find a test by `NAME@GROUP`."""
+    assert without_group(test) == expected
 
 
 @pytest.mark.parametrize(

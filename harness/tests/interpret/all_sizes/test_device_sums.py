@@ -106,6 +106,7 @@ WRONG: dict[str, tuple[Callable[..., Any], Callable[..., Any], Family]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRONG)
 def test_every_fault_is_refuted_at_sizes(name: str) -> None:
     (proof,) = prove_all_sizes(*WRONG[name])

@@ -22,12 +22,10 @@ HERE = Path(__file__).parent
 Opener = Callable[..., "Opened"]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """The tests of this folder share a browser, so that one worker of xdist runs all of them."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("report/html/browser/test_looks"))
+    if item.path.is_relative_to(HERE):
+        item.add_marker(pytest.mark.xdist_group("report/html/browser/test_looks"))
 
 
 @pytest.fixture(scope="package")

@@ -13,7 +13,7 @@ from tests.report.html.browser.samples import SAMPLES, sample
 TITLE = "</title><script>planted(0)</script>"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_markup_in_every_string_is_text(name: str, opened: Opener) -> None:
     planting = Planting()

@@ -13,7 +13,7 @@ from tests.report.html.browser.samples import SAMPLES, sample
 WIDTHS = (375, 1280, 1920)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_page_fits_and_is_accessible(name: str, opened: Opener) -> None:
     report = opened(html_page([section_of(sample(name))], name))
