@@ -18,7 +18,7 @@ from samebits.host.isolation import undone
 from samebits.numerics import floats
 from samebits.numerics.seeds import generator
 from samebits.programs.given_values import given_array, variation
-from samebits.programs.input_bounds import check_bound
+from samebits.programs.input_bounds import arg_below, check_bound
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -177,6 +177,9 @@ def drawn_values(
         return given_array(arg.values, shape, dtype, where)
     if isinstance(arg.values, Integers):
         return _integers(arg.values, rng, shape, dtype, where)
+    below = arg_below(arg, name, case)
+    if isinstance(arg.values, Normal) and below is not None:
+        return _below(below, rng, shape, dtype)
     if isinstance(arg.values, Normal):
         array = distinct_normal(rng, shape, dtype, arg.values)
         _refuse_equal_rows(array, where)
@@ -228,6 +231,14 @@ def _distinct_integers(rng: np.random.Generator, count: int, dtype: np.dtype[Any
     stride = max(1, room // max(count, 1))
     places = rng.permutation(count).astype(object) * stride % room + low
     return np.array(places.tolist(), np.int64 if low else np.uint64).astype(dtype)
+
+
+def _below(below: int, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Integers of `[0, below)`, with the bounds themselves present where there is room for both."""
+    array = rng.integers(0, below, shape)
+    if array.size > 1:
+        array.reshape(-1)[rng.choice(array.size, 2, replace=False)] = (0, below - 1)
+    return array.astype(dtype)
 
 
 def _integers(

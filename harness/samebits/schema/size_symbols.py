@@ -133,8 +133,18 @@ def _value(node: ast.expr, numbers: Mapping[str, int]) -> int:
     raise TypeError(ast.dump(node))
 
 
-def check_expression(where: str, text: str) -> None:
+def check_expression(
+    where: str,
+    text: str,
+    divided: str = "write the other size as a product instead, as in length=4*cp*g",
+    subtracted: str = "write the other size as a sum instead: all=own+rest",
+) -> None:
     """Reject what is no expression of sizes.
+
+    Args:
+        where: what it is an expression of, for messages.
+        text: the expression.
+        divided, subtracted: what to write where it divides, and where it subtracts a symbol.
 
     Raises:
         DeclarationError: it is none.
@@ -147,13 +157,9 @@ def check_expression(where: str, text: str) -> None:
         if isinstance(node, ast.Name) and not is_symbol(node.id):
             raise DeclarationError(f"{where} is '{text}', and '{node.id}' cannot be the name of a symbol; give another")
         if isinstance(node, ast.Div | ast.FloorDiv | ast.Mod):
-            raise DeclarationError(
-                f"{where} is '{text}', which divides; write the other size as a product instead, as in length=4*cp*g"
-            )
+            raise DeclarationError(f"{where} is '{text}', which divides; {divided}")
         if isinstance(node, ast.Sub) and any(isinstance(part, ast.Name) for part in _subtracted(tree)):
-            raise DeclarationError(
-                f"{where} is '{text}', which subtracts a symbol; write the other size as a sum instead: all=own+rest"
-            )
+            raise DeclarationError(f"{where} is '{text}', which subtracts a symbol; {subtracted}")
         whole = isinstance(node, ast.Constant) and type(node.value) is int
         if not (whole or isinstance(node, ast.BinOp | ast.Name | ast.Load | ast.Add | ast.Sub | ast.Mult)):
             raise DeclarationError(f"{where} is '{text}', which is no expression of sizes; expected {EXAMPLE}")

@@ -54,7 +54,12 @@ def check_bound(shape: Any, below: Any, dtype: str | None, special: tuple[str, .
     if dtype is None or not dtype.startswith(("int", "uint")):
         raise DeclarationError(f"{where} bounds integers, and its dtype is {dtype}; write dtype='int32'")
     if isinstance(below, str) and below.strip():
-        check_expression(where, below)
+        check_expression(
+            f"argument of shape {shape}: below",
+            below,
+            "name the bound, as in below='half' with Case(sizes={'n': 8, 'half': 4}, symbols={'n': '2*half'})",
+            "name the bound, as in below='rest' with Case(sizes={'n': 8, 'rest': 5, ...}, symbols={'n': 'own+rest'})",
+        )
     elif not (type(below) is int and below > 0):
         raise DeclarationError(f"{where}; expected a number above 0, or an expression of sizes such as 'rows+1'")
     if special:

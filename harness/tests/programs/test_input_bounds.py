@@ -10,6 +10,7 @@ import pytest
 from samebits import Arg, Case, Integers
 from samebits.errors import DeclarationError
 from samebits.programs.input_bounds import arg_below, check_bound
+from samebits.programs.inputs import drawn_values
 
 CASE = Case(id="small", sizes={"rows": 8}, statics={"experts": 6, "name": "x"})
 
@@ -39,8 +40,17 @@ def test_an_expression_that_cannot_be_is_rejected() -> None:
         arg_below(ids("rows+columns"), "ids", CASE)
     with pytest.raises(DeclarationError, match="below 'experts-6', which is 0; expected at least 1"):
         arg_below(ids("experts-6"), "ids", CASE)
-    with pytest.raises(DeclarationError, match=r"below='rows/2' is 'rows/2', which divides"):
+    with pytest.raises(DeclarationError, match=r"below is 'rows/2', which divides; name the bound"):
         ids("rows/2")
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(8, {0, 5}), (2, {0, 5}), (1, set()), (0, set())])
+def test_without_a_generator_values_keep_the_bound_and_reach_both_ends(rows: int, expected: set[int]) -> None:
+    """As an integer that selects something would be declared in one line; they ranged over all of int32 once."""
+    arg = Arg(shape=(rows,), dtype="int32", below=6)
+    drawn = drawn_values(arg, "ids", np.random.default_rng(0), (rows,), np.dtype(np.int32), CASE)
+    check_bound(arg, "ids", drawn, CASE)
+    assert drawn.dtype == np.int32 and expected <= set(drawn.tolist())
 
 
 @pytest.mark.parametrize("values", [[0, 6], [-1, 5]])
