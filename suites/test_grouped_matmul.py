@@ -335,6 +335,7 @@ def test_tile_sizes_ignored_by_one_backend_change_the_other() -> None:
         assert (texts[0] == texts[1]) is same, side
 
 
+@pytest.mark.sampled(2)
 @SIDES
 @given(seed=st.integers(0, 1000))
 @FEW

@@ -225,7 +225,7 @@ def _summed(rows: Any, weights: Any) -> Any:
     return (rows * weights[..., None]).sum(1)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("side", PAIR.variant_names)
 @pytest.mark.parametrize("mesh", [None, "expert2"])
 def test_products_and_the_weighted_sum_can_be_given(side: str, mesh: str | None) -> None:

@@ -123,6 +123,7 @@ def replayed(out: str) -> list[str]:
     return shlex.split(printed[1])
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only
 def test_a_dropped_rounding_is_found_by_option_and_by_pass(tmp_path: Path) -> None:
     """bfloat16 that stays in float32: excess precision, and the pass that makes float32 of it; nothing else heals.

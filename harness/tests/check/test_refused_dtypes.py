@@ -149,7 +149,7 @@ def test_what_rounds_is_never_called_different(name: str) -> None:
             assert "could not tell" in (result.reason or "")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name == "cholesky" else name for name in FAULTY]
 )

@@ -87,7 +87,7 @@ USER_S = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["cpu", pytest.param(V5E, marks=needs_libtpu)])
 def test_the_backend_and_the_environment_are_unchanged(target: str, tree: Path, tmp_path: Path) -> None:
     words = ["compile", "--root", str(tree), "--target", target, "--direction", "forward"]

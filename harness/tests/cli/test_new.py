@@ -105,7 +105,7 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("pair", "sides", "more", "inferred"),
     [

@@ -40,6 +40,7 @@ def maker() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_every_leaf_is_counted_and_every_reason_is_said(maker: ModuleType) -> None:
     proofs = list(prove_sizes(PAIR, Locator(name="doubled"), plan(PAIR, Request(full=True), 8)))
     assert len(proofs) == 4

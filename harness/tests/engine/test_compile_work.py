@@ -34,6 +34,7 @@ def _timeless(programs: Any) -> list[CompiledSide]:
     return [replace(program, compile_seconds=0.0, cached=False) for program in programs]
 
 
+@pytest.mark.slow
 def test_cases_one_by_one_give_the_document_of_the_whole_pair(tmp_path: Path) -> None:
     """Programs, comparisons and claims, after pickling; and where tracing runs ahead."""
     locator = Locator(

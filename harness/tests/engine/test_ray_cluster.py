@@ -187,6 +187,7 @@ def test_resources_that_no_node_has(cluster: Any, tree: Path) -> None:
         connect(asked(cluster, root=tree, platform="gpu"))
 
 
+@pytest.mark.slow
 def test_nodes_say_what_they_have(cluster: Any, tree: Path) -> None:
     here = cluster_environment(asked(cluster, root=tree))
     assert here.platform == "cpu"

@@ -189,6 +189,7 @@ def test_words_are_quoted_as_in_a_shell(repository: Path) -> None:
     assert len(results(ran, "check.json")) == 1
 
 
+@pytest.mark.slow
 def test_installation(repository: Path) -> None:
     ran = run(repository, samebits="", install="-e . -c 'con straints.txt'", pairs="twice", cache="true")
     assert ran.code == 0, ran.out

@@ -60,6 +60,7 @@ def commented(repository: Path, number: str = "7", /, **inputs: str) -> tuple[Ac
     return ran, [comment["body"] for comment in json.loads(store.read_text())] if store.exists() else []
 
 
+@pytest.mark.slow
 def test_a_comment_is_updated_and_not_repeated(repository: Path) -> None:
     (repository.parent / "runner" / "bin").mkdir(parents=True)
     others = [

@@ -61,7 +61,7 @@ def holds(name: str, request: Callable[[Pair], Request]) -> None:
     assert not failed, "\n".join(failed)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.cpu_only
 @pytest.mark.parametrize("name", INSTALLED)
 def test_pair_holds(name: str) -> None:
@@ -76,7 +76,7 @@ def test_pair_holds_at_every_point(name: str) -> None:
     holds(name, lambda pair: Request())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.cpu_only
 @pytest.mark.parametrize("fault", _params())
 def test_fault_is_different(fault: Fault) -> None:

@@ -89,7 +89,7 @@ def run(tree: Path, *words: str, path: Path | str) -> subprocess.CompletedProces
     )
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("as_script", [True, False], ids=["samebits", "python -m samebits"])
 def test_their_pair_is_checked(as_script: bool, tree: Path, wheel: Path, tmp_path: Path) -> None:
     file = tmp_path / "check.json"

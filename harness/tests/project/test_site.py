@@ -98,7 +98,7 @@ WARNED = (
 FATAL = (("docs/reference/python.md", "schema.pair.Pair", "schema.pair.Peer", "Peer"),)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("faults", [WARNED, FATAL], ids=["warnings", "an unknown export"])
 def test_a_wrong_page_fails_the_build(faults: tuple[tuple[str, str, str, str], ...], tmp_path: Path) -> None:
     """Planted together, since a build takes seconds; each has its own warning."""

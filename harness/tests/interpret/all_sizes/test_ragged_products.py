@@ -89,6 +89,7 @@ WRONG: dict[str, Product] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("direction", ["forward", "gradient"])
 @pytest.mark.parametrize("sides", [(loop, ragged), (ragged, loop)], ids=["after", "before"])
 def test_a_loop_over_groups_is_the_same_formula(sides: tuple[Product, Product], direction: str) -> None:
@@ -99,7 +100,7 @@ def test_a_loop_over_groups_is_the_same_formula(sides: tuple[Product, Product], 
         assert any(condition.startswith("n - sizes[...]") for condition in proof.conditions)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_product_is_refuted_at_sizes(name: str) -> None:
     (proof,) = prove_all_sizes(loop, WRONG[name], GROUPS)
