@@ -353,7 +353,6 @@ def test_names_and_shapes_are_those_of_the_checkpoint() -> None:
     assert len(different) == 7 and all("kernel" in path for path in different)
 
 
-@pytest.mark.slow
 def test_what_the_wrapper_does_with_names_that_do_not_fit() -> None:
     """FINDING: a missing weight is replaced by a fresh one, a wrong shape that broadcasts is taken: not a word.
 

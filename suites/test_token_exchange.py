@@ -348,7 +348,6 @@ def test_nothing_is_lost_and_combine_undoes_dispatch(split: bool) -> None:
     assert_same_bits(back, rows)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("split", "factor"), [(True, 1.25), (True, 0.5), (False, 0.25)])
 def test_exactly_the_last_to_arrive_are_dropped(split: bool, factor: float) -> None:
     shards, experts, rows = 4, _routing(5), np.ones((TOKENS, 1), np.float32)

@@ -40,12 +40,18 @@ def test_an_expression_that_cannot_be_is_rejected() -> None:
         arg_below(ids("rows+columns"), "ids", CASE)
     with pytest.raises(DeclarationError, match="below 'experts-6', which is 0; expected at least 1"):
         arg_below(ids("experts-6"), "ids", CASE)
-    with pytest.raises(DeclarationError, match=r"below is 'rows/2', which divides; name the bound"):
+    named = r"name the bound, as in below='half' with Case\(sizes={'n': 8, 'half': 4}, symbols={'n': '2\*half'}\)"
+    with pytest.raises(DeclarationError, match=rf"shape \('rows',\): below is 'rows/2', which divides; {named}"):
         ids("rows/2")
+    named = (
+        r"name the bound, as in below='rest' with Case\(sizes={'n': 8, 'rest': 5, ...}, symbols={'n': 'own\+rest'}\)"
+    )
+    with pytest.raises(DeclarationError, match=rf"below is 'rows-own', which subtracts a symbol; {named}"):
+        ids("rows-own")
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(8, {0, 5}), (2, {0, 5}), (1, set()), (0, set())])
-def test_without_a_generator_values_keep_the_bound_and_reach_both_ends(rows: int, expected: set[int]) -> None:
+def test_values_by_default_keep_the_bound_and_reach_both_ends(rows: int, expected: set[int]) -> None:
     """As an integer that selects something would be declared in one line; they ranged over all of int32 once."""
     arg = Arg(shape=(rows,), dtype="int32", below=6)
     drawn = drawn_values(arg, "ids", np.random.default_rng(0), (rows,), np.dtype(np.int32), CASE)

@@ -187,16 +187,6 @@ WRONG_PAIRS: Wrong = {
         lambda: Arg(shape=("rows",), dtype="int32", below=0),
         "argument of shape ('rows',): below=0; expected a number above 0, or an expression of sizes such as 'rows+1'",
     ),
-    "bound that divides": (
-        lambda: Arg(shape=("n",), dtype="int32", below="n//2"),
-        "argument of shape ('n',): below is 'n//2', which divides; name the bound, as in below='half' with "
-        "Case(sizes={'n': 8, 'half': 4}, symbols={'n': '2*half'})",
-    ),
-    "bound that subtracts a size": (
-        lambda: Arg(shape=("n",), dtype="int32", below="n-own"),
-        "argument of shape ('n',): below is 'n-own', which subtracts a symbol; name the bound, as in below='rest' "
-        "with Case(sizes={'n': 8, 'rest': 5, ...}, symbols={'n': 'own+rest'})",
-    ),
     "bound beside special values": (
         lambda: Arg(shape=("rows",), dtype="int32", below="rows", special=("largest",)),
         "argument of shape ('rows',): below='rows'; special values lie outside of it: leave out one of them",

@@ -112,6 +112,7 @@ def test_the_keyboard_alone_filters_and_unfolds(report: str, opened: Opener) -> 
     _tab_to(page.keyboard.press, lambda: page.evaluate("document.activeElement.matches('.results summary')"))
     page.keyboard.press("Enter")
     assert page.locator(".results details[open]").count() == 1
+    page.locator(".results .copy").first.wait_for()  # what unfolds is made in an event of its own
     _tab_to(page.keyboard.press, lambda: page.evaluate("document.activeElement.matches('.results .copy')"))
     page.keyboard.press("Enter")
     page.locator(".announce", has_text="copied").wait_for(state="attached")
