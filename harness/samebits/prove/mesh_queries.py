@@ -58,11 +58,18 @@ def mesh_queries() -> Iterator[list[str]]:
     try:
         yield places
     finally:
-        sys.setprofile(before)
+        _profile_again(before)
         for kind in (Mesh, AbstractMesh):
             for name in _PLAIN:
                 if isinstance(vars(kind).get(name), _Watched):
                     delattr(kind, name)
+
+
+def _profile_again(before: Any) -> None:
+    """Have this thread profiled as before; what `cProfile` leaves there is an object that is started again."""
+    sys.setprofile(before if callable(before) else None)
+    if before is not None and not callable(before):
+        before.enable()
 
 
 class _Watched:

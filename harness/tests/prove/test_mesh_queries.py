@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
 import functools
+import math
 from collections.abc import Callable
 
 import jax
@@ -68,3 +70,14 @@ def test_meshes_are_as_before_afterwards() -> None:
         raise ZeroDivisionError
     assert (dict(vars(jax.sharding.AbstractMesh)), dict(vars(jax.sharding.Mesh))) == before
     assert MESH.axis_sizes == (4,)
+
+
+def test_a_profiler_goes_on_where_it_was() -> None:
+    """`cProfile` is no function that Python takes back: proofs under it ended with a TypeError."""
+    profiler = cProfile.Profile()
+    with profiler:
+        with mesh_queries() as places:
+            traced(ASKING["devices"], ON_LINE)
+        math.hypot(3, 4)
+    assert places
+    assert any("hypot" in str(entry.code) for entry in profiler.getstats())

@@ -16,6 +16,7 @@ from samebits.interpret.all_sizes.device_sums import DEVICE_SUMS
 from samebits.interpret.all_sizes.devices import COLLECTIVES, added_axes, shard_map, whole_place
 from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Integer, MapPiece
 from samebits.interpret.all_sizes.integers import OPERATIONS, arithmetic
+from samebits.interpret.all_sizes.linear_questions import LimitReached
 from samebits.interpret.all_sizes.lookups import LOOKUPS
 from samebits.interpret.all_sizes.movement import MOVEMENT, Rule
 from samebits.interpret.all_sizes.products import dot_general
@@ -156,6 +157,8 @@ class Evaluation:
         self.assumed, self.promised = {}, {}
         try:
             return _Known(self._equation(demand), self.assumed, self.promised)
+        except LimitReached as error:
+            raise error if error.step else LimitReached(error.limit, str(Step.of(demand.equation))) from None
         finally:
             self.assumed, self.promised = before
 

@@ -27,6 +27,20 @@ MOST_QUESTIONS = 20_000
 """The most questions of the proof of one output, which is about a minute; one that needs more is undecided."""
 
 
+class LimitReached(NotCovered):
+    """The proof of an output has come to a limit of what it may take.
+
+    Args:
+        limit: which one.
+        step: the equation that was evaluated, with its line; empty where none was.
+    """
+
+    def __init__(self, limit: str, step: str = "") -> None:
+        super().__init__(f"{step} takes {limit}" if step else limit)
+        self.limit = limit
+        self.step = step
+
+
 class LinearQuestions:
     """Asks z3 whether facts contradict each other.
 
@@ -60,13 +74,13 @@ class LinearQuestions:
             never: conjunctions none of which holds.
 
         Raises:
-            NotCovered: there were too many questions before this one.
+            LimitReached: there were too many questions before this one.
         """
         key = frozenset(facts), frozenset(never)
         if key not in self._answers:
             self.asked += 1
             if self.asked > MOST_QUESTIONS:
-                raise NotCovered(f"more than {MOST_QUESTIONS} questions to z3, which is the limit for one output")
+                raise LimitReached(f"more than {MOST_QUESTIONS} questions to z3, the limit for one output")
             self._answers[key] = self._contradict(facts, never)
         return self._answers[key]
 

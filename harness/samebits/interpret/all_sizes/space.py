@@ -11,13 +11,16 @@ from samebits.interpret.all_sizes import bounds, dimensions
 from samebits.interpret.all_sizes.congruence import equal_values
 from samebits.interpret.all_sizes.divisions import CutIndex, Divisions
 from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, at_least, variables_in
-from samebits.interpret.all_sizes.linear_questions import LinearQuestions
+from samebits.interpret.all_sizes.linear_questions import LimitReached, LinearQuestions
 from samebits.interpret.all_sizes.parts import solution, weights
 from samebits.interpret.all_sizes.permutations import Permutations
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, variable
 
 NESTED = 2
 """How deep unknown integers inside the indices of others are compared."""
+
+MOST_CONJUNCTIONS = 50_000
+"""The most different conditions that the proof of one output looks at, about half a minute; else it is undecided."""
 
 
 class Space:
@@ -41,6 +44,7 @@ class Space:
         self.scans: dict[str, Any] = {}
         self.inside: dict[str, frozenset[str]] = {}
         self.questions = LinearQuestions(self.ranges, self.lowest)
+        self._contradictory: dict[Facts, bool] = {}
 
     def size(self, value: Any) -> Polynomial:
         """A dimension of a shape."""
@@ -107,6 +111,7 @@ class Space:
             self.ranges[name] = below
             self.bounded[f"{getattr(source, 'name', name.partition('(')[0])}[...] is in [0, {below})"] = None
             self.questions.ask_again()
+            self._contradictory = {facts: True for facts, shown in self._contradictory.items() if shown}
 
     def name_of(self, source: Source) -> str:
         """The variable of an unknown integer that has been asked for."""
@@ -223,10 +228,12 @@ class Space:
 
     def contradicts(self, facts: Facts) -> bool:
         """Whether facts are shown never to hold together."""
-        eliminated = self._eliminated(facts)
-        if eliminated is None:
-            return True
-        return len(eliminated[0]) > 1 and self.questions.contradict(eliminated[0])
+        if facts not in self._contradictory:
+            if len(self._contradictory) == MOST_CONJUNCTIONS:
+                raise LimitReached(f"more than {MOST_CONJUNCTIONS} conditions on indices, the limit for one output")
+            left = self._eliminated(facts)
+            self._contradictory[facts] = left is None or bool(left[0][1:] and self.questions.contradict(left[0]))
+        return self._contradictory[facts]
 
     def covered_by(self, cases: Iterable[Facts], where: Facts = ()) -> bool:
         """Whether it is shown that one of several conjunctions holds everywhere, or where facts hold."""

@@ -6,9 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 
+from samebits.interpret.all_sizes import space as space_module
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Integer, MapPiece
+from samebits.interpret.all_sizes.linear_questions import LimitReached
 from samebits.interpret.all_sizes.polynomial import of
 from samebits.interpret.all_sizes.space import Space
 
@@ -26,6 +29,16 @@ def test_a_frame_is_never_taken_for_one_that_is_gone() -> None:
         frame = evaluation.frame_of(closed, {given: lambda *_, n=number: [MapPiece((), Integer(of(n)))]})
         (piece,) = evaluation.value(frame, taken, (of(0),), (), {})
         assert piece.source == Integer(of(number))
+
+
+def test_a_limit_names_the_equation_that_came_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The innermost one, and in the words of undecided proofs."""
+    monkeypatch.setattr(space_module, "MOST_CONJUNCTIONS", 0)
+    function = jax.jit(lambda x: jnp.concatenate([x, x * 2])[::-1])
+    closed = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((3,), jnp.float32))
+    space = Space({})
+    with pytest.raises(LimitReached, match=r"^concatenate\(.*\) at \S*test_evaluation\.py:\d+ takes more than 0 cond"):
+        Evaluation(space, closed, ["x"]).output(0, (space.index("i", of(6)),))
 
 
 def test_what_is_known_promises_again_whenever_it_is_asked() -> None:

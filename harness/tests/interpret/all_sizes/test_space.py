@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from samebits.errors import NotCovered
+from samebits.interpret.all_sizes import space as space_module
 from samebits.interpret.all_sizes.bounds import is_not_negative, largest
 from samebits.interpret.all_sizes.constants import element_of
 from samebits.interpret.all_sizes.demand import constant
@@ -89,6 +90,24 @@ def test_facts_that_exclude_each_other() -> None:
     assert not space.contradicts((equal(x, 2), below(M, 4)))
     assert space.covered_by([(at_least(x, 1),), (equal(x, 0),)])
     assert not space.covered_by([(at_least(x, 2),), (equal(x, 0),)])
+
+
+def test_what_could_not_be_shown_is_asked_again_after_a_promise() -> None:
+    space, ids = _space(), Element("ids", (of(0),))
+    value = space.value_of(ids)
+    assert not space.contradicts((at_least(value, M),))
+    space.promise_below(ids, M)
+    assert space.contradicts((at_least(value, M),))
+
+
+def test_more_conditions_than_the_limit_are_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(space_module, "MOST_CONJUNCTIONS", 2)
+    space = _space()
+    x = space.index("x", M)
+    for number in (0, 1, 0, 1):  # those that are known already do not count again
+        assert not space.contradicts((equal(x, number), below(M, 9)))
+    with pytest.raises(NotCovered, match="more than 2 conditions on indices, the limit for one output"):
+        space.contradicts((equal(x, 2), below(M, 9)))
 
 
 def test_a_complement_covers_the_rest() -> None:
