@@ -16,7 +16,10 @@ from tests.check.corpus.known import ALARMS, LESS_ACCURATE, REFUTED
 
 environment.prepare()
 
-EVERY = pytest.mark.parametrize("formula", FORMULAS, ids=lambda formula: formula.name)
+# The tests of a formula share its programs; those of all formulas take one worker of xdist most of an hour.
+EVERY = pytest.mark.parametrize(
+    "formula", [pytest.param(f, id=f.name, marks=pytest.mark.xdist_group(f"corpus, {f.name}")) for f in FORMULAS]
+)
 WHOLE = Asked(dtypes=DTYPES, seeds=SEEDS)
 
 
