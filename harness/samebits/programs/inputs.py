@@ -177,10 +177,10 @@ def drawn_values(
         return given_array(arg.values, shape, dtype, where)
     if isinstance(arg.values, Integers):
         return _integers(arg.values, rng, shape, dtype, where)
-    below = arg_below(arg, name, case)
-    if isinstance(arg.values, Normal) and below is not None:
-        return _below(below, rng, shape, dtype)
     if isinstance(arg.values, Normal):
+        below = arg_below(arg, name, case)
+        if below is not None:
+            return _below(below, rng, shape, dtype)
         array = distinct_normal(rng, shape, dtype, arg.values)
         _refuse_equal_rows(array, where)
         return array

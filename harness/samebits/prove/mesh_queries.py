@@ -58,15 +58,15 @@ def mesh_queries() -> Iterator[list[str]]:
     try:
         yield places
     finally:
-        _profile_again(before)
+        _restore_profiler(before)
         for kind in (Mesh, AbstractMesh):
             for name in _PLAIN:
                 if isinstance(vars(kind).get(name), _Watched):
                     delattr(kind, name)
 
 
-def _profile_again(before: Any) -> None:
-    """Have this thread profiled as before; what `cProfile` leaves there is an object that is started again."""
+def _restore_profiler(before: Any) -> None:
+    """Restore the profiler of this thread; `cProfile` registers an object that `sys.setprofile` does not accept."""
     sys.setprofile(before if callable(before) else None)
     if before is not None and not callable(before):
         before.enable()

@@ -146,7 +146,7 @@ def test_no_more_tracebacks_than_a_reader_reads() -> None:
 
 @pytest.mark.parametrize("_", ["first", "second"])
 def test_no_test_sees_what_another_has_retained(_: str) -> None:
-    """As `conftest.py` takes it; else a command in the next test would show it as its own."""
+    """`conftest.py` clears it after each test; a command in the next one would show it as its own."""
     assert user_errors.take_tracebacks() == []
     user_errors.retain_text("left behind")
 

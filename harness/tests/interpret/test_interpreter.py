@@ -47,7 +47,7 @@ UNDIFFERENTIABLE = {"nextafter", "erf", "erfc"}  # the derivatives of the latter
 DIFFERENTIABLE = {name: op for name, op in TABLE.items() if "f" in op.kinds and name not in UNDIFFERENTIABLE}
 
 
-@few(4)
+@few(6)
 @given(tape=st.binary(min_size=60, max_size=60), seed=st.integers(0, 999))
 def test_the_gradient_of_a_random_program_is_what_jax_computes(tape: bytes, seed: int) -> None:
     program = Program(tape, DIFFERENTIABLE, outputs=12)

@@ -52,7 +52,7 @@ def test_an_expression_that_cannot_be_is_rejected() -> None:
 
 @pytest.mark.parametrize(("rows", "expected"), [(8, {0, 5}), (2, {0, 5}), (1, set()), (0, set())])
 def test_values_by_default_keep_the_bound_and_reach_both_ends(rows: int, expected: set[int]) -> None:
-    """As an integer that selects something would be declared in one line; they ranged over all of int32 once."""
+    """So that `Arg(dtype="int32", below=6)` is enough; without it they range over all of int32."""
     arg = Arg(shape=(rows,), dtype="int32", below=6)
     drawn = drawn_values(arg, "ids", np.random.default_rng(0), (rows,), np.dtype(np.int32), CASE)
     check_bound(arg, "ids", drawn, CASE)

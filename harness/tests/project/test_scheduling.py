@@ -77,7 +77,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_the_tests_of_a_file_are_run_by_one_worker(tree: Path) -> None:
-    """With pytest 9.2.0 and pytest-xdist 3.8.0 they were not: every worker made each fixture and program again."""
+    """With pytest 9.2.0 and pytest-xdist 3.8.0 they are not, and every worker makes each fixture and program again."""
     words = ("-m", "pytest", "-v", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider")
     passed = re.findall(r"^\[(gw\d)\].* PASSED (\S+?\.py)::", run_python(*words, cwd=tree).stdout, re.MULTILINE)
     assert Counter(file for _, file in passed) == TESTS

@@ -22,14 +22,14 @@ ROOT = Path(__file__).resolve().parents[3]
 
 SECONDS: Mapping[str, float] = {
     "engine/test_ray_cluster": 54,
-    "project/test_page_code": 25,
     "audit/faults/test_faults": 30,
+    "project/test_page_code": 25,
     "cli/test_prove_all_sizes": 24,
     "cli/test_cli": 22,
     "interpret/rounding_error/test_estimate": 17,
     "functions/test_compare": 16,
     "check/test_size_proofs": 15,
-    "cli/test_supervision": 15,  # it waits for more: not while another one waits
+    "cli/test_supervision": 15,  # 26 s, mostly waiting; rated lower, so that it does not wait beside another one
     "interpret/test_interpreter": 15,
     "report/html/browser/test_result": 14,
     "project/test_layering": 14,
@@ -41,7 +41,7 @@ SECONDS: Mapping[str, float] = {
     "bisect/commits/test_run": 11,
     "project/test_code_shape": 11,
     "report/html/browser/test_pictures": 10,
-    "cli/test_run_items": 10,  # likewise
+    "cli/test_run_items": 10,  # 24 s, likewise
     "engine/test_size_points": 10,
     "testing/test_replays": 10,
     "functions/test_all_sizes": 9,

@@ -149,7 +149,7 @@ def test_a_replay_from_the_folder_in_which_pytest_was_started(root: Path) -> Non
     ],
 )
 def test_no_replay_has_the_group_of_a_test(test: str, expected: str) -> None:
-    """Since pytest does not find a test by `NAME@GROUP`."""
+    """By `NAME@GROUP` pytest finds no test."""
     assert without_group(test) == expected
 
 

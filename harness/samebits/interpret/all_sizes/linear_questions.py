@@ -28,15 +28,15 @@ MOST_QUESTIONS = 20_000
 
 
 class LimitReached(NotCovered):
-    """The proof of an output has come to a limit of what it may take.
+    """The proof of an output has reached a limit.
 
     Args:
         limit: which one.
-        step: the equation that was evaluated, with its line; empty where none was.
+        step: the equation that was being evaluated, with its line; empty where none was.
     """
 
     def __init__(self, limit: str, step: str = "") -> None:
-        super().__init__(f"{step} takes {limit}" if step else limit)
+        super().__init__(f"{limit}, reached at {step}" if step else limit)
         self.limit = limit
         self.step = step
 

@@ -20,7 +20,7 @@ NESTED = 2
 """How deep unknown integers inside the indices of others are compared."""
 
 MOST_CONJUNCTIONS = 50_000
-"""The most different conditions that the proof of one output looks at, about half a minute; else it is undecided."""
+"""How many distinct conditions the proof of one output may look at, about half a minute; then it is undecided."""
 
 
 class Space:
@@ -229,7 +229,7 @@ class Space:
     def contradicts(self, facts: Facts) -> bool:
         """Whether facts are shown never to hold together."""
         if facts not in self._contradictory:
-            if len(self._contradictory) == MOST_CONJUNCTIONS:
+            if len(self._contradictory) >= MOST_CONJUNCTIONS:
                 raise LimitReached(f"more than {MOST_CONJUNCTIONS} conditions on indices, the limit for one output")
             left = self._eliminated(facts)
             self._contradictory[facts] = left is None or bool(left[0][1:] and self.questions.contradict(left[0]))

@@ -31,13 +31,13 @@ def test_a_frame_is_never_taken_for_one_that_is_gone() -> None:
         assert piece.source == Integer(of(number))
 
 
-def test_a_limit_names_the_equation_that_came_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_names_the_equation_at_which_it_was_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     """The innermost one, and in the words of undecided proofs."""
     monkeypatch.setattr(space_module, "MOST_CONJUNCTIONS", 0)
     function = jax.jit(lambda x: jnp.concatenate([x, x * 2])[::-1])
     closed = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((3,), jnp.float32))
     space = Space({})
-    with pytest.raises(LimitReached, match=r"^concatenate\(.*\) at \S*test_evaluation\.py:\d+ takes more than 0 cond"):
+    with pytest.raises(LimitReached, match=r"0 conditions on .* reached at concatenate\(.* at \S*test_evaluation\.py:"):
         Evaluation(space, closed, ["x"]).output(0, (space.index("i", of(6)),))
 
 
