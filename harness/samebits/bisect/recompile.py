@@ -15,7 +15,7 @@ import numpy as np
 
 from samebits.check.outcome import ProgramOutputs, compare_outputs
 from samebits.errors import CouldNotRun, NotCovered
-from samebits.hlo.canonical import identity
+from samebits.hlo.canonical import ordered_identity
 from samebits.hlo.module import HloModule
 from samebits.host.stderr_capture import quiet
 from samebits.numerics.bits import Comparison
@@ -177,7 +177,7 @@ def _digest(compiled: Any, folder: Path) -> str:
     serialised = module.as_serialized_hlo_module_proto()
     digest = hashlib.sha256()
     try:
-        digest.update(str(identity(HloModule(serialised)).ordered).encode())
+        digest.update(ordered_identity(HloModule(serialised)).encode())
     except (CouldNotRun, ValueError):
         digest.update(module.to_string().encode())
     for path in sorted(folder.glob("*.o"), key=lambda path: path.name.split(".", 1)[1]):

@@ -5,15 +5,19 @@ In: a point with its programs traced. Out: what is proved of the point or of one
 
 from __future__ import annotations
 
+from typing import Any
+from weakref import WeakKeyDictionary
+
 from samebits.check.execution import Execution, PendingPoint
 from samebits.check.movement_proof import MovementProof
 from samebits.errors import CouldNotRun, NotCovered
-from samebits.hlo.canonical import identity
+from samebits.hlo.canonical import ordered_identity
 from samebits.hlo.module import HloModule
 from samebits.interpret.field_proof.assumptions import of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
 from samebits.interpret.problem import Question
+from samebits.programs.program_cache import Program
 from samebits.prove.prover import Prover, Unproved
 from samebits.schema.assumption import words_of
 from samebits.schema.domain import RequiredFact
@@ -32,6 +36,7 @@ class PointProofs:
         self.prover = prover
         self._independence: tuple[PendingPoint | None, dict[str, Independence] | str] = (None, {})
         self._questions: tuple[PendingPoint | None, dict[str, Question]] = (None, {})
+        self._digests: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
     def questions(self, job: PendingPoint) -> dict[str, Question]:
         """The question at each input of a point, by its label."""
@@ -83,14 +88,20 @@ class PointProofs:
             return False
         if sides[0].captured != sides[1].captured:
             return False
-        digests = set()
         try:
-            for side in sides:
-                (module,) = side.result().runtime_executable().hlo_modules()
-                digests.add(identity(HloModule(module.as_serialized_hlo_module_proto()), one_device=True).ordered)
+            digests = {self._digest(side) for side in sides}
         except (CouldNotRun, RuntimeError, ValueError):  # a backend without HLO: the bits are compared
             return False
         return len(digests) == 1
+
+    def _digest(self, program: Program) -> str:
+        """The digest of a compiled program, which many points share."""
+        compiled = program.result()
+        if compiled not in self._digests:
+            (module,) = compiled.runtime_executable().hlo_modules()
+            read = HloModule(module.as_serialized_hlo_module_proto())
+            self._digests[compiled] = ordered_identity(read, one_device=True)
+        return self._digests[compiled]
 
     def field_identity(self, job: PendingPoint, path: str) -> FieldIdentity | Unproved:
         """Whether a leaf is the same formula on both sides, at the routing of the ordinary record."""

@@ -76,6 +76,11 @@ def identity(module: HloModule, taken: tuple[int, ...] = (), *, one_device: bool
     return ProgramDigests(ordered=digests[0], unordered=digests[1])
 
 
+def ordered_identity(module: HloModule, *, one_device: bool = False) -> str:
+    """The ordered digest of `identity` alone, in half of the time."""
+    return _Hasher(module, False, one_device).whole(())
+
+
 def instruction_digests(
     module: HloModule, number: int, arguments: Mapping[int, bytes] | None = None
 ) -> dict[int, bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from collections.abc import Mapping, Sequence
@@ -102,12 +101,13 @@ class Step:
         Raises:
             NotCovered: a value is no array of numbers or random keys.
         """
-        bare = cls(equation.primitive.name, equation.params, (), (), equation)
+        name, params = equation.primitive.name, equation.params
         try:
-            kinds = [tuple(type_of(v.aval) for v in side) for side in (equation.invars, equation.outvars)]
+            inputs = tuple([type_of(var.aval) for var in equation.invars])
+            outputs = tuple([type_of(var.aval) for var in equation.outvars])
         except NotCovered as error:
-            raise NotCovered(f"{bare}: {error}") from None
-        return dataclasses.replace(bare, inputs=kinds[0], outputs=kinds[1])
+            raise NotCovered(f"{cls(name, params, (), (), equation)}: {error}") from None
+        return cls(name, params, inputs, outputs, equation)
 
     def like(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], **params: Any) -> Step:
         """Another step at the same place of the source: a collective is made of ordinary steps."""

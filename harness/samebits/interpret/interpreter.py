@@ -7,6 +7,7 @@ constants) or *symbolic* (a value of the domain). Inside `shard_map` it may diff
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,6 +55,50 @@ CALLS = {
 """Primitives that only call another jaxpr, and the parameter that holds it."""
 
 
+class StepCache:
+    """What is the same in every interpretation of a program, in any domain and at any inputs.
+
+    It holds the equations and jaxprs whose ids are its keys, so that no other object gets such an id.
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[int, Step] = {}
+        self._unused: dict[int, tuple[Any, list[list[Any]]]] = {}
+
+    def of(self, eqn: Any) -> Step:
+        """The step of an equation.
+
+        Raises:
+            NotCovered: a value is no array of numbers or random keys.
+        """
+        step = self._steps.get(id(eqn))
+        if step is None:
+            step = self._steps[id(eqn)] = Step.of(eqn)
+        return step
+
+    def holds(self, step: Step) -> bool:
+        """Whether a step lives as long as this cache."""
+        return self._steps.get(id(step.equation)) is step
+
+    def unused_after(self, jaxpr: Any) -> Sequence[Sequence[Any]]:
+        """By equation, the variables that nothing reads after it; of the body of a loop they are the same each time."""
+        if id(jaxpr) not in self._unused:
+            last = {var: number for number, eqn in enumerate(jaxpr.eqns) for var in eqn.invars if not _literal(var)}
+            keep = {var for var in jaxpr.outvars if not _literal(var)}
+            unused: list[list[Any]] = [[] for _ in jaxpr.eqns]
+            for var, number in last.items():
+                if var not in keep:
+                    unused[number].append(var)
+            self._unused[id(jaxpr)] = jaxpr, unused
+        return self._unused[id(jaxpr)][1]
+
+
+@functools.lru_cache(maxsize=128)
+def _steps_of(closed: Any) -> StepCache:
+    """The steps of a program, which is interpreted once for each domain and input."""
+    return StepCache()
+
+
 class Interpreter:
     """Interprets jaxprs in one abstract domain.
 
@@ -66,9 +111,7 @@ class Interpreter:
         self.domain = domain
         self.platform = platform
         self._indices: dict[int, list[Index]] = {}
-        self._steps: dict[int, Step] = {}
-        self._unused: dict[int, tuple[Any, list[list[Any]]]] = {}
-        self._equations: list[Any] = []  # keeps equations alive, so that no other object gets their id
+        self._steps = StepCache()
 
     def __call__(self, closed: Any, *args: Value) -> list[Value]:
         """The outputs of a closed jaxpr; dead code is removed first.
@@ -77,7 +120,12 @@ class Interpreter:
             NotCovered: the domain has no rule for an equation; the message names it with its source line.
         """
         known = [self._argument(value, var.aval) for value, var in zip(args, closed.jaxpr.invars, strict=True)]
-        return self.closed(live(closed), known, Axes())
+        program, outer = live(closed), self._steps
+        self._steps = _steps_of(program)
+        try:
+            return self.closed(program, known, Axes())
+        finally:
+            self._steps = outer
 
     def _argument(self, value: Value, aval: Any) -> Value:
         """An argument as a value: complex arrays become pairs, random keys the elements of their data."""
@@ -98,24 +146,12 @@ class Interpreter:
         for var, const in zip(jaxpr.constvars, consts, strict=True):
             environment[var] = self.constant(const, type_of(var.aval))
         environment.update(zip(jaxpr.invars, args, strict=True))
-        for eqn, unused in zip(jaxpr.eqns, self._unused_after(jaxpr), strict=True):
+        for eqn, unused in zip(jaxpr.eqns, self._steps.unused_after(jaxpr), strict=True):
             outputs = self.equation(eqn, [self._read(environment, var) for var in eqn.invars], axes)
             environment.update(zip(eqn.outvars, outputs, strict=True))
             for var in unused:
                 environment.pop(var, None)
         return [self._read(environment, var) for var in jaxpr.outvars]
-
-    def _unused_after(self, jaxpr: Any) -> Sequence[Sequence[Any]]:
-        """By equation, the variables that nothing reads after it; of the body of a loop they are the same each time."""
-        if id(jaxpr) not in self._unused:
-            last = {var: number for number, eqn in enumerate(jaxpr.eqns) for var in eqn.invars if not _literal(var)}
-            keep = {var for var in jaxpr.outvars if not _literal(var)}
-            unused: list[list[Any]] = [[] for _ in jaxpr.eqns]
-            for var, number in last.items():
-                if var not in keep:
-                    unused[number].append(var)
-            self._unused[id(jaxpr)] = jaxpr, unused  # with the jaxpr, so that no other object gets its id
-        return self._unused[id(jaxpr)][1]
 
     def constant(self, array: Any, kind: Type) -> Value:
         """A constant of the program: integers and random keys stay concrete."""
@@ -138,10 +174,7 @@ class Interpreter:
             return self.closed(_called(eqn), values, axes)
         if name in CONTROL:
             return CONTROL[name](self, eqn, values, axes)
-        if id(eqn) not in self._steps:
-            self._steps[id(eqn)] = Step.of(eqn)
-            self._equations.append(eqn)
-        step = self._steps[id(eqn)]
+        step = self._steps.of(eqn)
         if name == "shard_map":
             return shard_map(self, step, values, axes)
         if name in COLLECTIVES and step.has_complex:
@@ -183,7 +216,7 @@ class Interpreter:
         operands = move.index_operands(step)
         moved = [value for number, value in enumerate(values) if number not in operands]
         key = id(step)
-        is_kept = self._steps.get(id(step.equation)) is step  # the id of any other step may be used again
+        is_kept = self._steps.holds(step)  # the id of any other step may be used again
         if operands or not is_kept or key not in self._indices:
             indices = move.indices(step, [self.domain.concrete(step, values[number]) for number in operands])
             if not operands and is_kept:

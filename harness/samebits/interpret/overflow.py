@@ -40,7 +40,7 @@ class RangedOracle(Oracle):
         """What left the range, in words, in order."""
         self.growing: dict[str, None] = {}
         """The primitives that grow fastest, with their source lines."""
-        self.headroom: dict[str, tuple[float, float]] = {}
+        self.headroom: dict[np.dtype[Any], tuple[float, float]] = {}
         """By dtype the largest and the smallest number that is not zero, relative to the ends of its range."""
 
     def apply(self, step: Step, values: Sequence[Array]) -> list[Array]:
@@ -58,8 +58,8 @@ class RangedOracle(Oracle):
         finite = np.isfinite(size)
         top = float(np.max(size, where=finite, initial=0.0))
         bottom = float(np.min(size, where=finite & (size > 0), initial=np.inf))
-        before = self.headroom.get(dtype.name, (0.0, np.inf))
-        self.headroom[dtype.name] = max(before[0], top / largest), min(before[1], bottom / smallest)
+        before = self.headroom.get(dtype, (0.0, np.inf))
+        self.headroom[dtype] = max(before[0], top / largest), min(before[1], bottom / smallest)
         if top > largest:
             self.left[f"{_named(step)} overflows {dtype.name}"] = None
             array = np.where(finite & (size > largest), np.copysign(np.inf, array), array)
@@ -116,7 +116,7 @@ def reach_of(question: Question) -> OverflowReach:
     largest: dict[str, float] = {}
     for domain in domains:
         for dtype, (top, _) in domain.headroom.items():
-            largest[dtype] = max(largest.get(dtype, 0.0), top)
+            largest[dtype.name] = max(largest.get(dtype.name, 0.0), top)
     growing = dict.fromkeys(name for domain in domains for name in domain.growing)
     return OverflowReach(left, different, tuple(growing), largest)
 

@@ -10,6 +10,7 @@ the 8-bit formats follow the OCP 8-bit Floating Point Specification 1.0 and the 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import ml_dtypes
@@ -51,12 +52,14 @@ def is_complex(dtype: Any) -> bool:
     return bool(np.dtype(dtype).kind == "c")
 
 
+@functools.cache  # the name of a dtype is a computed property, and bits are asked for at every comparison
 def width(dtype: Any) -> int:
     """How many bits one element has: 4 for `int4`, although a byte holds it."""
     dtype = np.dtype(dtype)
     return int(_SUBBYTE.get(dtype.name, 8 * dtype.itemsize))
 
 
+@functools.cache
 def has_sign(dtype: Any) -> bool:
     """Whether a float format has a sign bit; `float8_e8m0fnu` (a power of two) has none."""
     return bool(np.dtype(dtype).name != "float8_e8m0fnu")
@@ -78,8 +81,9 @@ def raw_bits(array: Array) -> Array:
     """
     array = np.ascontiguousarray(array).reshape(np.shape(array))
     bits = array.view(_UNSIGNED[array.dtype.itemsize])
-    if array.dtype.name in _SUBBYTE:
-        bits = np.asarray(bits & np.uint8((1 << _SUBBYTE[array.dtype.name]) - 1))
+    bits_used = width(array.dtype)
+    if bits_used < 8:
+        bits = np.asarray(bits & np.uint8((1 << bits_used) - 1))
     return bits
 
 

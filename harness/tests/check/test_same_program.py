@@ -10,7 +10,7 @@ from samebits import Contract
 from samebits.check import point_proofs
 from samebits.check.judge import SAME_PROGRAM
 from samebits.errors import CouldNotRun
-from samebits.hlo.canonical import ProgramDigests
+from samebits.hlo.module import HloModule
 from samebits.schema.result import Result
 from tests.support.toys import of, run, toy
 
@@ -58,9 +58,16 @@ def test_a_mesh_of_several_devices_holds_other_shapes() -> None:
 
 
 def test_a_digest_that_cannot_differ_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(point_proofs, "identity", lambda module, **_: ProgramDigests(ordered="0", unordered="0"))
+    monkeypatch.setattr(point_proofs, "ordered_identity", lambda module, **_: "0")
     with pytest.raises(AssertionError):
         test_equal_bits_from_another_program_are_not()
+
+
+def test_a_compiled_program_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    monkeypatch.setattr(point_proofs, "HloModule", lambda serialised: read.append(serialised) or HloModule(serialised))
+    run(toy(wave, renamed=renamed, added=added), meshes=("data1",))
+    assert read and len(read) == len(set(read)), "by the points of both variants, in both directions"
 
 
 @pytest.mark.parametrize("error", [CouldNotRun("not understood"), RuntimeError("UNIMPLEMENTED")], ids=repr)

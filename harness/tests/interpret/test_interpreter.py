@@ -18,6 +18,9 @@ from jax import lax
 
 from samebits.errors import NotCovered
 from samebits.interpret import arrays, data_movement, sorting, special_functions
+from samebits.interpret.equation import Step
+from samebits.interpret.interpreter import Interpreter, StepCache
+from samebits.interpret.oracle import Oracle
 from tests.interpret.arithmetic import TABLE, near
 from tests.interpret.executed import Recording, agree, check, missing
 from tests.interpret.programs import Program, Skip, Tape, few, kind_of
@@ -232,3 +235,22 @@ def test_a_fault_of_the_walk_is_noticed(fault: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(table, name, wrong)
     with pytest.raises((AssertionError, NotCovered)):
         check(applied([name], 8), *inputs)
+
+
+def test_steps_are_made_once_for_all_interpretations(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    whole = Step.of.__func__  # type: ignore[attr-defined]
+    monkeypatch.setattr(Step, "of", classmethod(lambda cls, eqn: made.append(eqn) or whole(cls, eqn)))
+    closed = jax.make_jaxpr(lambda x: jnp.sin(x) * 2 + x[::-1])(np.zeros(3, np.float32))
+    for x in (np.arange(3.0), np.ones(3)):
+        np.testing.assert_allclose(Interpreter(Oracle())(closed, x)[0], np.sin(x) * 2 + x[::-1])
+    assert made and len(made) == len(set(map(id, made)))
+
+
+def test_steps_hold_their_equations_so_that_no_other_gets_the_id() -> None:
+    cache = StepCache()
+    for number in range(200):  # without it, an id is used again and gives the step of an equation that is gone
+        (eqn,) = jax.make_jaxpr(lambda x, n=number: x * np.float32(n))(np.float32(1)).jaxpr.eqns
+        assert cache.of(eqn).equation is eqn
+        assert cache.holds(cache.of(eqn))
+        assert not cache.holds(Step.of(eqn)), "a step of its own may be dropped, and its id used again"

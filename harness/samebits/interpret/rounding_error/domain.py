@@ -147,30 +147,36 @@ SPREAD = ("cummax", "cummin", "reduce_max", "reduce_min", "sort", "top_k")
 def settle(ops: RuleOperands) -> tuple[Array, float, int]:
     """The new bound, the largest part of it that this step adds relative to its result, and the number of summands."""
     change, y = RULES[ops.step.name](ops), ops.y
-    kind, finite = change.format or ops.format, np.isfinite(y)
+    kind, finite, size_of_y = change.format or ops.format, np.isfinite(y), np.abs(y)
     elementwise = ops.step.name in POINTWISE
     unsure = sum(ops.e, np.zeros(())) > 0 if elementwise else np.asarray(any(e.any() for e in ops.e))
-    handed_on = np.broadcast_to(change.propagated, y.shape)
-    moved = np.where(np.isnan(handed_on), np.where(unsure, np.inf, 0), handed_on)
-    size = np.abs(y) + moved
+    moved = np.broadcast_to(change.propagated, y.shape)
+    if np.isnan(moved).any():
+        moved = np.where(np.isnan(moved), np.where(unsure, np.inf, 0), moved)
+    size = size_of_y + moved
     # A function may be computed from a quarter of its argument, which is flushed earlier.
-    small = (np.abs(y) - moved < 4 * kind.tiny) & (np.asarray(change.units) > 0)
+    small = (size_of_y - moved < 4 * kind.tiny) & (np.asarray(change.units) > 0)
     rounded = np.where(size > 0, change.units * kind.unit * size + np.where(small, 4 * kind.flush, 0), 0)
     if change.correct:
-        rounded = np.where(~unsure & kind.holds(y) & (np.abs(y) >= kind.tiny), 0, rounded)
+        rounded = np.where(~unsure & kind.holds(y) & (size_of_y >= kind.tiny), 0, rounded)
     local = rounded + change.absolute
     reach = size if change.reach is None else change.reach
     local = np.where(np.isnan(local) | (np.maximum(reach, size) + local > kind.largest), np.inf, local)
-    largest, whole, inherited = (
-        np.max(np.broadcast_to(each, y.shape), where=finite, initial=0) for each in (np.abs(y), reach, moved)
-    )
+    largest, whole, inherited = (_largest(each, finite) for each in (size_of_y, reach, moved))
     # What is zero but for inherited errors or the roundings of float64 has no largest value; subnormal numbers have no
     # digits to lose.
-    scale = max(float(largest if largest > max(1e-12 * whole, inherited) else whole), kind.tiny / kind.unit)
-    share = float(np.max(local, where=finite, initial=0)) / scale
+    scale = max(largest if largest > max(1e-12 * whole, inherited) else whole, kind.tiny / kind.unit)
+    share = _largest(local, finite) / scale
     # An exact infinity stays one.
-    error = np.where(finite, moved + local, np.where(np.isfinite(moved), 0, np.inf))
+    error = moved + local if finite.all() else np.where(finite, moved + local, np.where(np.isfinite(moved), 0, np.inf))
     return error, share, int(np.max(change.summands, initial=0))
+
+
+def _largest(sizes: Any, where: Array) -> float:
+    """The largest of some sizes, at least 0."""
+    if np.shape(sizes) != where.shape:
+        sizes = np.broadcast_to(sizes, where.shape)
+    return float(np.maximum.reduce(sizes, axis=None, initial=0.0, where=where))
 
 
 def own_error(step: Step, exact: Sequence[Array], y: Array, platform: str) -> tuple[Array, float, int]:
