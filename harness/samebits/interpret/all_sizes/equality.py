@@ -25,6 +25,7 @@ from samebits.interpret.all_sizes.facts import (
 from samebits.interpret.all_sizes.formulas.formula import NoFormula
 from samebits.interpret.all_sizes.formulas.infinities import FINITE, says_infinite
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
+from samebits.interpret.all_sizes.formulas.signs import says_negative
 from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.loops import as_result
 from samebits.interpret.all_sizes.space import Space
@@ -128,6 +129,8 @@ class _Formulas:
         """Whether both are shown to be one formula, where facts hold."""
         if not any(isinstance(source, Term | Reduction | Carried) for source in (first, second)):
             return False
+        if says_negative(self._space, facts):
+            return True  # nothing stands there, if no number is NaN
         if says_infinite(self._space, facts):
             self._forms[1].note(FINITE)
             return True

@@ -106,8 +106,13 @@ def _equated(
             values |= _digits(space, names, difference)
             continue
         parts = difference.by(names[0]) if names else None
-        if parts is not None and parts[0].constant in (1, -1):
+        if parts is None:
+            continue
+        if parts[0].constant in (1, -1):
             values[names[0]] = parts[1] * -int(parts[0].constant or 0)
+        elif parts[0].variables and parts[0].variables <= space.lowest.keys():
+            value, left = space.divisions.without_multiples(-parts[1], parts[0])
+            values |= {names[0]: value} if not left.terms else {}
     return values
 
 
@@ -123,9 +128,12 @@ def _digits(space: Space, names: list[str], difference: Polynomial) -> dict[str,
     values: dict[str, Polynomial] = {}
     try:
         for name in sorted(
-            names, key=lambda name: -len(weights[name].variables) * 1000 - (weights[name].constant or 0)
+            names, key=lambda name: -len(weights[name].variables) * 1000 - abs(weights[name].constant or 0)
         ):
-            values[name], left = space.divide(left, weights[name])
+            # A digit that counts from the end has a negative weight.
+            falls = space.proves((), -weights[name] - 1)
+            value, left = space.divide(left, -weights[name] if falls else weights[name])
+            values[name] = -value if falls else value
     except (CutIndex, NotCovered):
         return {}
     return values if not left.terms else {}
@@ -194,22 +202,3 @@ def _determinant(rows: list[list[Fraction]]) -> Fraction:
             factor = rows[number][column] / rows[column][column]
             rows[number] = [a - factor * b for a, b in zip(rows[number], rows[column], strict=True)]
     return total
-
-
-def cut_to_fit(space: Space, first: Summand, second: Summand) -> tuple[str, Polynomial] | None:
-    """A bound index of the first product of which the second one has digits, and the size of the low digit."""
-    for a in elements(space, first):
-        for b in elements(space, second):
-            if a.name != b.name or len(a.index) != len(b.index):
-                continue
-            for mine, other in zip(a.index, b.index, strict=True):
-                digits = [name for name in second.bound if name in other.variables]
-                whole = [name for name in first.bound if name in mine.variables]
-                if not digits or not whole:
-                    continue
-                weights = {parts[0] for name in digits if (parts := other.by(name)) is not None}
-                for name, weight in itertools.product(whole, sorted(weights, key=str)):
-                    high = space.ranges[name].quotient(weight) if weight.terms and weight.constant != 1 else None
-                    if high is not None and high.constant != 1 and weight.variables <= space.lowest.keys():
-                        return name, weight
-    return None

@@ -31,6 +31,7 @@ from samebits.interpret.all_sizes.formulas.formula import (
 from samebits.interpret.all_sizes.formulas.infinities import without_infinities
 from samebits.interpret.all_sizes.formulas.recurrences import Recurrences
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing
+from samebits.interpret.all_sizes.formulas.signs import possible
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
 from samebits.interpret.all_sizes.formulas.summands import simplified
 from samebits.interpret.all_sizes.formulas.vanishing import Same, Vanishing
@@ -76,7 +77,8 @@ class NormalForms:
         return self._known[key]
 
     def left(self, pieces: Sequence[MapPiece]) -> Sequence[MapPiece]:
-        """The pieces that stand where numbers are finite, if that is assumed."""
+        """The pieces that stand where numbers have the signs that they have, and are finite, if that is assumed."""
+        pieces = possible(self._space, pieces)
         return without_infinities(self._space, pieces, self.note) if self.finite else pieces
 
     def note(self, text: str) -> None:

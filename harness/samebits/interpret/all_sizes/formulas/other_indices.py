@@ -1,0 +1,112 @@
+"""Products with other bound indices, where their groups do not cancel yet: digits, and quotients of remainders."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from samebits.errors import NotCovered
+from samebits.interpret.all_sizes.divisions import CutIndex
+from samebits.interpret.all_sizes.facts import Fact, at_least, below, equal
+from samebits.interpret.all_sizes.formulas.bindings import elements
+from samebits.interpret.all_sizes.formulas.formula import NoFormula, Summand
+from samebits.interpret.all_sizes.formulas.substitution import Substitution, fresh, reached
+from samebits.interpret.all_sizes.formulas.summands import without_determined
+from samebits.interpret.all_sizes.polynomial import Polynomial, variable
+from samebits.interpret.all_sizes.space import Space
+
+
+def with_other_indices(space: Space, left: Sequence[Summand], summands: Sequence[Summand]) -> list[Summand] | None:
+    """Products of which one has other bound indices and the same sum; None where nothing asks for it.
+
+    Args:
+        space: sizes and indices.
+        left: products of the groups that do not cancel.
+        summands: all products.
+    """
+    for number, summand in enumerate(summands):
+        other = _with_digits(space, left, summand) or with_quotient(space, summand)
+        if other is not None:
+            return [*summands[:number], other, *summands[number + 1 :]]
+    return None
+
+
+def _with_digits(space: Space, left: Sequence[Summand], summand: Summand) -> Summand | None:
+    """A product with an index as two digits, as another product has it."""
+    for other in left:
+        wanted = cut_to_fit(space, summand, other) if other is not summand else None
+        if wanted is not None:
+            name, weight = wanted
+            high = space.ranges[name].quotient(weight)
+            assert high is not None
+            names = (fresh(space, high), fresh(space, weight))
+            value = variable(names[0]) * weight + variable(names[1])
+            body = Substitution(space, {name: value}).body(summand)
+            return Summand(body.factor, body.number, body.powers, (*body.bound, *names), body.facts)
+    return None
+
+
+def cut_to_fit(space: Space, first: Summand, second: Summand) -> tuple[str, Polynomial] | None:
+    """A bound index of the first product of which the second one has digits, and the size of the low digit."""
+    for a in elements(space, first):
+        for b in elements(space, second):
+            if a.name != b.name or len(a.index) != len(b.index):
+                continue
+            for mine, other in zip(a.index, b.index, strict=True):
+                digits = [name for name in second.bound if name in other.variables]
+                whole = [name for name in first.bound if name in mine.variables and name in space.ranges]
+                if not digits or not whole:
+                    continue
+                weights = {w for name in digits if (parts := other.by(name)) is not None for w in (parts[0], -parts[0])}
+                rising = sorted((weight for weight in weights if space.proves((), weight - 1)), key=str)
+                for name, weight in itertools.product(whole, rising):
+                    high = space.ranges[name].quotient(weight) if weight.constant != 1 else None
+                    if high is not None and high.constant != 1 and weight.variables <= space.lowest.keys():
+                        return name, weight
+    return None
+
+
+def with_quotient(space: Space, summand: Summand) -> Summand | None:
+    """A product with `x == q*m + v` for its fact `x % m == v`, summed over the integer `q` instead of an index in `x`.
+
+    Where `0 <= v < m`, an `x` has the remainder `v` for one integer `q` or for none, so that a sum over all integers
+    `q` counts each place once. As an index of factor 1 or -1 in `x` is then `q*m + v` less the rest, it is a value
+    of `q`, and no longer summed. A divisor is at least 1: `Space` divides by no other.
+
+    Args:
+        space: sizes and indices.
+        summand: the product.
+
+    Returns:
+        None where no fact is of this kind, or where no index of `x` has factor 1 or -1.
+    """
+    for fact in summand.facts:
+        equation = _opened(space, summand, fact)
+        if equation is None:
+            continue
+        name, facts = equation
+        kept = tuple(other for other in summand.facts if other != fact)
+        # The new equation stands first: it is the one that gives an index its value.
+        whole = Summand(summand.factor, summand.number, summand.powers, (*summand.bound, name), (*facts, *kept))
+        try:
+            return without_determined(space, whole)
+        except (NoFormula, CutIndex, NotCovered):
+            return None
+    return None
+
+
+def _opened(space: Space, summand: Summand, fact: Fact) -> tuple[str, tuple[Fact, ...]] | None:
+    """A new index of any integer and the facts in place of one that gives a remainder a value."""
+    bound, divided = set(summand.bound), space.divisions.divided
+    for remainder in sorted(fact.polynomial.variables & divided.keys()) if fact.kind == "zero" else ():
+        x, divisor, is_remainder = divided[remainder]
+        parts = fact.polynomial.by(remainder)
+        if not is_remainder or parts is None or parts[0].constant not in (1, -1):
+            continue
+        value = parts[1] * -int(parts[0].constant or 0)
+        if reached(space, value.variables | divisor.variables) & bound or not x.variables & bound:
+            continue
+        name = f"any {len(space.ranges)} quotient of {remainder}"
+        equation = equal(x, divisor * variable(name) + value)
+        return name, (equation, at_least(value, 0), below(value, divisor))
+    return None
