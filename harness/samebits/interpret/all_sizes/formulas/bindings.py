@@ -37,7 +37,7 @@ def bindings(space: Space, first: Summand, second: Summand) -> Iterator[Binding]
     pairs = _pairs(space, first, second)
     seen: list[Binding] = []
     for values in itertools.islice(_solutions(space, second.bound, pairs, {}), MOST):
-        for binding in _completed(space, first.bound, second.bound, values):
+        for binding in _completed(space, first.bound, second.bound, _from_equations(space, first, second, values)):
             if binding not in seen and _is_bijection(space, binding, first.bound, second.bound):
                 seen.append(binding)
                 yield binding
@@ -105,15 +105,39 @@ def _equated(
         if len(names) > 1:
             values |= _digits(space, names, difference)
             continue
-        parts = difference.by(names[0]) if names else None
-        if parts is None:
-            continue
-        if parts[0].constant in (1, -1):
-            values[names[0]] = parts[1] * -int(parts[0].constant or 0)
-        elif parts[0].variables and parts[0].variables <= space.lowest.keys():
-            value, left = space.divisions.without_multiples(-parts[1], parts[0])
-            values |= {names[0]: value} if not left.terms else {}
+        value = _single(space, names[0], difference) if names else None
+        values |= {names[0]: value} if value is not None else {}
     return values
+
+
+def _single(space: Space, name: str, p: Polynomial) -> Polynomial | None:
+    """What an index is where a polynomial is zero; None where that is no polynomial."""
+    parts = p.by(name)
+    if parts is None or parts[0].constant in (1, -1):
+        return None if parts is None else parts[1] * -int(parts[0].constant or 0)
+    if not parts[0].variables or not parts[0].variables <= space.lowest.keys():
+        return None
+    # The divisor of remainders in the rest has no sign.
+    sign = -1 if space.proves((), -parts[0] - 1) else 1
+    value, left = space.divisions.without_multiples(-parts[1], parts[0] * sign)
+    return None if left.terms else value * sign
+
+
+def _from_equations(
+    space: Space, first: Summand, second: Summand, values: dict[str, Polynomial]
+) -> dict[str, Polynomial]:
+    """Values with one more, for which an equation of the one product is an equation of the other or its negative."""
+    for mine, other in itertools.product(_equations(first), _equations(second)):
+        for difference in (other.substitute(values) - mine, other.substitute(values) + mine):
+            names = [name for name in second.bound if name not in values and name in difference.variables]
+            value = _single(space, names[0], difference) if len(names) == 1 else None
+            if value is not None:
+                return {**values, names[0]: value}
+    return values
+
+
+def _equations(summand: Summand) -> list[Polynomial]:
+    return [fact.polynomial for fact in summand.facts if fact.kind == "zero"]
 
 
 def _digits(space: Space, names: list[str], difference: Polynomial) -> dict[str, Polynomial]:

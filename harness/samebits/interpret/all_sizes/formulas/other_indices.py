@@ -7,25 +7,28 @@ from collections.abc import Sequence
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.divisions import CutIndex
-from samebits.interpret.all_sizes.facts import Fact, at_least, below, equal
+from samebits.interpret.all_sizes.facts import Fact, Facts, at_least, below, equal
 from samebits.interpret.all_sizes.formulas.bindings import elements
 from samebits.interpret.all_sizes.formulas.formula import NoFormula, Summand
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, fresh, reached
-from samebits.interpret.all_sizes.formulas.summands import without_determined
-from samebits.interpret.all_sizes.polynomial import Polynomial, variable
+from samebits.interpret.all_sizes.formulas.summands import follows, without_determined
+from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
 from samebits.interpret.all_sizes.space import Space
 
 
-def with_other_indices(space: Space, left: Sequence[Summand], summands: Sequence[Summand]) -> list[Summand] | None:
+def with_other_indices(
+    space: Space, left: Sequence[Summand], summands: Sequence[Summand], known: Facts
+) -> list[Summand] | None:
     """Products of which one has other bound indices and the same sum; None where nothing asks for it.
 
     Args:
         space: sizes and indices.
         left: products of the groups that do not cancel.
         summands: all products.
+        known: what holds besides.
     """
     for number, summand in enumerate(summands):
-        other = _with_digits(space, left, summand) or with_quotient(space, summand)
+        other = _with_digits(space, left, summand) or with_quotient(space, summand) or _at_zero(space, summand, known)
         if other is not None:
             return [*summands[:number], other, *summands[number + 1 :]]
     return None
@@ -67,36 +70,51 @@ def cut_to_fit(space: Space, first: Summand, second: Summand) -> tuple[str, Poly
 
 
 def with_quotient(space: Space, summand: Summand) -> Summand | None:
-    """A product with `x == q*m + v` for its fact `x % m == v`, summed over the integer `q` instead of an index in `x`.
+    """A product with `x == q*m + v` for its fact `x % m == v`, summed over the integer `q` too.
 
     Where `0 <= v < m`, an `x` has the remainder `v` for one integer `q` or for none, so that a sum over all integers
-    `q` counts each place once. As an index of factor 1 or -1 in `x` is then `q*m + v` less the rest, it is a value
-    of `q`, and no longer summed. A divisor is at least 1: `Space` divides by no other.
+    `q` counts each place once; this `q` is `x // m`. An index of factor 1 or -1 in `x` is then `q*m + v` less the rest,
+    and no longer summed. A divisor is at least 1: `Space` divides by no other.
 
     Args:
         space: sizes and indices.
         summand: the product.
 
     Returns:
-        None where no fact is of this kind, or where no index of `x` has factor 1 or -1.
+        None where no fact is of this kind.
     """
     for fact in summand.facts:
-        equation = _opened(space, summand, fact)
-        if equation is None:
+        opened = _opened(space, summand, fact)
+        if opened is None:
             continue
-        name, facts = equation
+        name, facts, quotients = opened
         kept = tuple(other for other in summand.facts if other != fact)
-        # The new equation stands first: it is the one that gives an index its value.
-        whole = Summand(summand.factor, summand.number, summand.powers, (*summand.bound, name), (*facts, *kept))
         try:
-            return without_determined(space, whole)
+            body = Substitution(space, quotients).body(
+                Summand(summand.factor, summand.number, summand.powers, summand.bound, kept)
+            )
+            # The new equation stands first: it is the one that gives an index its value.
+            whole = Summand(body.factor, body.number, body.powers, (*body.bound, name), (*facts, *body.facts))
+            return without_determined(space, whole) or whole
         except (NoFormula, CutIndex, NotCovered):
             return None
     return None
 
 
-def _opened(space: Space, summand: Summand, fact: Fact) -> tuple[str, tuple[Fact, ...]] | None:
-    """A new index of any integer and the facts in place of one that gives a remainder a value."""
+def _at_zero(space: Space, summand: Summand, known: Facts) -> Summand | None:
+    """A product with 0 for an index that is nothing else where its facts hold; None where there is no such index."""
+    region = (*known, *summand.facts, *space.ranges_of(summand.bound))
+    for name in summand.bound:
+        if follows(space, region, equal(variable(name), 0)):
+            # Its range has a 0, as every size is at least 1; where a size may be 0, that is a fact.
+            inside = (below(of(0), space.ranges[name]),) if name in space.ranges else ()
+            body = Substitution(space, {name: of(0)}).body(summand)
+            return Summand(body.factor, body.number, body.powers, body.bound, (*body.facts, *inside))
+    return None
+
+
+def _opened(space: Space, summand: Summand, fact: Fact) -> tuple[str, tuple[Fact, ...], dict[str, Polynomial]] | None:
+    """A new index of any integer, the facts in place of one that gives a remainder a value, and the quotient."""
     bound, divided = set(summand.bound), space.divisions.divided
     for remainder in sorted(fact.polynomial.variables & divided.keys()) if fact.kind == "zero" else ():
         x, divisor, is_remainder = divided[remainder]
@@ -108,5 +126,6 @@ def _opened(space: Space, summand: Summand, fact: Fact) -> tuple[str, tuple[Fact
             continue
         name = f"any {len(space.ranges)} quotient of {remainder}"
         equation = equal(x, divisor * variable(name) + value)
-        return name, (equation, at_least(value, 0), below(value, divisor))
+        quotients = {other: variable(name) for other in divided if divided[other] == (x, divisor, False)}
+        return name, (equation, at_least(value, 0), below(value, divisor)), quotients
     return None

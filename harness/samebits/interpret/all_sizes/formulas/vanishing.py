@@ -143,7 +143,7 @@ class Vanishing:
             left = [group for group in groups if not self._is_zero(known, of(0), group.members)]
             if not left:
                 return True
-            other = with_other_indices(self._space, [group.of for group in left], summands)
+            other = with_other_indices(self._space, [group.of for group in left], summands, known)
             if other is None:
                 return False
             summands = other
