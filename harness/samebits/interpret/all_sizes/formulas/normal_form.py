@@ -57,6 +57,7 @@ class NormalForms:
         self.finite = finite
         self.ring = FormulaRing(space)
         self.notes: dict[str, None] = {}
+        self.over_reals = False
         self.vanishing = Vanishing(self.ring, same)
         self._recurrences = Recurrences(self.ring, self.formula, self.vanishing.equal, self.left)
         self._known: dict[tuple[Source, Facts], Formula] = {}
@@ -78,7 +79,9 @@ class NormalForms:
 
     def left(self, pieces: Sequence[MapPiece]) -> Sequence[MapPiece]:
         """The pieces that stand where numbers have the signs that they have, and are finite, if that is assumed."""
-        pieces = possible(self._space, pieces)
+        kept = possible(self._space, pieces)
+        self.over_reals = self.over_reals or kept != list(pieces)
+        pieces = kept
         return without_infinities(self._space, pieces, self.note) if self.finite else pieces
 
     def note(self, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 from samebits.errors import NotCovered
@@ -56,16 +55,27 @@ def cut_to_fit(space: Space, first: Summand, second: Summand) -> tuple[str, Poly
             if a.name != b.name or len(a.index) != len(b.index):
                 continue
             for mine, other in zip(a.index, b.index, strict=True):
-                digits = [name for name in second.bound if name in other.variables]
-                whole = [name for name in first.bound if name in mine.variables and name in space.ranges]
-                if not digits or not whole:
-                    continue
-                weights = {w for name in digits if (parts := other.by(name)) is not None for w in (parts[0], -parts[0])}
-                rising = sorted((weight for weight in weights if space.proves((), weight - 1)), key=str)
-                for name, weight in itertools.product(whole, rising):
-                    high = space.ranges[name].quotient(weight) if weight.constant != 1 else None
-                    if high is not None and high.constant != 1 and weight.variables <= space.lowest.keys():
+                for name in first.bound:
+                    weight = _low_digit(space, name, mine, other, second.bound) if name in space.ranges else None
+                    if weight is not None:
                         return name, weight
+    return None
+
+
+def _low_digit(
+    space: Space, name: str, mine: Polynomial, other: Polynomial, digits: Sequence[str]
+) -> Polynomial | None:
+    """The size of the low digit of an index in a place that the other product has with these digits."""
+    own = mine.by(name)
+    if own is None or not own[0].terms:
+        return None
+    found = {parts[0] for digit in digits if (parts := other.by(digit)) is not None}
+    for weight in sorted({w for p in found for w in (p.quotient(own[0]), p.quotient(-own[0])) if w}, key=str):
+        if weight.constant == 1 or not weight.variables <= space.lowest.keys() or not space.proves((), weight - 1):
+            continue
+        high = space.ranges[name].quotient(weight)
+        if high is not None and high.constant != 1:
+            return weight
     return None
 
 

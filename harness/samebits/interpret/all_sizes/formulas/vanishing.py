@@ -33,7 +33,7 @@ from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
 from samebits.interpret.all_sizes.space import Space
 
 REWRITES = 8
-"""How often products are written with other bound indices for one comparison."""
+"""How often products are written with other bound indices for one comparison, besides once for each product."""
 
 SPLITS = 10
 """How deep cases are told apart, one inside the other."""
@@ -138,7 +138,7 @@ class Vanishing:
 
     def _cancels(self, summands: list[Summand], known: Facts) -> bool:
         summands = [self._ring.renamed(summand) for summand in summands]
-        for _ in range(REWRITES):
+        for _ in range(REWRITES + len(summands)):
             groups = self._grouped(summands, known)
             left = [group for group in groups if not self._is_zero(known, of(0), group.members)]
             if not left:
