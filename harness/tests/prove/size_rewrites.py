@@ -140,7 +140,7 @@ COMPARED = (
         HALVES,
         {
             **{
-                name: lambda x, name=name: _clipped(x, _halved(x, fault=name))  # type: ignore[misc]
+                name: lambda x, name=name: _clipped(x, _halved(x, fault=name))
                 for name in ("first half twice", "wrong at six", "second half dropped")
             },
             "another limit": lambda x: _clipped(x, _halved(x), most=2.0),

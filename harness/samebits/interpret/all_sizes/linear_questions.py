@@ -130,15 +130,16 @@ class LinearQuestions:
         for fact in facts:
             for monomial, _ in fact.polynomial.terms:
                 indices = [name for name in monomial if name not in self._lowest]
-                if len(indices) == 1 and len(monomial) > 1:
-                    weights.setdefault(indices[0], set()).add(tuple(name for name in monomial if name in self._lowest))
+                sizes = tuple(name for name in monomial if name in self._lowest)
+                if len(indices) == 1 and sizes and all(self._lowest[name] >= 0 for name in sizes):
+                    weights.setdefault(indices[0], set()).add(sizes)
         weighted = []
         for fact in facts:
-            indices = fact.polynomial.variables - self._lowest.keys()
+            held = fact.polynomial.variables - self._lowest.keys()
             linear = all(len(monomial) <= 1 for monomial, _ in fact.polynomial.terms)
-            if fact.kind != "not_negative" or not indices or not linear:
+            if fact.kind != "not_negative" or not held or not linear:
                 continue
-            for weight in sorted(set.intersection(*(weights.get(name, set()) for name in indices))):
+            for weight in sorted(set.intersection(*(weights.get(name, set()) for name in held))):
                 weighted.append(Fact("not_negative", fact.polynomial * product(map(variable, weight))))
         return weighted
 

@@ -242,7 +242,8 @@ LAWS: dict[str, Law] = {
     "neg": lambda ring, _, x: ring.scaled(x[0], -1),
     "pow": _pow,
     "reduce_precision": lambda ring, _, x: x[0],
-    "scatter-add": lambda ring, _, x: ring.add(*x),  # of what stood at the place and the sum of its updates
+    # Of what stood at the place, and the sum of its updates.
+    **dict.fromkeys(("scatter-add", "scatter_add"), lambda ring, _, x: ring.add(*x)),
     "rsqrt": lambda ring, _, x: ring.power(x[0], -_HALF),
     "sqrt": lambda ring, _, x: ring.power(x[0], _HALF),
     "square": lambda ring, _, x: ring.power(x[0], Fraction(2)),
