@@ -135,11 +135,11 @@ class LinearQuestions:
                     weights.setdefault(indices[0], set()).add(sizes)
         weighted = []
         for fact in facts:
-            held = fact.polynomial.variables - self._lowest.keys()
+            indices_of = fact.polynomial.variables - self._lowest.keys()
             linear = all(len(monomial) <= 1 for monomial, _ in fact.polynomial.terms)
-            if fact.kind != "not_negative" or not held or not linear:
+            if fact.kind != "not_negative" or not indices_of or not linear:
                 continue
-            for weight in sorted(set.intersection(*(weights.get(name, set()) for name in held))):
+            for weight in sorted(set.intersection(*(weights.get(name, set()) for name in indices_of))):
                 weighted.append(Fact("not_negative", fact.polynomial * product(map(variable, weight))))
         return weighted
 

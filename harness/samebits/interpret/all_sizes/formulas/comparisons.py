@@ -34,12 +34,12 @@ def equal_answers(
         source = space.sources.get(name)
         if isinstance(source, Term) and source.operation.partition("[")[0] in _COMPARISONS and _is_free(space, name):
             by_operation.setdefault(source.operation, []).append((name, source))
-    found: dict[str, None] = {}
+    known: dict[str, None] = {}
     equations: list[Facts] = []
     for alike in by_operation.values():
         for (name, first), (other, second) in itertools.combinations(alike, 2):
-            if other not in found and all(map(same, first.operands, second.operands)):
-                found[other] = None
+            if other not in known and all(map(same, first.operands, second.operands)):
+                known[other] = None
                 equations.append((equal(variable(name), variable(other)),))
     return tuple(fact for own in equations for fact in own)
 

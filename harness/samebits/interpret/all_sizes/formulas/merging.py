@@ -36,10 +36,10 @@ def _both(space: Space, first: Summand, second: Summand) -> Summand | None:
     others = [fact for fact in second.facts if fact not in first.facts]
     if len(mine) != 1 or len(others) != 1:
         return None
-    for one, other in ((mine[0], others[0]), (others[0], mine[0])):
-        union = _union(space, one, other)
+    for fact, other in ((mine[0], others[0]), (others[0], mine[0])):
+        union = _union(space, fact, other)
         if union is not None:
-            return replace(first, facts=(*(fact for fact in first.facts if fact not in mine), *union))
+            return replace(first, facts=(*(kept for kept in first.facts if kept not in mine), *union))
     return None
 
 

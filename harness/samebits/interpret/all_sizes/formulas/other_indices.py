@@ -69,8 +69,8 @@ def _low_digit(
     own = mine.by(name)
     if own is None or not own[0].terms:
         return None
-    found = {parts[0] for digit in digits if (parts := other.by(digit)) is not None}
-    for weight in sorted({w for p in found for w in (p.quotient(own[0]), p.quotient(-own[0])) if w}, key=str):
+    factors = {parts[0] for digit in digits if (parts := other.by(digit)) is not None}
+    for weight in sorted({w for p in factors for w in (p.quotient(own[0]), p.quotient(-own[0])) if w}, key=str):
         if weight.constant == 1 or not weight.variables <= space.lowest.keys() or not space.proves((), weight - 1):
             continue
         high = space.ranges[name].quotient(weight)
@@ -107,7 +107,7 @@ def with_quotient(space: Space, summand: Summand) -> Summand | None:
             whole = Summand(body.factor, body.number, body.powers, (*body.bound, name), (*facts, *body.facts))
             return without_determined(space, whole) or whole
         except (NoFormula, CutIndex, NotCovered):
-            return None
+            return None  # as where a digit of an unknown integer depends on the index; the product stays as it was
     return None
 
 
