@@ -13,15 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits.errors import NotCovered
+from samebits.interpret.all_sizes.formulas.comparisons import ALIKE
 from samebits.interpret.all_sizes.formulas.infinities import FINITE
 from samebits.prove.all_sizes import prove_all_sizes
 from samebits.prove.size_family import Family, Shaped
 from samebits.prove.size_values import formulas_at, formulas_differ_at
 from tests.prove.size_faults import Honest
 from tests.prove.size_formulas import FORMULAS, LINE
+from tests.prove.size_rewrites import COMPARED, REWRITES
 
-FAULTS = [(honest, name) for honest in FORMULAS for name in honest.wrong]
-NAMED = pytest.mark.parametrize("honest", FORMULAS, ids=[honest.name for honest in FORMULAS])
+REFUTED = (*FORMULAS, *REWRITES)
+EQUAL = (*REFUTED, *COMPARED)
+FAULTS = [(honest, name) for honest in REFUTED for name in honest.wrong]
+UNSHOWN = [(honest, name) for honest in COMPARED for name in honest.wrong]
+NAMED = pytest.mark.parametrize("honest", EQUAL, ids=[honest.name for honest in EQUAL])
 
 
 @NAMED
@@ -48,8 +53,32 @@ def test_every_fault_is_refuted_at_sizes(honest: Honest, name: str) -> None:
         assert formulas_differ_at(functions, honest.family, "forward", proof.sizes)[proof.leaf] == proof.reason
 
 
+@pytest.mark.parametrize(("honest", "name"), UNSHOWN, ids=[f"{honest.name}: {name}" for honest, name in UNSHOWN])
+def test_no_fault_of_a_comparison_is_shown(honest: Honest, name: str) -> None:
+    (proof,) = prove_all_sizes(honest.reference, honest.wrong[name], honest.family)
+    assert proof.verdict in ("different", "error"), proof
+
+
 def test_there_are_many_planted_faults() -> None:
-    assert len(FAULTS) >= 36
+    assert len(FAULTS) >= 55 and len(UNSHOWN) >= 10
+
+
+def test_answers_of_equal_numbers_are_a_condition() -> None:
+    (halves,) = (honest for honest in COMPARED if honest.name == "norm of halves")
+    (proof,) = prove_all_sizes(halves.reference, halves.variant, halves.family)
+    assert ALIKE in proof.conditions
+    (proof,) = prove_all_sizes(halves.reference, halves.reference, halves.family)
+    assert ALIKE not in proof.conditions
+
+
+def test_bits_are_not_promised_where_a_number_may_be_nan() -> None:
+    family = Family(symbols={"n": 1}, args={"x": Shaped(("n",)), "ids": Shaped(("n",), "int32")})
+
+    def guarded(x: Any, ids: Any) -> Any:
+        return jnp.where(jnp.abs(x[0]) >= 0, ids.sum(), 0)
+
+    (proof,) = prove_all_sizes(lambda x, ids: ids.sum(), guarded, family)
+    assert proof.verdict != "proved"
 
 
 @pytest.mark.sampled(2)

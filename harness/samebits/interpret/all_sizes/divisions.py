@@ -35,7 +35,7 @@ class Divisions:
 
     def divide(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
         """Quotient and remainder, rounded down, of a divisor that is at least 1."""
-        whole, p = self._without_multiples(p, divisor)
+        whole, p = self.without_multiples(p, divisor)
         if p.terms and p.terms[0][1] < 0:
             # (-1 - x) // m is -1 - x // m, and its remainder is m - 1 - x % m.
             high, low = self._variables(-p - 1, divisor)
@@ -43,7 +43,7 @@ class Divisions:
         high, low = self._variables(p, divisor)
         return whole + high, low
 
-    def _without_multiples(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
+    def without_multiples(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
         """`(q, r)` with `p = q * divisor + r`, where no remainder of this divisor and no multiple of it is in `r`."""
         total = of(0)
         while True:

@@ -22,9 +22,11 @@ from samebits.interpret.all_sizes.facts import (
     Whole,
     WholeResult,
 )
+from samebits.interpret.all_sizes.formulas.comparisons import ALIKE, equal_answers
 from samebits.interpret.all_sizes.formulas.formula import NoFormula
 from samebits.interpret.all_sizes.formulas.infinities import FINITE, says_infinite
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
+from samebits.interpret.all_sizes.formulas.signs import says_negative
 from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.loops import as_result
 from samebits.interpret.all_sizes.space import Space
@@ -109,6 +111,7 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
             computed = computed or not all(isinstance(source, Integer | Reduction) for source in both)
             if not formulas.same(facts, piece.source, other.source):
                 return Doubt(facts, index, piece.source, other.source)
+            computed = computed or formulas.over_reals
     return OutputAgreement(count, moved, computed, tuple(formulas.assumed))
 
 
@@ -118,16 +121,37 @@ class _Formulas:
     def __init__(self, space: Space) -> None:
         self._space = space
         self._forms = [NormalForms(space, same, finite) for finite in (False, True)]
+        self._alike: dict[str, None] = {}
+        self._without_nan = False
 
     @property
     def assumed(self) -> list[str]:
         """What was assumed of values."""
-        return list(self._forms[1].notes)
+        return [*self._forms[1].notes, *self._alike]
+
+    @property
+    def over_reals(self) -> bool:
+        """Whether an answer of a comparison was taken for the one that it has over the reals."""
+        return self._without_nan or bool(self._alike) or any(forms.over_reals for forms in self._forms)
 
     def same(self, facts: Facts, first: Source, second: Source) -> bool:
         """Whether both are shown to be one formula, where facts hold."""
+        if self._shown(facts, first, second):
+            return True
+        plain = self._forms[0]
+        answers = equal_answers(self._space, facts, (first, second), lambda a, b: self._equal(plain, facts, a, b))
+        known = (*facts, *answers)
+        if not answers or not (self._space.contradicts(known) or self._shown(known, first, second)):
+            return False
+        self._alike[ALIKE] = None
+        return True
+
+    def _shown(self, facts: Facts, first: Source, second: Source) -> bool:
         if not any(isinstance(source, Term | Reduction | Carried) for source in (first, second)):
             return False
+        if says_negative(self._space, facts):
+            self._without_nan = True
+            return True
         if says_infinite(self._space, facts):
             self._forms[1].note(FINITE)
             return True

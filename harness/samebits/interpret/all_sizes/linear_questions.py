@@ -12,7 +12,7 @@ from typing import Any
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.facts import Fact, Facts
-from samebits.interpret.all_sizes.polynomial import Monomial, Polynomial, of, variable
+from samebits.interpret.all_sizes.polynomial import Monomial, Polynomial, of, product, variable
 
 STEPS = 2_000_000
 """z3's resource limit for one question; a question that needs more is undecided."""
@@ -93,7 +93,7 @@ class LinearQuestions:
         solver = z3.SolverFor("QF_LIA", ctx=self._context)
         solver.set("rlimit", STEPS)
         everything = (*facts, *(fact for conjunction in never for fact in conjunction))
-        known = sorted({*facts, *self._bounds(everything)}, key=in_order)
+        known = sorted({*facts, *self._bounds(everything), *self._weighted(facts)}, key=in_order)
         solver.add(*map(self._asserted, known))
         for conjunction in never:
             solver.add(z3.Not(z3.And(*map(self._asserted, conjunction))))
@@ -119,6 +119,29 @@ class LinearQuestions:
                 bounds.append(fact)
                 todo += [other for other, _ in fact.polynomial.terms]
         return bounds
+
+    def _weighted(self, facts: Facts) -> list[Fact]:
+        """Inequalities times the sizes that all of their indices are multiplied by elsewhere.
+
+        A size is not negative, and neither is what it multiplies: `q < p` says `q*n < p*n + n` where `q*n` and `p*n`
+        are numbers of their own.
+        """
+        weights: dict[str, set[Monomial]] = {}
+        for fact in facts:
+            for monomial, _ in fact.polynomial.terms:
+                indices = [name for name in monomial if name not in self._lowest]
+                sizes = tuple(name for name in monomial if name in self._lowest)
+                if len(indices) == 1 and sizes and all(self._lowest[name] >= 0 for name in sizes):
+                    weights.setdefault(indices[0], set()).add(sizes)
+        weighted = []
+        for fact in facts:
+            indices_of = fact.polynomial.variables - self._lowest.keys()
+            linear = all(len(monomial) <= 1 for monomial, _ in fact.polynomial.terms)
+            if fact.kind != "not_negative" or not indices_of or not linear:
+                continue
+            for weight in sorted(set.intersection(*(weights.get(name, set()) for name in indices_of))):
+                weighted.append(Fact("not_negative", fact.polynomial * product(map(variable, weight))))
+        return weighted
 
     def _bounds_of(self, monomial: Monomial) -> list[Fact]:
         """A product is at least its smallest factors' product; with one factor at its bounds it is no further."""

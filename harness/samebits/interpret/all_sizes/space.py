@@ -159,11 +159,7 @@ class Space:
             return True
         if not facts and p.variables <= self.lowest.keys():
             return False
-        if any(
-            bounds.is_not_negative(p - fact.polynomial, self.ranges, self.lowest)
-            for fact in facts
-            if fact.kind == "not_negative"
-        ):
+        if any(self._bounded(p - fact.polynomial) for fact in facts if fact.kind == "not_negative"):
             return True
         if bounds.is_not_negative(-p - 1, self.ranges, self.lowest):
             return False
@@ -177,7 +173,7 @@ class Space:
             first, second: the polynomials.
             nested: how deep unknown integers inside the indices of others are compared.
         """
-        eliminated = self._eliminated(facts)
+        eliminated = self.eliminated(facts)
         if eliminated is None:
             return True
         left, values = eliminated
@@ -202,7 +198,7 @@ class Space:
             return p.constant == 0
         return self.proves(facts, p) and self.proves(facts, -p)
 
-    def _eliminated(self, facts: Facts) -> tuple[Facts, dict[str, Polynomial]] | None:
+    def eliminated(self, facts: Facts) -> tuple[Facts, dict[str, Polynomial]] | None:
         """Facts with the indices replaced that equations give a value, and these values; None where one never holds."""
         values: dict[str, Polynomial] = {}
         left: list[Fact] = []
@@ -218,6 +214,9 @@ class Space:
             name, value = solved
             values = {other: q.substitute({name: value}) for other, q in values.items()} | {name: value}
             if name in self.lowest:
+                # The bounds of an index of this size are bounds of the value then.
+                names = {other for fact in facts for other in fact.polynomial.variables & self.ranges.keys()}
+                left += self.ranges_of(other for other in names if name in self.ranges[other].variables)
                 left.append(at_least(value, self.lowest[name]))
             if name in self.ranges:
                 left += [at_least(value, 0), at_least(self.ranges[name] - 1, value)]
@@ -231,7 +230,7 @@ class Space:
         if facts not in self._contradictory:
             if len(self._contradictory) >= MOST_CONJUNCTIONS:
                 raise LimitReached(f"more than {MOST_CONJUNCTIONS} conditions on indices, the limit for one output")
-            left = self._eliminated(facts)
+            left = self.eliminated(facts)
             self._contradictory[facts] = left is None or bool(left[0][1:] and self.questions.contradict(left[0]))
         return self._contradictory[facts]
 

@@ -37,7 +37,7 @@ def bindings(space: Space, first: Summand, second: Summand) -> Iterator[Binding]
     pairs = _pairs(space, first, second)
     seen: list[Binding] = []
     for values in itertools.islice(_solutions(space, second.bound, pairs, {}), MOST):
-        for binding in _completed(space, first.bound, second.bound, values):
+        for binding in _completed(space, first.bound, second.bound, _from_equations(space, first, second, values)):
             if binding not in seen and _is_bijection(space, binding, first.bound, second.bound):
                 seen.append(binding)
                 yield binding
@@ -105,10 +105,39 @@ def _equated(
         if len(names) > 1:
             values |= _digits(space, names, difference)
             continue
-        parts = difference.by(names[0]) if names else None
-        if parts is not None and parts[0].constant in (1, -1):
-            values[names[0]] = parts[1] * -int(parts[0].constant or 0)
+        value = _single(space, names[0], difference) if names else None
+        values |= {names[0]: value} if value is not None else {}
     return values
+
+
+def _single(space: Space, name: str, p: Polynomial) -> Polynomial | None:
+    """What an index is where a polynomial is zero; None where that is no polynomial."""
+    parts = p.by(name)
+    if parts is None or parts[0].constant in (1, -1):
+        return None if parts is None else parts[1] * -int(parts[0].constant or 0)
+    if not parts[0].variables or not parts[0].variables <= space.lowest.keys():
+        return None
+    # The divisor of remainders in the rest has no sign.
+    sign = -1 if space.proves((), -parts[0] - 1) else 1
+    value, left = space.divisions.without_multiples(-parts[1], parts[0] * sign)
+    return None if left.terms else value * sign
+
+
+def _from_equations(
+    space: Space, first: Summand, second: Summand, values: dict[str, Polynomial]
+) -> dict[str, Polynomial]:
+    """Values with one more, for which an equation of the one product is an equation of the other or its negative."""
+    for mine, other in itertools.product(_equations(first), _equations(second)):
+        for difference in (other.substitute(values) - mine, other.substitute(values) + mine):
+            names = [name for name in second.bound if name not in values and name in difference.variables]
+            value = _single(space, names[0], difference) if len(names) == 1 else None
+            if value is not None:
+                return {**values, names[0]: value}
+    return values
+
+
+def _equations(summand: Summand) -> list[Polynomial]:
+    return [fact.polynomial for fact in summand.facts if fact.kind == "zero"]
 
 
 def _digits(space: Space, names: list[str], difference: Polynomial) -> dict[str, Polynomial]:
@@ -123,9 +152,12 @@ def _digits(space: Space, names: list[str], difference: Polynomial) -> dict[str,
     values: dict[str, Polynomial] = {}
     try:
         for name in sorted(
-            names, key=lambda name: -len(weights[name].variables) * 1000 - (weights[name].constant or 0)
+            names, key=lambda name: -len(weights[name].variables) * 1000 - abs(weights[name].constant or 0)
         ):
-            values[name], left = space.divide(left, weights[name])
+            # A digit that counts from the end has a negative weight.
+            falls = space.proves((), -weights[name] - 1)
+            value, left = space.divide(left, -weights[name] if falls else weights[name])
+            values[name] = -value if falls else value
     except (CutIndex, NotCovered):
         return {}
     return values if not left.terms else {}
@@ -194,22 +226,3 @@ def _determinant(rows: list[list[Fraction]]) -> Fraction:
             factor = rows[number][column] / rows[column][column]
             rows[number] = [a - factor * b for a, b in zip(rows[number], rows[column], strict=True)]
     return total
-
-
-def cut_to_fit(space: Space, first: Summand, second: Summand) -> tuple[str, Polynomial] | None:
-    """A bound index of the first product of which the second one has digits, and the size of the low digit."""
-    for a in elements(space, first):
-        for b in elements(space, second):
-            if a.name != b.name or len(a.index) != len(b.index):
-                continue
-            for mine, other in zip(a.index, b.index, strict=True):
-                digits = [name for name in second.bound if name in other.variables]
-                whole = [name for name in first.bound if name in mine.variables]
-                if not digits or not whole:
-                    continue
-                weights = {parts[0] for name in digits if (parts := other.by(name)) is not None}
-                for name, weight in itertools.product(whole, sorted(weights, key=str)):
-                    high = space.ranges[name].quotient(weight) if weight.terms and weight.constant != 1 else None
-                    if high is not None and high.constant != 1 and weight.variables <= space.lowest.keys():
-                        return name, weight
-    return None

@@ -31,6 +31,7 @@ from samebits.interpret.all_sizes.formulas.formula import (
 from samebits.interpret.all_sizes.formulas.infinities import without_infinities
 from samebits.interpret.all_sizes.formulas.recurrences import Recurrences
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing
+from samebits.interpret.all_sizes.formulas.signs import possible
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
 from samebits.interpret.all_sizes.formulas.summands import simplified
 from samebits.interpret.all_sizes.formulas.vanishing import Same, Vanishing
@@ -56,6 +57,7 @@ class NormalForms:
         self.finite = finite
         self.ring = FormulaRing(space)
         self.notes: dict[str, None] = {}
+        self.over_reals = False
         self.vanishing = Vanishing(self.ring, same)
         self._recurrences = Recurrences(self.ring, self.formula, self.vanishing.equal, self.left)
         self._known: dict[tuple[Source, Facts], Formula] = {}
@@ -76,7 +78,10 @@ class NormalForms:
         return self._known[key]
 
     def left(self, pieces: Sequence[MapPiece]) -> Sequence[MapPiece]:
-        """The pieces that stand where numbers are finite, if that is assumed."""
+        """The pieces that stand where numbers have the signs that they have, and are finite, if that is assumed."""
+        kept = possible(self._space, pieces)
+        self.over_reals = self.over_reals or kept != list(pieces)
+        pieces = kept
         return without_infinities(self._space, pieces, self.note) if self.finite else pieces
 
     def note(self, text: str) -> None:
@@ -237,6 +242,8 @@ LAWS: dict[str, Law] = {
     "neg": lambda ring, _, x: ring.scaled(x[0], -1),
     "pow": _pow,
     "reduce_precision": lambda ring, _, x: x[0],
+    # Of what stood at the place, and the sum of its updates.
+    **dict.fromkeys(("scatter-add", "scatter_add"), lambda ring, _, x: ring.add(*x)),
     "rsqrt": lambda ring, _, x: ring.power(x[0], -_HALF),
     "sqrt": lambda ring, _, x: ring.power(x[0], _HALF),
     "square": lambda ring, _, x: ring.power(x[0], Fraction(2)),

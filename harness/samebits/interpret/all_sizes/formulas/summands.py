@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from samebits.interpret.all_sizes.facts import Fact, Facts, at_least, below
 from samebits.interpret.all_sizes.formulas.formula import Formula, Summand
+from samebits.interpret.all_sizes.formulas.merging import merged
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, reached
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
@@ -12,7 +13,7 @@ from samebits.interpret.all_sizes.space import Space
 def simplified(space: Space, formula: Formula, known: Facts) -> Formula:
     """A formula whose summands are simple, where facts hold."""
     kept = (simple_summand(space, summand, known) for summand in formula.summands)
-    return Formula(tuple(summand for summand in kept if summand is not None))
+    return Formula(merged(space, (summand for summand in kept if summand is not None)))
 
 
 def simple_summand(space: Space, summand: Summand, known: Facts) -> Summand | None:
@@ -22,15 +23,21 @@ def simple_summand(space: Space, summand: Summand, known: Facts) -> Summand | No
         if facts is None:
             return None
         summand = Summand(summand.factor, summand.number, summand.powers, summand.bound, facts)
-        determined = _determined(space, summand)
-        if determined is None:
+        fewer = without_determined(space, summand)
+        if fewer is None:
             return _without_unused(space, summand)
-        name, value = determined
-        size = space.ranges[name]
-        body = Substitution(space, {name: value}).body(summand)
-        summand = Summand(
-            body.factor, body.number, body.powers, body.bound, (*body.facts, at_least(value, 0), below(value, size))
-        )
+        summand = fewer
+
+
+def without_determined(space: Space, summand: Summand) -> Summand | None:
+    """A summand without one bound index that an equation determines; None where none does."""
+    determined = _determined(space, summand)
+    if determined is None:
+        return None
+    name, value = determined
+    body = Substitution(space, {name: value}).body(summand)
+    inside = (at_least(value, 0), below(value, space.ranges[name]))
+    return Summand(body.factor, body.number, body.powers, body.bound, (*body.facts, *inside))
 
 
 def left_facts(space: Space, facts: Facts, known: Facts) -> Facts | None:
@@ -55,7 +62,7 @@ def _determined(space: Space, summand: Summand) -> tuple[str, Polynomial] | None
     for fact in summand.facts:
         if fact.kind != "zero":
             continue
-        for name in sorted(fact.polynomial.variables & set(summand.bound)):
+        for name in sorted(fact.polynomial.variables & set(summand.bound) & space.ranges.keys()):
             parts = fact.polynomial.by(name)
             if parts is None or parts[0].constant not in (1, -1):
                 continue

@@ -9,7 +9,7 @@ from fractions import Fraction
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.divisions import CutIndex
 from samebits.interpret.all_sizes.facts import Element, Facts, Source, complement, equal, opposite
-from samebits.interpret.all_sizes.formulas.bindings import Binding, bindings, cut_to_fit, lifted
+from samebits.interpret.all_sizes.formulas.bindings import Binding, bindings, lifted
 from samebits.interpret.all_sizes.formulas.formula import (
     Atom,
     Base,
@@ -24,15 +24,16 @@ from samebits.interpret.all_sizes.formulas.formula import (
     Summand,
     polynomial,
 )
+from samebits.interpret.all_sizes.formulas.other_indices import with_other_indices
 from samebits.interpret.all_sizes.formulas.resolved import open_fact, resolved
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing
-from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
+from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names
 from samebits.interpret.all_sizes.formulas.summands import follows, left_facts
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
 from samebits.interpret.all_sizes.space import Space
 
-CUTS = 8
-"""The most bound indices that are cut into digits for one comparison."""
+REWRITES = 8
+"""How often products are written with other bound indices for one comparison, besides once for each product."""
 
 SPLITS = 10
 """How deep cases are told apart, one inside the other."""
@@ -97,6 +98,10 @@ class Vanishing:
             return splits > 0 and all(self.vanishes(formula, (*known, *case), splits - 1) for case in cases)
         if self._cancels(list(formula.summands), known):
             return True
+        eliminated = self._space.eliminated(known)
+        there = Substitution(self._space, eliminated[1] if eliminated else {}).formula(formula)
+        if there != formula:
+            return self.vanishes(there, known, splits)
         cleared = self._without_denominators(formula)
         return cleared is not None and self.vanishes(cleared, known, splits)
 
@@ -133,32 +138,16 @@ class Vanishing:
 
     def _cancels(self, summands: list[Summand], known: Facts) -> bool:
         summands = [self._ring.renamed(summand) for summand in summands]
-        for _ in range(CUTS):
+        for _ in range(REWRITES + len(summands)):
             groups = self._grouped(summands, known)
             left = [group for group in groups if not self._is_zero(known, of(0), group.members)]
             if not left:
                 return True
-            cut = self._cut([group.of for group in left], summands)
-            if cut is None:
+            other = with_other_indices(self._space, [group.of for group in left], summands, known)
+            if other is None:
                 return False
-            summands = cut
+            summands = other
         return False
-
-    def _cut(self, left: list[Summand], summands: list[Summand]) -> list[Summand] | None:
-        """Summands of which one has an index as two digits, as another has it; None where nothing asks for it."""
-        for number, summand in enumerate(summands):
-            for other in left:
-                wanted = cut_to_fit(self._space, summand, other) if other is not summand else None
-                if wanted is not None:
-                    name, weight = wanted
-                    high = self._space.ranges[name].quotient(weight)
-                    assert high is not None
-                    names = (fresh(self._space, high), fresh(self._space, weight))
-                    value = variable(names[0]) * weight + variable(names[1])
-                    body = Substitution(self._space, {name: value}).body(summand)
-                    digits = Summand(body.factor, body.number, body.powers, (*body.bound, *names), body.facts)
-                    return [*summands[:number], digits, *summands[number + 1 :]]
-        return None
 
     def _grouped(self, summands: list[Summand], known: Facts) -> list[_Group]:
         groups: list[_Group] = []
@@ -177,7 +166,8 @@ class Vanishing:
         for binding in bindings(self._space, group.of, summand):
             if not self._renames(binding):
                 moved.append(binding)
-            elif self._add(group, summand, binding, known):
+            inside = self._renames(binding) or self._stays_inside(group, summand, binding, known)
+            if inside and self._add(group, summand, binding, known):
                 return True
         if not moved:
             return False
@@ -188,6 +178,16 @@ class Vanishing:
                 group.of, group.members = wide.of, wide.members
                 return True
         return False
+
+    def _stays_inside(self, group: _Group, summand: Summand, binding: Binding, known: Facts) -> bool:
+        """Whether a summand has no place outside of the ranges of a group's indices, as one counted from the end."""
+        space = self._space
+        # By names without ranges: those of the group would be taken to lie inside.
+        names = {name: variable(f"any {len(space.ranges)} {name}") for name in group.of.bound}
+        wide = Substitution(space, names)
+        there = Substitution(space, {name: p.substitute(names) for name, p in binding.items()})
+        region = (*known, *there.facts(space.ranges_of(summand.bound)))
+        return all(follows(space, region, fact) for fact in wide.facts(space.ranges_of(group.of.bound)))
 
     def _join_lifted(self, group: _Group, summand: Summand, known: Facts) -> bool:
         """Put a summand to a group, if it is the product of the group at one value of some of its indices."""
@@ -206,7 +206,7 @@ class Vanishing:
     def _renames(self, binding: Binding) -> bool:
         ranges = self._space.ranges
         return all(
-            p == variable(next(iter(p.variables), "")) and ranges.get(next(iter(p.variables))) == ranges[name]
+            p == variable(next(iter(p.variables), "")) and ranges.get(next(iter(p.variables))) == ranges.get(name)
             for name, p in binding.items()
         )
 

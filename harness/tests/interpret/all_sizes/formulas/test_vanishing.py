@@ -18,10 +18,11 @@ from samebits.interpret.all_sizes.facts import (
     at_least,
     equal,
 )
-from samebits.interpret.all_sizes.formulas.bindings import bindings, cut_to_fit
+from samebits.interpret.all_sizes.formulas.bindings import bindings
 from samebits.interpret.all_sizes.formulas.formula import Formula, NoFormula, Summand, atom, number, polynomial
 from samebits.interpret.all_sizes.formulas.infinities import says_infinite
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
+from samebits.interpret.all_sizes.formulas.other_indices import cut_to_fit
 from samebits.interpret.all_sizes.formulas.powers import common_factor
 from samebits.interpret.all_sizes.formulas.resolved import open_fact, resolved
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing

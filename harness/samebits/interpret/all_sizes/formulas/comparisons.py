@@ -1,0 +1,49 @@
+"""Comparisons of floats that both programs compute: over the reals, equal numbers give equal answers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+
+from samebits.interpret.all_sizes.facts import Facts, Source, Term, equal, variables_in
+from samebits.interpret.all_sizes.formulas.substitution import reached
+from samebits.interpret.all_sizes.polynomial import variable
+from samebits.interpret.all_sizes.results import depth_of
+from samebits.interpret.all_sizes.space import Space
+
+ALIKE = "no two computed numbers that are compared are closer than what rounding changes"
+
+_COMPARISONS = frozenset({"eq", "ge", "gt", "is_finite", "le", "lt", "ne"})
+
+
+def equal_answers(
+    space: Space, facts: Facts, sources: Iterable[Source], same: Callable[[Source, Source], bool]
+) -> Facts:
+    """Equations of the answers of comparisons in facts and sources whose operands are the same numbers.
+
+    Args:
+        space: sizes and indices.
+        facts: what holds of a place.
+        sources: what stands there.
+        same: whether two floats are shown to be equal over the reals at this place.
+    """
+    names = {name for fact in facts for name in fact.polynomial.variables}
+    names |= {name for source in sources for name in variables_in(source)}
+    by_operation: dict[str, list[tuple[str, Term]]] = {}
+    for name in sorted(reached(space, names)):
+        source = space.sources.get(name)
+        if isinstance(source, Term) and source.operation.partition("[")[0] in _COMPARISONS and _is_free(space, name):
+            by_operation.setdefault(source.operation, []).append((name, source))
+    known: dict[str, None] = {}
+    equations: list[Facts] = []
+    for alike in by_operation.values():
+        for (name, first), (other, second) in itertools.combinations(alike, 2):
+            if other not in known and all(map(same, first.operands, second.operands)):
+                known[other] = None
+                equations.append((equal(variable(name), variable(other)),))
+    return tuple(fact for own in equations for fact in own)
+
+
+def _is_free(space: Space, name: str) -> bool:
+    """Whether an answer depends on no bound index, of which the other program has another name."""
+    return all(depth_of(other) < 0 for other in reached(space, (name,)))
