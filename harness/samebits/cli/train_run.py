@@ -140,7 +140,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
             clusters=tuple(tuple(names) for names in runs.clusters),
             envelope=envelope_record(runs.envelope),
             problems=tuple(runs.problems),
-            notes=tuple(against.notes) if against else (),
+            notes=(*run.notes, *(against.notes if against else ())),
             twins=self.matrix.twins,
             detection=trained.detection,
             summary=TrainSummary(
