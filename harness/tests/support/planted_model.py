@@ -15,6 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from samebits.engine.checked_lines import decode_line
+from samebits.engine.journal import Entry
 from samebits.schema.model import Config, Matrix
 from tests.support.child import shell_environment
 from tests.support.invoke import REPOSITORY, command
@@ -104,6 +108,12 @@ def killed_and_resumed(tree: Path, *words: str) -> tuple[dict[str, Any], dict[st
     flag.unlink()
     said = run(str(tree / "resumed.json"), "--resume")
     assert (tree / "resumed.json").exists(), said
+    keys = [
+        msgspec.json.decode(line, type=Entry).key
+        for line in map(decode_line, journal.read_bytes().splitlines()[1:])
+        if line
+    ]
+    assert len(keys) == len(set(keys)), f"what the journal held has run again: {keys}"
     journal.unlink()
     told = run(str(tree / "whole.json"))
     assert (tree / "whole.json").exists(), told
