@@ -11,7 +11,7 @@ from samebits.engine.journal import JournalHead
 from samebits.engine.matrix_runs import TrainedRun
 from samebits.engine.revision_runs import Revision, compared_at, revision_items
 from samebits.engine.run_work import EngineSettings
-from samebits.engine.source_signs import Sources
+from samebits.engine.source_signs import SignedSources
 from samebits.engine.train_work import TrainWork, assembled, train_items
 from samebits.host.environment import Environment
 from samebits.schema.model import Config, Matrix
@@ -37,7 +37,7 @@ class TrainedMatrix:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Trainings:
+class EngineTrainings:
     """What is trained on the engine.
 
     Args:
@@ -55,7 +55,7 @@ class Trainings:
     settings: EngineSettings
 
 
-def run_on_engine(trainings: Trainings, run: CommandRun, here: Environment) -> TrainedMatrix:
+def run_on_engine(trainings: EngineTrainings, run: CommandRun, here: Environment) -> TrainedMatrix:
     """The runs of a matrix and all that is compared with them, each in a worker process.
 
     Args:
@@ -77,7 +77,7 @@ def run_on_engine(trainings: Trainings, run: CommandRun, here: Environment) -> T
             revision, then = Revision(name=trainings.against, commit=commit, tree=there.tree), matrix_there.runs
             items += revision_items(revision, then, matrix, {item.payload.name: item.replay for item in items})
         work = TrainWork(request, cached=trainings.cached, revision=revision)
-        sources = Sources(request.tree, None if revision is None else revision.tree)
+        sources = SignedSources(request.tree, None if revision is None else revision.tree)
         ran = run_items(run, work, items, trainings.settings, _head(trainings, here, revision), sources)
         rows: dict[str, TrainedRun] = {}
         with contextlib.closing(ran):
@@ -90,7 +90,7 @@ def run_on_engine(trainings: Trainings, run: CommandRun, here: Environment) -> T
     return TrainedMatrix(runs=runs, against=against, detection=None)
 
 
-def _head(trainings: Trainings, here: Environment, revision: Revision | None) -> JournalHead:
+def _head(trainings: EngineTrainings, here: Environment, revision: Revision | None) -> JournalHead:
     """What was asked for, for the journal."""
     request = {name: None if value is None else str(value) for name, value in asdict(trainings.request).items()}
     request |= {"root": str(trainings.request.tree.resolve())}

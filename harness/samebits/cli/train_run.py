@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
-from samebits.cli.train_on_engine import TrainedMatrix, Trainings, run_on_engine
+from samebits.cli.train_on_engine import EngineTrainings, TrainedMatrix, run_on_engine
 from samebits.engine.run_work import EngineSettings
 from samebits.host.environment import Environment
 from samebits.report.document import read_as
@@ -62,7 +62,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
     def execute(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> None:
         """Train on the engine; where defects are planted, or processes share a mesh, here."""
         if not self.detection and self.settings.group is None:
-            trainings = Trainings(
+            trainings = EngineTrainings(
                 request=self.request,
                 matrix=self.matrix,
                 against=self.against,

@@ -154,25 +154,25 @@ def compared_at(
     from samebits.train.other_revision import RevisionComparison, compare
     from samebits.train.record import RunRecord
 
-    found = RevisionComparison(revision=revision.name, commit=revision.commit)
+    comparison = RevisionComparison(revision=revision.name, commit=revision.commit)
     first = rows.get(key_at(runs[0].name, revision))
     base = first if first is not None and first.error is None else None  # without it nothing has a bound
     for config in runs:
         key = key_at(config.name, revision)
         row = rows.get(key)
         if config.name not in today.runs:
-            found.notes.append(f"{config.name} runs at {revision.name} and does not run now")
+            comparison.notes.append(f"{config.name} runs at {revision.name} and does not run now")
         if row is None or (config.name not in today.runs and row is not first):
             continue
         error = row.error
         if error is None and base is not None and row.first_bits != base.first_bits:
             error = f"config '{runs[0].name}' does not repeat its own bits: they differ in the process that ran '{key}'"
         if error is not None:
-            found.problems.append(Problem(pair=key, message=error, exit_code=row.exit_code or COULD_NOT_TELL))
+            comparison.problems.append(Problem(pair=key, message=error, exit_code=row.exit_code or COULD_NOT_TELL))
         elif base is not None and config.name in today.runs:
             apart = from_text(row.apart, Distances)  # type: ignore[type-abstract]
             old, envelope = from_text(row.run, RunRecord), from_text(base.envelope, Envelope)
-            found.comparisons.append(compare(old, today.runs[config.name].run, apart, envelope, revision.name))
+            comparison.comparisons.append(compare(old, today.runs[config.name].run, apart, envelope, revision.name))
     names = {config.name for config in runs}
-    found.notes += [f"{name} is new since {revision.name}" for name in today.runs if name not in names]
-    return found
+    comparison.notes += [f"{name} is new since {revision.name}" for name in today.runs if name not in names]
+    return comparison

@@ -28,7 +28,7 @@ _SKIPPED = ("site-packages", "dist-packages", "node_modules", "__pycache__", "bu
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class SignedSources:
     """Where the sources are that results depend on.
 
     Args:
@@ -48,8 +48,8 @@ class SourceSigns(Unremembered):
         request: what was asked for.
     """
 
-    def __init__(self, tree: Path | Sources, request: Mapping[str, Any]) -> None:
-        sources = tree if isinstance(tree, Sources) else Sources(tree)
+    def __init__(self, tree: Path | SignedSources, request: Mapping[str, Any]) -> None:
+        sources = tree if isinstance(tree, SignedSources) else SignedSources(tree)
         written = sorted(_written(sources.tree.resolve()))
         checkout = None if sources.checkout is None else sources.checkout.resolve()
         elsewhere = {file for file in _loaded() if checkout is not None and Path(file).is_relative_to(checkout)}

@@ -138,7 +138,7 @@ def test_a_process_elsewhere_checks_the_revision_out_itself(ran: Ran) -> None:
 
 
 @pytest.mark.slow
-def test_a_crash_and_a_hang_at_the_revision_cost_one_comparison_each(tmp_path: Path) -> None:
+def test_a_crash_and_a_hang_there_cost_one_comparison_each(tmp_path: Path) -> None:
     """Today's runs are whole, the others are compared, and the exit code is 3."""
     sleeps = "__import__('time').sleep(100_000) if config.name == 'four' else None"
     tree = write_model(tmp_path, f"(os.abort() if config.name == 'two' else None, {sleeps})")
