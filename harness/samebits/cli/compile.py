@@ -70,7 +70,8 @@ def compile_(chosen: CompileOptions) -> int:
     sizes; shows which are the same program, which are rejected, and which is best by the compiler's own estimate; and
     checks on a CPU, at a small size, that results are equal.
 
-    `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration.
+    `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration, each in a
+    worker process too.
     """
     files = chosen.report_files()
     targets = tuple(Target(name=name) for name in dict.fromkeys(chosen.targets))
@@ -80,14 +81,15 @@ def compile_(chosen: CompileOptions) -> int:
 
     environment.prepare(devices=max((target.cpu_devices or 0 for target in targets), default=0) or None)
     if chosen.pairs == ("model",):
-        chosen.require_no_engine("compile model")
-        return _compile_model(chosen, targets, files)
+        return _compile_model(chosen, targets, files, chosen.engine_settings())
     if chosen.preset is not None:
         raise RequestError("--preset belongs to `samebits compile model`")
     return _compile_pairs(chosen, targets, files, chosen.engine_settings())
 
 
-def _compile_model(chosen: CompileOptions, targets: tuple[Target, ...], files: ReportFiles) -> int:
+def _compile_model(
+    chosen: CompileOptions, targets: tuple[Target, ...], files: ReportFiles, settings: EngineSettings
+) -> int:
     from samebits.cli.compile_model_run import CompileModelCommand
     from samebits.cli.pipeline import run_command
 
@@ -100,6 +102,7 @@ def _compile_model(chosen: CompileOptions, targets: tuple[Target, ...], files: R
         runs=chosen.case,
         root=chosen.root,
         cached=not chosen.no_cache,
+        settings=settings,
     )
     return run_command(command, files)
 

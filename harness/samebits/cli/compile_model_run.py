@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
-from samebits.compile.cache import CompileCache
-from samebits.compile.devices import compiler_version
-from samebits.errors import RequestError, SamebitsError
+from samebits.cli.run_items import run_items
+from samebits.engine.compile_model_work import CompiledModelStep, CompileModelWork, model_step_items
+from samebits.engine.journal import JournalHead
+from samebits.engine.run_work import EngineSettings
+from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.programs.catalogue import default_root, suggest
 from samebits.report.compile_model import CompiledStep, StepsDocument, exit_code, show_steps, steps_markdown
 from samebits.schema.model import Config, Model, Preset
+from samebits.schema.program_facts import Facts
 from samebits.schema.result import Problem
 from samebits.schema.target import Target
-from samebits.train.compile_step import compile_step
 from samebits.train.load import load_model
 
 
@@ -42,6 +45,7 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
         runs: names of its runs; none for all.
         root: the tree of the model.
         cached: whether programs are read from and written to the cache on disk.
+        settings: where and how steps are compiled.
     """
 
     preset: str | None
@@ -49,6 +53,7 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
     runs: Sequence[str]
     root: Path | None
     cached: bool
+    settings: EngineSettings
 
     def load(self, run: CommandRun) -> CompileModelInputs:
         """The model's preset.
@@ -71,34 +76,41 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
             preset=preset,
             runs=[named[name] for name in self.runs or named],
             target=self.targets[0] if self.targets else Target(name=preset.target),
-            environment=run.start_backend(),
+            environment=run.start_backend(ray=self.settings.ray),
         )
 
     def execute(self, run: CommandRun, inputs: CompileModelInputs, results: list[CompiledStep]) -> None:
-        """Compile one step after the other."""
-        cache = CompileCache() if self.cached else None
-        target = inputs.target
-        with run.progress("compile", {target.name: len(inputs.runs)}) as bar:
-            for config in inputs.runs:
-                bar.say(f"{config.name} for {target.name}")
-                try:
-                    facts = compile_step(inputs.model, config, inputs.tree, target, cache)
-                except SamebitsError as error:
-                    run.problems.append(Problem(pair=config.name, message=str(error), exit_code=error.exit_code))
-                    continue
-                finally:
-                    bar.add_next(target.name)
-                step = CompiledStep(
-                    config=config.name,
-                    mesh=config.mesh,
-                    shard_mode=config.shard_mode,
-                    choice=dict(config.choice),
-                    target=target.name,
-                    compiler=compiler_version(target),
-                    published_bytes=inputs.preset.published.get(config.name),
-                    facts=facts,
-                )
-                results.append(step)
+        """Compile step by step, and have the steps in the order of the preset."""
+        items = model_step_items(inputs.tree, inputs.preset.name, inputs.runs, inputs.target)
+        work = CompileModelWork(inputs.tree, inputs.preset.name, inputs.target, cached=self.cached)
+        rows: dict[str, CompiledModelStep] = {}
+        ran = run_items(run, work, items, self.settings, self._head(inputs), inputs.tree, run.problems.append)
+        with contextlib.closing(ran):
+            for done in ran:
+                rows[done.item.payload] = done.rows[0]
+        for config in inputs.runs:
+            row = rows.get(config.name)
+            if row is None:
+                continue  # its problem is known
+            if row.error is not None:
+                problem = Problem(pair=config.name, message=row.error.message, exit_code=row.error.exit_code)
+                run.problems.append(problem)
+            elif row.facts is not None:
+                results.append(_step(config, row.compiler, row.facts, inputs))
+
+    def _head(self, inputs: CompileModelInputs) -> JournalHead:
+        """What was asked for, for the journal."""
+        return JournalHead(
+            command="compile-model",
+            request={
+                "root": str(inputs.tree.resolve()),
+                "preset": inputs.preset.name,
+                "target": inputs.target.name,
+                "runs": [config.name for config in inputs.runs],
+                "cached": self.cached,
+            },
+            environment=asdict(inputs.environment),
+        )
 
     def document(self, run: CommandRun, inputs: CompileModelInputs, results: list[CompiledStep]) -> StepsDocument:
         """All steps beside the published figures."""
@@ -111,7 +123,7 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
             source=preset.source,
             results=tuple(results),
             problems=tuple(run.problems),
-            notes=(*published, *preset.remarks),
+            notes=(*published, *preset.remarks, *run.notes),
             seconds=run.seconds,
         )
 
@@ -126,6 +138,20 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
     def exit_code(self, inputs: CompileModelInputs, document: StepsDocument) -> int:
         """That of the first problem."""
         return exit_code(document)
+
+
+def _step(config: Config, compiler: str | None, facts: Facts, inputs: CompileModelInputs) -> CompiledStep:
+    """What was compiled, beside the published figure."""
+    return CompiledStep(
+        config=config.name,
+        mesh=config.mesh,
+        shard_mode=config.shard_mode,
+        choice=dict(config.choice),
+        target=inputs.target.name,
+        compiler=compiler,
+        published_bytes=inputs.preset.published.get(config.name),
+        facts=facts,
+    )
 
 
 def _preset(model: Model, name: str | None) -> Preset:

@@ -80,7 +80,8 @@ def prove(chosen: ProveOptions) -> int:
     tell (`samebits check` then runs both sides).
 
     `samebits prove model` interprets one whole training step of the full model, and compares it with the step with all
-    references on one device.
+    references on one device. Steps are proved in worker processes as points are: one that crashes or does not end is
+    undecided, and the others are proved.
     """
     files = chosen.report_files()
     _require_consistent(chosen)
@@ -103,7 +104,8 @@ def prove(chosen: ProveOptions) -> int:
             shard_modes=chosen.shard_mode,
             choices=chosen.choice,
         )
-        return run_command(ProveModelCommand(request=steps, root=chosen.root, verbose=chosen.verbose), files)
+        model = ProveModelCommand(request=steps, root=chosen.root, settings=settings, verbose=chosen.verbose)
+        return run_command(model, files)
     from samebits.cli.prove_run import ProveCommand
 
     command = ProveCommand(
@@ -140,5 +142,4 @@ def _require_consistent(chosen: ProveOptions) -> None:
     wrong = next((name for name in OF_PAIRS if getattr(chosen, name)), None)
     if wrong is not None:
         raise RequestError(f"--{wrong.replace('_', '-')} narrows pairs; it does not go with '{MODEL}'")
-    chosen.require_no_engine("prove model")
     chosen.require_none("prove model")

@@ -2,78 +2,97 @@
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass, replace
+import contextlib
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.run_items import run_items
+from samebits.engine.journal import JournalHead
+from samebits.engine.prove_model_work import ProvedStep, ProveModelWork, step_items
+from samebits.engine.run_work import EngineSettings
+from samebits.engine.work import Item
 from samebits.host.environment import Environment
 from samebits.programs.catalogue import default_root
-from samebits.programs.replay import of_tree
-from samebits.prove.selftest import check_proofs
 from samebits.report.prove_model import StepDocument, exit_code, show_steps
 from samebits.report.prove_model_markdown import steps_proved_markdown
-from samebits.schema.model import Config, Defect, Model
+from samebits.schema.model import Model
+from samebits.schema.result import Problem
 from samebits.train.load import load_model
-from samebits.train.prove_request import ProveRequest, replay_words, steps
-from samebits.train.prove_step import StepLeaf, StepProver
+from samebits.train.prove_request import ProveRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProveModelInputs:
-    """The steps to prove: configurations, each with the defect that is planted in it, if any."""
+    """The steps to prove, in the order of the document, and the environment for the report."""
 
     model: Model
     tree: Path
-    steps: list[tuple[Config, Defect | None]]
+    items: list[Item]
     environment: Environment
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProveModelCommand(Command[ProveModelInputs, StepLeaf, StepDocument]):
+class ProveModelCommand(Command[ProveModelInputs, ProvedStep, StepDocument]):
     """Prove training steps of a full model.
 
     Args:
         request: which steps.
         root: the tree with the model, or None for the current one.
+        settings: where and how steps are proved.
         verbose: whether every step is shown, however many there are.
     """
 
     request: ProveRequest
     root: Path | None
+    settings: EngineSettings
     verbose: bool = False
 
     on_interrupt = "interrupted; what was proved so far is shown"
+    handles_signals = True
 
     def load(self, run: CommandRun) -> ProveModelInputs:
-        """The model; the proofs have shown that they see planted differences.
-
-        Raises:
-            CheckerBroken: they do not.
-        """
+        """The model and the steps that the request selects."""
         tree = self.root or default_root()
         model = load_model(tree)
-        chosen = steps(model, self.request)
-        here = run.start_backend()
-        check_proofs()
-        return ProveModelInputs(model=model, tree=tree, steps=chosen, environment=here)
+        items = step_items(model, tree, self.request)
+        # However many there are, they need no accelerator; this process does not either.
+        here = run.start_backend(workers=int(not self.settings.in_process), ray=self.settings.ray)
+        return ProveModelInputs(model=model, tree=tree, items=items, environment=here)
 
-    def execute(self, run: CommandRun, inputs: ProveModelInputs, results: list[StepLeaf]) -> None:
-        """Prove step by step."""
-        prover = StepProver(inputs.model, inputs.tree)
-        for config, defect in inputs.steps:
-            with run.problems_of(config.name, printed=False):
-                words = replay_words(inputs.model, self.request, config, defect)
-                again = shlex.join(["samebits", "prove", "model", *words, *of_tree(inputs.tree)])
-                results += [replace(leaf, replay=again) for leaf in prover.prove(config, defect)]
+    def execute(self, run: CommandRun, inputs: ProveModelInputs, results: list[ProvedStep]) -> None:
+        """Prove step by step, and have the steps in the order of the request."""
+        rows: dict[str, ProvedStep] = {}
+        work = ProveModelWork(inputs.tree, self.request)
+        ran = run_items(run, work, inputs.items, self.settings, self._head(inputs), inputs.tree)
+        try:
+            with contextlib.closing(ran):
+                for done in ran:
+                    (rows[done.item.key],) = done.rows
+        finally:
+            results += [rows[item.key] for item in inputs.items if item.key in rows]
 
-    def document(self, run: CommandRun, inputs: ProveModelInputs, results: list[StepLeaf]) -> StepDocument:
-        """All leaves of all steps."""
+    def _head(self, inputs: ProveModelInputs) -> JournalHead:
+        """What was asked for, for the journal."""
+        return JournalHead(
+            command="prove-model",
+            request={"root": str(inputs.tree.resolve()), **asdict(self.request)},
+            environment=asdict(inputs.environment),
+        )
+
+    def document(self, run: CommandRun, inputs: ProveModelInputs, results: list[ProvedStep]) -> StepDocument:
+        """All leaves of all steps, and the steps that could not be looked at."""
+        failed = [
+            Problem(pair=step.config, message=step.error, exit_code=step.exit_code)
+            for step in results
+            if step.error is not None
+        ]
         return StepDocument(
             environment=inputs.environment,
             model=inputs.model.name,
-            results=tuple(results),
-            problems=tuple(run.problems),
+            results=tuple(leaf for step in results for leaf in step.leaves),
+            problems=(*run.problems, *failed),
+            notes=tuple(run.notes),
             seconds=round(run.seconds, 3),
             interrupted=run.interrupted,
         )

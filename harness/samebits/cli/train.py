@@ -65,13 +65,12 @@ def train(chosen: TrainOptions) -> int:
 
     The first run is repeated and rewritten in ways that leave its mathematics unchanged; how far its bits move then
     bounds all others. Single steps from the same state are compared array by array, whole runs by their losses.
-    Configurations run in worker processes (with --against and --detection in this one): one that crashes or does not
-    end is reported, and the others are compared.
+    Configurations run in worker processes (with --detection in this one), also those of another revision: one that
+    crashes or does not end is reported, and the others are compared.
     """
     files, spanning = chosen.report_files(), chosen.spanning()
     chosen.alone_only(against=chosen.against, detection=chosen.detection, list=chosen.listing)
     for option, with_it in (
-        ("--against", chosen.against is not None),
         ("--detection", chosen.detection),
         ("--distributed", chosen.distributed),
     ):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
-from samebits.cli.run_items import run_items
-from samebits.engine.journal import JournalHead
+from samebits.cli.train_on_engine import EngineTrainings, TrainedMatrix, run_on_engine
 from samebits.engine.run_work import EngineSettings
-from samebits.engine.train_work import TrainedRun, TrainWork, assembled, train_items
 from samebits.host.environment import Environment
 from samebits.report.document import read_as
 from samebits.report.tables import line
@@ -23,26 +21,9 @@ from samebits.schema.model import Matrix, Model
 from samebits.train.beside import compare_beside
 from samebits.train.cache import persistent_compile_cache
 from samebits.train.compare import ORDER
-from samebits.train.detection import Detection
 from samebits.train.load import load_model
-from samebits.train.matrix import MatrixResult, run_matrix
-from samebits.train.other_revision import RevisionComparison
+from samebits.train.matrix import run_matrix
 from samebits.train.request import TrainRequest
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrainedMatrix:
-    """What the runs of a matrix gave.
-
-    Args:
-        runs: with their comparisons.
-        against: the same runs at another revision.
-        detection: which gate sees which planted defect.
-    """
-
-    runs: MatrixResult
-    against: RevisionComparison | None
-    detection: Detection | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,14 +55,21 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         """The environment; the model is loaded."""
         if self.beside is not None:
             read_as(self.beside, TrainDocument)  # reports a wrong file before the runs
-        if self.against is not None or self.detection or self.settings.group is not None:
+        if self.detection or self.settings.group is not None:
             return run.start_backend(2)
         return run.start_backend(2, workers=self.settings.processes, ray=self.settings.ray)
 
     def execute(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> None:
-        """Train today's runs, on the engine; where more is compared with their states, here, and that after them."""
-        if self.against is None and not self.detection and self.settings.group is None:
-            results.append(TrainedMatrix(runs=self._on_engine(run, inputs), against=None, detection=None))
+        """Train on the engine; where defects are planted, or processes share a mesh, here."""
+        if not self.detection and self.settings.group is None:
+            trainings = EngineTrainings(
+                request=self.request,
+                matrix=self.matrix,
+                against=self.against,
+                cached=self.cached,
+                settings=self.settings,
+            )
+            results.append(run_on_engine(trainings, run, inputs))
             return
         tree, steps = self.request.tree, self.request.steps
         with run.progress("train") as bar, persistent_compile_cache() if self.cached else contextlib.nullcontext():
@@ -96,28 +84,6 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
 
                 detection = detect(self.model, runs, tree, steps, bar.say)
         results.append(TrainedMatrix(runs=runs, against=against, detection=detection))
-
-    def _on_engine(self, run: CommandRun, inputs: Environment) -> MatrixResult:
-        """The runs of the matrix, each in a worker process.
-
-        Raises:
-            SamebitsError: the first run failed, so that there is nothing to compare with.
-        """
-        tree, first = self.request.tree, self.matrix.runs[0].name
-        request = {name: None if value is None else str(value) for name, value in asdict(self.request).items()}
-        head = JournalHead(
-            command="train", request={**request, "cached": self.cached, "root": str(tree.resolve())},
-            environment=asdict(inputs),
-        )  # fmt: skip
-        rows: dict[str, TrainedRun] = {}
-        work = TrainWork(self.request, cached=self.cached)
-        ran = run_items(run, work, train_items(self.request, self.matrix), self.settings, head, tree)
-        with contextlib.closing(ran):
-            for done in ran:
-                (rows[done.item.key],) = done.rows
-                if first in rows and rows[first].error is not None:
-                    break
-        return assembled(self.matrix, tree, rows, run.seconds)
 
     def document(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> TrainDocument:
         """All traces and comparisons."""
@@ -139,8 +105,8 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
             comparisons=tuple(comparisons),
             clusters=tuple(tuple(names) for names in runs.clusters),
             envelope=envelope_record(runs.envelope),
-            problems=tuple(runs.problems),
-            notes=tuple(against.notes) if against else (),
+            problems=(*runs.problems, *(against.problems if against else ())),
+            notes=(*run.notes, *(against.notes if against else ())),
             twins=self.matrix.twins,
             detection=trained.detection,
             summary=TrainSummary(

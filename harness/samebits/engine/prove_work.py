@@ -54,7 +54,7 @@ class ProveWork(Work[ProofResult]):
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         """Prove points one by one; nothing is traced ahead."""
-        _leave_accelerators()
+        leave_accelerators()
         if self._prover is not None:
             self._prover.begin_chunk()
         for item in items:
@@ -108,7 +108,7 @@ class ProveWork(Work[ProofResult]):
         return self._prover
 
 
-def _leave_accelerators() -> None:
+def leave_accelerators() -> None:
     """Have jax start on the CPU where it has not started: nothing runs, and a TPU serves one process at a time."""
     from samebits.host import environment
 

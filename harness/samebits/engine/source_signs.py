@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,19 @@ _SKIPPED = ("site-packages", "dist-packages", "node_modules", "__pycache__", "bu
 """Folders whose files are installed or made, not written."""
 
 
+@dataclass(frozen=True, slots=True)
+class SignedSources:
+    """Where the sources are that results depend on.
+
+    Args:
+        tree: the tree of pairs.
+        checkout: a temporary folder with another revision, in another place in each run; the request names its commit.
+    """
+
+    tree: Path
+    checkout: Path | None = None
+
+
 class SourceSigns(Unremembered):
     """A store that signs items, and remembers nothing between runs.
 
@@ -34,13 +48,16 @@ class SourceSigns(Unremembered):
         request: what was asked for.
     """
 
-    def __init__(self, tree: Path, request: Mapping[str, Any]) -> None:
-        written = sorted(_written(tree.resolve()))
+    def __init__(self, tree: Path | SignedSources, request: Mapping[str, Any]) -> None:
+        sources = tree if isinstance(tree, SignedSources) else SignedSources(tree)
+        written = sorted(_written(sources.tree.resolve()))
+        checkout = None if sources.checkout is None else sources.checkout.resolve()
+        elsewhere = {file for file in _loaded() if checkout is not None and Path(file).is_relative_to(checkout)}
         names = ("samebits", "jax", "jaxlib", "libtpu", "numpy", "ml_dtypes")
         parts = {
             "request": request,
             "samebits": _known(sorted(map(str, PACKAGE.rglob("*.py")))),
-            "loaded": _known(sorted(_loaded() - {*map(str, written)})),
+            "loaded": _known(sorted(_loaded() - elsewhere - {*map(str, written)})),
             "sources": _digest_of(written),
             "versions": [sys.version, *(package_version(name) for name in names)],
             "processor": [platform.machine(), *instruction_sets()],

@@ -18,7 +18,7 @@ from samebits.report.screen import Form, Styled, in_turn, show_fitted
 from samebits.report.tables import WIDTH, line, show_table
 from samebits.report.words import plural
 from samebits.schema.result import Problem
-from samebits.train.prove_step import StepLeaf
+from samebits.train.step_leaf import StepLeaf
 
 HEADS = ["configuration", "mesh", "mode", "leaves", "proved mathematics", "error probability", "points", "seconds"]
 
@@ -39,6 +39,7 @@ class StepDocument:
         model: its name.
         results: one per leaf of each configuration's step.
         problems: configurations that could not be looked at.
+        notes: on the run, such as what a journal held.
     """
 
     schema: Literal["samebits/1"] = SCHEMA
@@ -47,6 +48,7 @@ class StepDocument:
     model: str
     results: tuple[StepLeaf, ...]
     problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
     seconds: float = 0.0
     interrupted: bool = False
     written: Written | None = None
@@ -143,6 +145,7 @@ def show_steps(to: Console, document: StepDocument, *, verbose: bool = False) ->
     failing = failing_steps(document)
     command = next_command(failing)
     end: list[Styled] = [(problem.message, "bold red") for problem in document.problems[:WORST]]
+    end += [(note, "") for note in document.notes]
     end += [(text, "dim") for text in ASSUMED] if document.results else []
     end.append((closing(document), "bold green" if exit_code(document) == 0 else "bold yellow"))
     end += [] if command is None else [(f"next: {command}", "")]

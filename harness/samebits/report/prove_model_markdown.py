@@ -36,5 +36,6 @@ def steps_proved_markdown(document: StepDocument) -> str:
         title = f"One training step of '{document.model}' against all references on one device"
         rows = table_rows(title, HEADS, [row(leaves) for leaves in steps], bad)
         parts += [replace(rows, opened=False), escaped(" ".join(ASSUMED))]
+    parts += [f"- {escaped(note)}" for note in document.notes]
     parts.append(escaped("; ".join(document.environment.lines())))
     return fitted(parts)

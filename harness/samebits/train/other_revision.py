@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from samebits.errors import RequestError, SamebitsError
 from samebits.host.git import checkout, commit_of
-from samebits.train.compare import Pairing, judge_runs
-from samebits.train.envelope import forced
+from samebits.schema.model import Matrix, Model
+from samebits.schema.result import Problem
+from samebits.train.compare import Pairing, judge_distances
+from samebits.train.envelope import Distances, Envelope, distances, forced
 from samebits.train.matrix import MatrixResult, Say, run_matrix
+from samebits.train.record import RunRecord
 from samebits.train.request import TrainRequest, select
 
 
@@ -22,12 +27,14 @@ class RevisionComparison:
         revision, commit: the revision as given, and its commit.
         comparisons: `a` is the run at the revision, `b` today's.
         notes: runs that exist in only one of the two.
+        problems: runs that could not be compared.
     """
 
     revision: str
     commit: str
     comparisons: list[Pairing] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 def run_against(
@@ -48,6 +55,23 @@ def run_against(
             a samebits before 0.2.0.
         SamebitsError: the first run fails there.
     """
+    with matrix_at(request, revision) as (then, commit, model, matrix):
+        before = run_matrix(model, matrix, then.tree, request.steps, lambda text: say(f"{revision}: {text}"))
+    return _compare(today, before, RevisionComparison(revision=revision, commit=commit))
+
+
+@contextlib.contextmanager
+def matrix_at(request: TrainRequest, revision: str) -> Iterator[tuple[TrainRequest, str, Model, Matrix]]:
+    """The request, commit, model and matrix at a revision, whose tree is there for the duration of a `with` block.
+
+    Args:
+        request: of today's runs.
+        revision: a branch, a tag or a commit.
+
+    Raises:
+        RequestError: there is no such revision, its tree has no such model or matrix, or its suites are written for
+            a samebits before 0.2.0.
+    """
     commit = commit_of(request.tree, revision)
     with checkout(request.tree, revision) as tree:
         then = replace(request, root=tree)
@@ -61,8 +85,21 @@ def run_against(
                     "give a later revision, or compare with the samebits of that revision"
                 )
             raise RequestError(f"--against {revision} ({commit[:12]}): {text}") from None
-        before = run_matrix(model, matrix, tree, request.steps, lambda text: say(f"{revision}: {text}"))
-    return _compare(today, before, RevisionComparison(revision=revision, commit=commit))
+        yield then, commit, model, matrix
+
+
+def compare(old: RunRecord, new: RunRecord, apart: Distances, envelope: Envelope, revision: str) -> Pairing:
+    """A run compared with the same at a revision.
+
+    Args:
+        old, new: at the revision, and today's.
+        apart: the distances of their single steps from the same states.
+        envelope: of the first run at the revision.
+        revision: as given.
+    """
+    reason = f"the same configuration at {revision}"
+    pairing = judge_distances(old, new, apart, envelope, "rounding", reason)
+    return replace(pairing, a=f"{old.config}@{revision}")
 
 
 def _imports_harness(tree: Path) -> bool:
@@ -78,16 +115,9 @@ def _compare(today: MatrixResult, before: MatrixResult, against: RevisionCompari
         if name not in today.runs:
             against.notes.append(f"{name} ran at {against.revision} and does not run now")
             continue
-        pairing = judge_runs(
-            old.run,
-            today.runs[name].run,
-            before.forced[name],
-            forced(today.trainers[name], states),
-            before.envelope,
-            "rounding",
-            f"the same configuration at {against.revision}",
-        )
-        against.comparisons.append(replace(pairing, a=f"{name}@{against.revision}"))
+        apart = distances(before.forced[name], forced(today.trainers[name], states))
+        run = today.runs[name].run
+        against.comparisons.append(compare(old.run, run, apart, before.envelope, against.revision))
     against.notes += [f"{name} is new since {against.revision}" for name in today.runs if name not in before.runs]
     if not against.comparisons:
         raise RequestError(f"--against {against.revision}: no run of '{today.matrix.name}' is in both revisions")

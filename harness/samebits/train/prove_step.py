@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +24,8 @@ from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.programs.inputs import Array
 from samebits.schema.model import Config, Defect, Model
+from samebits.train.step_leaf import StepLeaf, Verdict, in_order, reference_step, step_head
 from samebits.train.trace_step import TracedStep, trace_training_step
-
-Verdict = Literal["rounding", "different", "error"]
-"""As in `ProofResult`: the same formulas, refuted, or neither."""
 
 WARM = 2
 """Steps taken before the one that is proved, so that no moment of the optimizer is zero everywhere."""
@@ -43,48 +41,6 @@ CACHED_REFERENCES = 8
 
 SEEDS = 3
 """How many seeds are tried if a comparison of values is a near tie."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StepLeaf:
-    """The result for one output of a step; published as JSON, so keys keep their meaning.
-
-    Args:
-        config, mesh, shard_mode, choice: of the configuration.
-        defect: the planted defect, if any.
-        sizes: the sizes at which the step was interpreted, the smallest of the model.
-        leaf: `loss`, `perplexity`, `gradients/NAME`, `parameters/NAME`, ...
-        verdict: `rounding` (the same formulas), `different` (refuted), or `error` (neither).
-        elements: of the leaf.
-        log2_error: the base-two logarithm of the probability that different formulas are taken for equal.
-        points, degree, unknown: random points, the degree of the polynomials, calls of uninterpreted functions.
-        gap: the largest difference in float64, relative to the largest value, at the weights and inputs of the seed.
-        witness: an element that differs, with both values in float64.
-        reason: why nothing was proved.
-        seed: of the weights and inputs; the proof is for the routing that they take.
-        seconds: of the whole step.
-        replay: the command that proves this step again; empty in documents of older versions.
-    """
-
-    config: str
-    mesh: str
-    shard_mode: str
-    choice: Mapping[str, str]
-    defect: str | None
-    sizes: Mapping[str, int]
-    leaf: str
-    verdict: Verdict
-    elements: int = 0
-    log2_error: float | None = None
-    points: int = 0
-    degree: int = 0
-    unknown: Mapping[str, int] = field(default_factory=dict)
-    gap: float | None = None
-    witness: str | None = None
-    reason: str | None = None
-    seed: int = 0
-    seconds: float = 0.0
-    replay: str = ""
 
 
 @dataclass(slots=True)
@@ -123,18 +79,30 @@ class StepProver:
             DeclarationError: the configuration cannot be built.
             CouldNotRun: a step does not trace.
         """
+        proving = self.proving(config, defect)
+        while True:
+            try:
+                next(proving)
+            except StopIteration as ended:
+                leaves: list[StepLeaf] = ended.value
+                return leaves
+
+    def proving(self, config: Config, defect: Defect | None = None) -> Generator[str, None, list[StepLeaf]]:
+        """As `prove`, with each stage in words as it begins."""
         begin = time.perf_counter()
         self.model.check(config)
         small = self.model.smallest(config)
         identities: dict[str, FieldIdentity] | str = {}
         for number in range(SEEDS):
             seeded = small.having(seed=small.seed + number)
-            reference = replace(seeded.on_one_device("reference"), choice={})
+            reference = reference_step(seeded)
             changed = seeded.having(options=dict(defect.changes)) if defect else seeded
+            yield "tracing its step"
             variant = trace_training_step(self.model, changed, self.root, defect)
+            yield "tracing the step of all references on one device"
             alone = self._trace(reference)
             try:
-                identities = self._identities(reference, alone, variant)
+                identities = yield from self._identities(reference, alone, variant)
             except NearTie as error:
                 if number + 1 < SEEDS:
                     continue
@@ -142,11 +110,9 @@ class StepProver:
             except NotCovered as error:
                 identities = str(error)
             break
-        head = StepLeaf(
-            config=config.name, mesh=config.mesh, shard_mode=config.shard_mode, choice=dict(config.choice),
-            defect=defect.name if defect else None, sizes=dict(small.sizes), leaf="*", verdict="error",
-            seed=seeded.seed, seconds=round(time.perf_counter() - begin, 3),
-        )  # fmt: skip
+        head = replace(
+            step_head(config, small, defect), seed=seeded.seed, seconds=round(time.perf_counter() - begin, 3)
+        )
         if isinstance(identities, str):
             return [replace(head, leaf=name, reason=identities) for name in in_order(alone.names)]
         return [_leaf(head, name, identities[name]) for name in in_order(alone.names)]
@@ -174,10 +140,15 @@ class StepProver:
             self._states[key] = [*flat, *batch]
         return self._states[key]
 
-    def _identities(self, reference: Config, alone: TracedStep, variant: TracedStep) -> dict[str, FieldIdentity]:
+    def _identities(
+        self, reference: Config, alone: TracedStep, variant: TracedStep
+    ) -> Generator[str, None, dict[str, FieldIdentity]]:
         points = FIRST
         while True:
-            identities, needed = _compared_outputs(self._reference(reference, alone, points), alone, variant)
+            yield "interpreting the step of all references on one device"
+            interpreted = self._reference(reference, alone, points)
+            yield "interpreting its step"
+            identities, needed = _compared_outputs(interpreted, alone, variant)
             # A difference remains at more points.
             if needed <= points or points == MOST or not all(identity.equal for identity in identities.values()):
                 return identities
@@ -199,22 +170,6 @@ class StepProver:
         interpreted = self._walked[key]
         interpreted.domain.calls = dict(interpreted.calls)  # calls by another variant are not part of this proof
         return interpreted
-
-
-def prove_step(model: Model, config: Config, root: Path, defect: Defect | None = None) -> list[StepLeaf]:
-    """Prove every leaf of one configuration's step, as `StepProver.prove`."""
-    return StepProver(model, root).prove(config, defect)
-
-
-def in_order(names: tuple[str, ...]) -> list[str]:
-    """The leaves in the order of computation: losses, gradients, moments, parameters."""
-    order = ("loss", "perplexity", "gradients", "mu", "nu", "parameters")
-
-    def place(name: str) -> int:
-        first = name.split("/")[0]
-        return order.index(first) if first in order else len(order)
-
-    return sorted(names, key=place)
 
 
 def _compared_outputs(

@@ -76,9 +76,7 @@ def test_an_interrupted_proof_is_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("prove", "model", "--workers", "2"), "--workers is about worker processes; `samebits prove model` has none"),
-        (("compile", "model", "--resume"), "--resume is about worker processes; `samebits compile model` has none"),
-        (("train", "--against", "HEAD", "--timeout", "9"), "--timeout is about worker processes; `samebits train --ag"),
+        (("train", "--detection", "--timeout", "9"), "--timeout is about worker processes; `samebits train --detec"),
         (("faults", "--in-process", "--workers", "2"), "--workers is about worker processes, and --in-process has no"),
     ],
 )

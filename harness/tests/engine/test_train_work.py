@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from samebits.engine.train_work import TrainedRun, TrainWork, assembled, train_items
+from samebits.engine.matrix_runs import TrainedRun
+from samebits.engine.train_work import TrainWork, assembled, train_items
 from samebits.engine.work import Finished, Item, Loss
 from samebits.errors import CouldNotRun
 from samebits.schema.model import Config, Matrix
@@ -54,7 +55,8 @@ MATRIX = Matrix(
 STEPS = 3
 
 
-def _tree(root: Path, planted: str = "pass") -> Path:
+def write_model(root: Path, planted: str = "pass") -> Path:
+    """A tree with the model of four runs; the line runs where a configuration `config` is built."""
     write_tree(root)
     (root / "suites" / "model" / "__init__.py").write_text(INIT.format(planted=planted))
     return root
@@ -71,7 +73,7 @@ def _rows(request: TrainRequest, items: Sequence[Item]) -> dict[str, TrainedRun]
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with four runs, two of which are twins."""
-    return _tree(tmp_path_factory.mktemp("train"))
+    return write_model(tmp_path_factory.mktemp("train"))
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +127,7 @@ def test_a_run_that_is_not_finite_is_a_row(tmp_path: Path) -> None:
     planted = (
         "if config.name == 'two':\n        return toy(Path(__file__).parent, scale=float('nan')).build(config, parts)"
     )
-    tree = _tree(tmp_path, planted)
+    tree = write_model(tmp_path, planted)
     request = TrainRequest(matrix="toy", steps=STEPS, root=tree)
     items = train_items(request, MATRIX)
     rows = {**_rows(request, items[:2])}
@@ -137,7 +139,7 @@ def test_a_run_that_is_not_finite_is_a_row(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_crash_costs_one_run(tmp_path: Path) -> None:
     """The command reports it, compares the others, and ends with 3."""
-    tree = _tree(tmp_path, "os.abort() if config.name == 'two' else None")
+    tree = write_model(tmp_path, "os.abort() if config.name == 'two' else None")
     git(tree, "add", "-A")
     words = ("train", "--matrix", "toy", "--steps", str(STEPS), "--root", tree, "--json", tmp_path / "train.json")
     ended = samebits(*words, "--workers", "2")

@@ -134,7 +134,7 @@ THROUGH = (
     Through(
         "train/test_trainer.py",
         "`samebits train`",
-        ("cli/train", "cli/train_run"),
+        ("cli/train", "cli/train_on_engine", "cli/train_run"),
     ),
     Through(
         "check/test_runner.py",

@@ -24,7 +24,7 @@ from samebits.schema.assumption import Assumption
 from samebits.schema.line_difference import AlignedTensor, LineDifference
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Problem
-from samebits.train.prove_step import StepLeaf
+from samebits.train.step_leaf import StepLeaf
 from tests.support.documents import ENVIRONMENT
 
 PROBLEM = Problem(pair="broken", message="its file does not import", exit_code=2)

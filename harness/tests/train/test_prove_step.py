@@ -22,7 +22,8 @@ from samebits.report.prove_model import first_not_proved
 from samebits.schema.meshes import Mode
 from samebits.schema.model import Config, Defect
 from samebits.train.load import load_model
-from samebits.train.prove_step import StepLeaf, StepProver, _leaf
+from samebits.train.prove_step import StepProver, _leaf
+from samebits.train.step_leaf import StepLeaf
 from tests.support.invoke import REPOSITORY, samebits
 
 QUICK = ("RMSNorm epsilon 1e-2", "router weights reversed")

@@ -19,7 +19,7 @@ from samebits.report.prove_model import (
     row,
 )
 from samebits.report.words import plural
-from samebits.train.prove_step import StepLeaf
+from samebits.train.step_leaf import StepLeaf
 
 STATES: dict[int, State] = {0: "passed", 1: "failed"}
 

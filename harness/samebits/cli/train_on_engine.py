@@ -1,0 +1,98 @@
+"""The trainings of `samebits train` on the engine: a matrix, and the same at another revision. Imports jax."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import asdict, dataclass
+
+from samebits.cli.pipeline import CommandRun
+from samebits.cli.run_items import run_items
+from samebits.engine.journal import JournalHead
+from samebits.engine.matrix_runs import TrainedRun
+from samebits.engine.revision_runs import Revision, compared_at, revision_items
+from samebits.engine.run_work import EngineSettings
+from samebits.engine.source_signs import SignedSources
+from samebits.engine.train_work import TrainWork, assembled, train_items
+from samebits.host.environment import Environment
+from samebits.schema.model import Config, Matrix
+from samebits.train.detection import Detection
+from samebits.train.matrix import MatrixResult
+from samebits.train.other_revision import RevisionComparison, matrix_at
+from samebits.train.request import TrainRequest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainedMatrix:
+    """What the runs of a matrix gave.
+
+    Args:
+        runs: with their comparisons.
+        against: the same runs at another revision.
+        detection: which gate sees which planted defect.
+    """
+
+    runs: MatrixResult
+    against: RevisionComparison | None
+    detection: Detection | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineTrainings:
+    """What is trained on the engine.
+
+    Args:
+        request: as the options say.
+        matrix: what it selects.
+        against: a git revision to compare with.
+        cached: whether compiled steps are cached on disk.
+        settings: where and how configurations run.
+    """
+
+    request: TrainRequest
+    matrix: Matrix
+    against: str | None
+    cached: bool
+    settings: EngineSettings
+
+
+def run_on_engine(trainings: EngineTrainings, run: CommandRun, here: Environment) -> TrainedMatrix:
+    """The runs of a matrix and all that is compared with them, each in a worker process.
+
+    Args:
+        trainings: what was asked for.
+        run: where notes and problems go.
+        here: the environment, for the journal.
+
+    Raises:
+        RequestError: the revision has no such matrix, or no run that runs today too.
+        SamebitsError: the first run failed, so that there is nothing to compare with.
+    """
+    request, matrix = trainings.request, trainings.matrix
+    items = train_items(request, matrix)
+    today, first = [item.key for item in items], matrix.runs[0].name
+    with contextlib.ExitStack() as stack:
+        revision, then = None, tuple[Config, ...]()
+        if trainings.against is not None:
+            there, commit, _, matrix_there = stack.enter_context(matrix_at(request, trainings.against))
+            revision, then = Revision(name=trainings.against, commit=commit, tree=there.tree), matrix_there.runs
+            items += revision_items(revision, then, matrix, {item.payload.name: item.replay for item in items})
+        work = TrainWork(request, cached=trainings.cached, revision=revision)
+        sources = SignedSources(request.tree, None if revision is None else revision.tree)
+        ran = run_items(run, work, items, trainings.settings, _head(trainings, here, revision), sources)
+        rows: dict[str, TrainedRun] = {}
+        with contextlib.closing(ran):
+            for done in ran:
+                (rows[done.item.key],) = done.rows
+                if first in rows and rows[first].error is not None:
+                    break
+    runs = assembled(matrix, request.tree, {key: rows[key] for key in today if key in rows}, run.seconds)
+    against = None if revision is None else compared_at(revision, then, rows, runs)
+    return TrainedMatrix(runs=runs, against=against, detection=None)
+
+
+def _head(trainings: EngineTrainings, here: Environment, revision: Revision | None) -> JournalHead:
+    """What was asked for, for the journal."""
+    request = {name: None if value is None else str(value) for name, value in asdict(trainings.request).items()}
+    request |= {"root": str(trainings.request.tree.resolve())}
+    request |= {} if revision is None else {"against": revision.commit}
+    return JournalHead(command="train", request={**request, "cached": trainings.cached}, environment=asdict(here))
