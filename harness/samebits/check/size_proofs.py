@@ -10,7 +10,8 @@ from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome
 from samebits.errors import CheckerBroken
 from samebits.prove.all_sizes import SizesProof
-from samebits.prove.pair_sizes import PairProof, PairSizes, for_all
+from samebits.prove.pair_proof import PairProof, for_all
+from samebits.prove.pair_sizes import PairSizes
 from samebits.prove.size_attempts import PairPoint
 from samebits.schema.domain import in_words, not_said, unsaid
 from samebits.schema.meshes import MeshSpec

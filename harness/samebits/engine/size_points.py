@@ -23,7 +23,8 @@ from samebits.programs.plan import Plan
 from samebits.programs.replay import replay
 from samebits.programs.sides import Site
 from samebits.prove.all_sizes import SizesProof
-from samebits.prove.pair_sizes import PairProof, PairSizes, for_all
+from samebits.prove.pair_proof import PairProof, for_all
+from samebits.prove.pair_sizes import PairSizes
 from samebits.prove.partitioned_gather import needed_by_sums
 from samebits.prove.problem import facts_not_kept
 from samebits.prove.prover import Unproved

@@ -43,6 +43,7 @@ class SizesProof:
         reason: the place that differs, or why it is undecided.
         pieces: how many pairs of pieces were compared.
         moved: an element of an input is in it.
+        asked: how many conditions on indices were looked at.
     """
 
     leaf: str
@@ -53,6 +54,7 @@ class SizesProof:
     reason: str = ""
     pieces: int = 0
     moved: bool = False
+    asked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +144,9 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
         result = compare(space, first, second, number, shape)
         limits = [_text(programs.family, fact) for fact in _limits(space, (*first.assumed, *second.assumed))]
     except NotCovered as error:
-        return SizesProof(leaf, "error", reason=str(error))
+        return SizesProof(leaf, "error", reason=str(error), asked=space.asked)
     if isinstance(result, Doubt):
-        return _refuted(programs, leaf, space, result)
+        return replace(_refuted(programs, leaf, space, result), asked=space.asked)
     lowest = tuple(f"{name} >= {low}" for name, low in programs.family.free.items())
     return SizesProof(
         leaf,
@@ -153,6 +155,7 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
         tuple(dict.fromkeys((*first.promised, *second.promised))),
         pieces=result.pieces,
         moved=result.moved,
+        asked=space.asked,
     )
 
 
@@ -285,6 +288,7 @@ _STRENGTH = ("different", "error", "rounding", "proved")
 def _weaker(first: SizesProof, second: SizesProof) -> SizesProof:
     """What holds of both parts of a family: the weaker verdict, the conditions of both."""
     weaker = min(first, second, key=lambda proof: _STRENGTH.index(proof.verdict))
+    weaker = replace(weaker, asked=first.asked + second.asked)
     if weaker.verdict in ("different", "error"):
         return weaker
     return replace(
