@@ -70,17 +70,17 @@ class SizeProofs:
                     f"pair '{self._pair.name}': {point}, {leaf.leaf}: proved for all sizes, and at its own it is "
                     "different; please report it"
                 )
-            why = self._why_not(point, outcome.comparison.path, leaf)
+            why = self._why_not(point, outcome.comparison.path, proof, leaf)
             shown = None if why is not None else for_all(leaf)
             attached.append(
                 replace(outcome, for_all=shown, family=proof.family(leaf) if shown else None, no_family=why)
             )
         return attached
 
-    def _why_not(self, point: Point, path: str, leaf: SizesProof) -> str | None:
+    def _why_not(self, point: Point, path: str, proof: PairProof, leaf: SizesProof) -> str | None:
         """Why a leaf is not shown for all sizes: refuted, undecided, or for inputs that the contract does not state."""
         if leaf.verdict == "different":
-            return f"at {', '.join(f'{name}={number}' for name, number in leaf.sizes.items())}: {leaf.reason}"
+            return f"{proof.place_of(leaf)}: {leaf.reason}"
         if leaf.verdict == "error":
             return leaf.reason
         contract = self._pair.contract(**where(point), leaf=path, moves=leaf.verdict == "proved")

@@ -132,7 +132,7 @@ def _row(
     elif leaf.verdict == "rounding":
         outcome = replace(outcome, identity=FieldIdentity(equal=True, elements=0))
     elif leaf.verdict == "different":
-        outcome = replace(outcome, apart=f"{_at(leaf)}: {leaf.reason}")
+        outcome = replace(outcome, apart=f"{proof.place_of(leaf)}: {leaf.reason}")
     else:
         outcome = replace(outcome, unproved=leaf.reason)
     shown = leaf.verdict in ("proved", "rounding")
@@ -184,10 +184,10 @@ def shown_by_run(row: ProofResult, locator: Locator, case: Case, point: Point, p
     """
     if row.verdict != "different" or row.family is None or locator.rerun is not None:
         return row
-    numbers = row.family.counterexample
+    numbers, proof = row.family.counterexample, proof.elsewhere.get(row.leaf, proof)
     sizes = {**case.numbers, **{name: value_of(text, numbers) for name, text in proof.sizes.items()}}
     sizes = {name: sizes[name] for name in (*case.sizes, *(name for name in proof.sizes if name not in case.sizes))}
-    mesh = MeshSpec.parse(point.mesh)
+    mesh = MeshSpec.parse(proof.mesh or point.mesh)
     if proof.mesh is None:
         # Axes on which no size depends are left out: one device has the same program.
         known = {name: text for name, text in proof.axes.items() if set(symbols_in(text)) <= set(numbers)}
@@ -229,7 +229,3 @@ def sized_points(pair: Pair, points: Iterable[Point]) -> tuple[Point, ...]:
     own = [point for point in points if point.variant != pair.reference_name]
     auto = {point.case for point in own if point.mode == "auto"}
     return tuple(point for point in own if point.mode == "auto" or point.case not in auto)
-
-
-def _at(leaf: SizesProof) -> str:
-    return "at " + ", ".join(f"{symbol}={number}" for symbol, number in leaf.sizes.items())

@@ -68,11 +68,11 @@ def on_other_numbers(proofs: MeshProofs, point: PairPoint, mesh: MeshSpec, own: 
                 continue
             others = [axis.proofs[1]] if 1 in axis.proofs else []
             asking = asked + latest <= MOST_ASKED
-            shown = own if there == mesh else proofs.on(moved, there, own.attempt, others, asking=asking)
+            shown = own if there == mesh else proofs.on(moved, there, own, others, asking=asking)
             if shown is None:
                 axis.left_out[number] = "not tried, as other numbers took as many questions as are asked"
                 continue
-            axis.proofs[number] = shown
+            axis.proofs[number] = _with_numbers(shown, point, moved)
             if shown.asked and there != mesh:
                 latest = _cost(shown)
                 asked += latest
@@ -82,6 +82,13 @@ def on_other_numbers(proofs: MeshProofs, point: PairPoint, mesh: MeshSpec, own: 
 def _cost(shown: MeshProof) -> int:
     """How many conditions a proof looked at, with what a search counts for."""
     return shown.asked + (0 if shown.is_shown else SEARCH)
+
+
+def _with_numbers(shown: MeshProof, point: PairPoint, moved: PairPoint) -> MeshProof:
+    """What is shown on another number of devices, with the sizes that are other numbers there."""
+    before, numbers = point.case.numbers, moved.case.numbers
+    changed = {name: str(number) for name, number in numbers.items() if number != before[name]}
+    return replace(shown, proof=replace(shown.proof, sizes={**changed, **shown.proof.sizes}))
 
 
 def _together(own: PairProof, axes: list[_Axis], most: int) -> PairProof:

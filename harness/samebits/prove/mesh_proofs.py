@@ -70,19 +70,20 @@ class MeshProofs:
         return MeshProof(undecided(why or "the case has no sizes"))
 
     def on(
-        self, point: PairPoint, mesh: MeshSpec, like: Attempt, others: Sequence[MeshProof], *, asking: bool
+        self, point: PairPoint, mesh: MeshSpec, like: MeshProof, others: Sequence[MeshProof], *, asking: bool
     ) -> MeshProof | None:
         """Prove a point on another mesh than its own; None where that needs a proof of its own and none is asked for.
 
         Args:
             point: with its sizes on that mesh.
             mesh: that mesh.
-            like: the family on the mesh of the point: the same sizes are numbers there.
+            like: what is shown on the mesh of the point: the same sizes are numbers there.
             others: what is shown on meshes whose programs may be these, for more sizes.
             asking: whether it is proved by itself where no other proof holds for it.
         """
+        fixed = set(like.proof.fixed)
         try:
-            attempt = next(a for a in attempts(point, mesh, self._most_fixed) if set(a.fixed) == set(like.fixed))
+            attempt = next(a for a in attempts(point, mesh, self._most_fixed) if set(a.fixed) == fixed)
             key = _name_of(point, mesh, attempt)
             if key not in self._by_point:
                 sides = _traced(attempt, point)
@@ -94,7 +95,7 @@ class MeshProofs:
             return MeshProof(undecided("other sizes are numbers there"))
         except SamebitsError as error:  # of tracing, or of a declaration that does not know this mesh
             return MeshProof(undecided(str(error)))
-        return _named(self._by_point[key], mesh, None)
+        return _named(self._by_point[key], mesh, like.proof.why_mesh)
 
     def _known(self, attempt: Attempt, sides: Sides, point: PairPoint) -> MeshProof | None:
         """The proof of a mesh that has the same programs of the same shapes."""

@@ -45,6 +45,12 @@ class PairProof:
         """The proof on the mesh that a leaf is about: where it is refuted, that may be another one."""
         return self.elsewhere.get(leaf.leaf, self)
 
+    def place_of(self, leaf: SizesProof) -> str:
+        """Where a leaf is refuted: the sizes, and the mesh where it is not the one of the point."""
+        sizes = [f"{name}={number}" for name, number in leaf.sizes.items()]
+        there = self.elsewhere.get(leaf.leaf)
+        return f"{f'on {there.mesh} ' if there is not None else ''}at {', '.join(sizes)}"
+
     def family(self, leaf: SizesProof) -> SizesShown:
         """The sizes that the proof of a leaf is about."""
         own = self.on_mesh_of(leaf)

@@ -34,7 +34,7 @@ class DevicesShown:
             return f"every number of devices up to {self.most} on axis {self.axis}"
         *first, last = map(str, self.numbers)
         listed = f"{', '.join(first)} and {last}" if first else last
-        return f"{listed} of up to {self.most} devices on axis {self.axis}"
+        return f"{listed} devices on axis {self.axis}, of up to {self.most}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ class SizesShown:
         if self.mesh is None:
             axes = ", ".join(f"{name}={text}" for name, text in self.axes.items())
             return f"every number of devices{f' with {axes}' if axes else ''}"
-        numbers = [f"the devices of {self.mesh}", *(shown.text for shown in self.devices if shown.numbers)]
+        alone = " alone" if len(self.devices) > 1 else ""
+        numbers = [f"the devices of {self.mesh}", *(shown.text + alone for shown in self.devices if shown.numbers)]
         why = [self.why_mesh, *dict.fromkeys(shown.why_not for shown in self.devices)]
         reasons = "; ".join(reason for reason in why if reason)
         return f"{', and '.join(numbers)}{f' ({reasons})' if reasons else ''}"
