@@ -21,7 +21,7 @@ from samebits.interpret.all_sizes.space import Space
 from samebits.prove.size_cases import by_answer, where_otherwise
 from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family
-from samebits.prove.size_tracing import NotTraced, TracedFamily, traced
+from samebits.prove.size_tracing import NotTraced, Sides, traced
 from samebits.prove.size_witnesses import Function, different_at, searched
 from samebits.schema.domain import RequiredFact
 
@@ -64,7 +64,7 @@ class _Programs:
     functions: tuple[Function, Function]
     family: Family
     direction: str
-    sides: tuple[TracedFamily, TracedFamily]
+    sides: Sides
     tried: dict[tuple[int, ...], dict[str, str]] = field(default_factory=dict)
 
     def different_at(self, numbers: Mapping[str, int]) -> dict[str, str]:
@@ -76,7 +76,13 @@ class _Programs:
 
 
 def prove_all_sizes(
-    reference: Function, variant: Function, family: Family, direction: str = "forward", *, depth: int = DEPTH
+    reference: Function,
+    variant: Function,
+    family: Family,
+    direction: str = "forward",
+    *,
+    depth: int = DEPTH,
+    sides: Sides | None = None,
 ) -> list[SizesProof]:
     """Prove that two functions put the same into every place of their outputs, for every size of a family.
 
@@ -85,12 +91,13 @@ def prove_all_sizes(
         family: the shapes.
         direction: `forward`, or `gradient`.
         depth: how many comparisons of sizes in traced code are followed one inside the other.
+        sides: their programs of this family, where they are traced already.
 
     Returns:
         One proof for each output; a single one for `*` where the programs cannot be compared.
     """
     functions = reference, variant
-    proofs = _proved(functions, family, direction, depth)
+    proofs = _proved(functions, family, direction, depth, sides)
     if all(proof.verdict != "error" for proof in proofs):
         return proofs
     sizes, differing = searched(functions, family, direction)
@@ -107,10 +114,12 @@ def prove_all_sizes(
     ]
 
 
-def _proved(functions: tuple[Function, Function], family: Family, direction: str, depth: int) -> list[SizesProof]:
+def _proved(
+    functions: tuple[Function, Function], family: Family, direction: str, depth: int, sides: Sides | None = None
+) -> list[SizesProof]:
     """What the programs of a family show of their outputs, and those of its parts where sizes are compared."""
     try:
-        first, second = (traced(function, family, direction) for function in functions)
+        first, second = sides or (traced(function, family, direction) for function in functions)
     except NotTraced as error:
         parts = _in_parts(functions, family, direction, depth, error.comparisons)
         return parts or [SizesProof("*", "error", reason=str(error))]
@@ -178,7 +187,7 @@ def _text(family: Family, fact: Fact) -> str:
     return re.sub(r"\[[^\]]+\]", "[...]", text)
 
 
-def _other_types(space: Space, sides: Sequence[TracedFamily]) -> str | None:
+def _other_types(space: Space, sides: Sides) -> str | None:
     """How the outputs of two programs differ in names, number, shape or dtype."""
     first, second = (
         [

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from samebits.prove.all_sizes import SizesProof
 from samebits.prove.mesh_proofs import MeshProof, MeshProofs
-from samebits.prove.other_numbers import in_order, point_on, with_devices
+from samebits.prove.other_numbers import few, in_order, point_on, with_devices
 from samebits.prove.pair_proof import PairProof, for_all
 from samebits.prove.size_attempts import PairPoint
 from samebits.prove.strictest_conditions import strictest
@@ -59,7 +59,7 @@ def on_other_numbers(proofs: MeshProofs, point: PairPoint, mesh: MeshSpec, own: 
         return own.proof
     axes = [_Axis(name) for name in mesh.names]
     asked, latest = 0, _cost(own)
-    for number in in_order(most):
+    for number in in_order(most) if any(for_all(leaf) is not None for leaf in own.proof.leaves) else few(most):
         for axis in axes:
             there = with_devices(mesh, axis.name, number)
             moved = point if there == mesh else point_on(point, mesh, there)

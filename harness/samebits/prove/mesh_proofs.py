@@ -6,11 +6,12 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from samebits.errors import NotCovered, SamebitsError
+from samebits.interpret.inner_equations import equations
 from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.pair_proof import PairProof, for_all, proof_of, undecided
-from samebits.prove.part_of_family import Sides, as_part, known_by
+from samebits.prove.part_of_family import as_part, known_by
 from samebits.prove.size_attempts import Attempt, PairPoint, attempts, numbers_on
-from samebits.prove.size_tracing import traced
+from samebits.prove.size_tracing import Sides, traced
 from samebits.schema.meshes import MeshSpec
 
 
@@ -22,11 +23,13 @@ class MeshProof:
         proof: of the point.
         attempt: the family that it is for; None where no program could be traced.
         asked: how many conditions on indices were looked at; 0 where the proof of another mesh holds on this one too.
+        operations: of the program of the variant, in order.
     """
 
     proof: PairProof
     attempt: Attempt | None = None
     asked: int = 0
+    operations: tuple[str, ...] = ()
 
     @property
     def is_shown(self) -> bool:
@@ -101,14 +104,19 @@ class MeshProofs:
         """The proof of a mesh that has the same programs of the same shapes."""
         known = known_by(attempt.family, sides, point.direction)
         leaves = None if known is None else self._by_program.get(known)
-        return None if leaves is None else MeshProof(proof_of(attempt, leaves), attempt)
+        return None if leaves is None else MeshProof(proof_of(attempt, leaves), attempt, 0, _operations(sides))
 
     def _proved(self, attempt: Attempt, sides: Sides, point: PairPoint) -> MeshProof:
-        leaves = tuple(prove_all_sizes(*attempt.functions, attempt.family, point.direction))
+        leaves = tuple(prove_all_sizes(*attempt.functions, attempt.family, point.direction, sides=sides))
         known = known_by(attempt.family, sides, point.direction)
         if known is not None and all(leaf.verdict != "different" for leaf in leaves):
             self._by_program[known] = leaves
-        return MeshProof(proof_of(attempt, leaves), attempt, sum(leaf.asked for leaf in leaves))
+        return MeshProof(proof_of(attempt, leaves), attempt, sum(leaf.asked for leaf in leaves), _operations(sides))
+
+
+def _operations(sides: Sides) -> tuple[str, ...]:
+    """The operations of the variant: programs of which these are not the same need no closer look."""
+    return tuple(equation.primitive.name for equation in equations(sides[1].closed.jaxpr))
 
 
 def _traced(attempt: Attempt, point: PairPoint) -> Sides:
@@ -118,11 +126,12 @@ def _traced(attempt: Attempt, point: PairPoint) -> Sides:
 
 def _by_others(attempt: Attempt, sides: Sides, point: PairPoint, others: Sequence[MeshProof]) -> MeshProof | None:
     """The proof of another mesh that has the same programs, for more sizes than these."""
+    operations = _operations(sides)
     for other in others:
-        if other.attempt is not None and other.is_shown:
+        if other.attempt is not None and other.is_shown and other.operations == operations:
             leaves = as_part(other.attempt, other.proof.leaves, attempt, sides, point.direction)
             if leaves is not None:
-                return MeshProof(proof_of(attempt, leaves), attempt)
+                return MeshProof(proof_of(attempt, leaves), attempt, 0, operations)
     return None
 
 

@@ -28,6 +28,11 @@ def in_order(most: int) -> Iterator[int]:
     yield from (number for number in dict.fromkeys([*first, *range(1, most + 1)]) if number <= most)
 
 
+def few(most: int) -> Iterator[int]:
+    """The numbers of devices on which a fault is looked for where nothing is shown: one, an odd one and the largest."""
+    yield from (number for number in dict.fromkeys((1, most, 3)) if number <= most)
+
+
 def point_on(point: PairPoint, mesh: MeshSpec, there: MeshSpec) -> PairPoint | None:
     """The point on another mesh of the same axes; None where its symbols do not allow that number of devices.
 

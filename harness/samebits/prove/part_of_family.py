@@ -17,10 +17,7 @@ from samebits.prove.same_program import written
 from samebits.prove.size_attempts import Attempt
 from samebits.prove.size_family import Family, SizeOf
 from samebits.prove.size_of_case import expression
-from samebits.prove.size_tracing import TracedFamily, traced
-
-Sides = tuple[TracedFamily, TracedFamily]
-"""The programs of the reference and of the variant."""
+from samebits.prove.size_tracing import Sides, traced
 
 _CONDITION = re.compile(r"(?P<size>.+) (?P<than>>=|<=) (?P<number>-?\d+)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
