@@ -79,7 +79,7 @@ class SizePointProver(PointProver):
         sums: tuple[RequiredFact, ...] = ()
         questions: list[Question] = []
         if any(leaf.verdict == "proved" for leaf in proof.leaves):
-            sums, questions = self._cross_examined(point, mesh, proof)
+            sums, questions, proof = self._cross_examined(point, mesh, proof)
         rows = [_row(self.pair, point, proof, leaf, sums, questions) for leaf in proof.leaves]
         if any(leaf.verdict == "rounding" for leaf in proof.leaves):
             rows = _with_accuracy(rows, {row.leaf: row for row in super().results(point)})
@@ -90,8 +90,10 @@ class SizePointProver(PointProver):
 
     def _cross_examined(
         self, point: Point, mesh: MeshSpec, proof: PairProof
-    ) -> tuple[tuple[RequiredFact, ...], list[Question]]:
-        """The facts that sums over devices need, and the questions of the proof at the declared sizes, which was asked.
+    ) -> tuple[tuple[RequiredFact, ...], list[Question], PairProof]:
+        """The facts that sums over devices need, the questions of the proof at the declared sizes, and what is left.
+
+        What is proved on one device is left for more of them where their sums need no other facts.
 
         Raises:
             CheckerBroken: it denies what is proved for all sizes.
@@ -110,7 +112,10 @@ class SizePointProver(PointProver):
                         f"pair '{self.pair.name}': {point}, {leaf.leaf}: proved for all sizes, and at the declared "
                         f"ones it is different ({movement[leaf.leaf].witness}); please report it"
                     )
-        return needed_by_sums(sides, point.direction, point.variant, sites.on_mesh), questions
+        needed = needed_by_sums(sides, point.direction, point.variant, sites.on_mesh, more_devices=True)
+        if mesh.devices > 1:
+            return needed, questions, proof
+        return (), questions, proof.with_sums(needed)
 
 
 def _row(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from samebits.prove.all_sizes import SizesProof
 from samebits.prove.size_attempts import Attempt
 from samebits.schema.all_sizes import DevicesShown, SizesShown
+from samebits.schema.domain import RequiredFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,18 @@ class PairProof:
         sizes = [f"{name}={number}" for name, number in leaf.sizes.items()]
         there = self.elsewhere.get(leaf.leaf)
         return f"{f'on {there.mesh} ' if there is not None else ''}at {', '.join(sizes)}"
+
+    def with_sums(self, needed: Collection[RequiredFact]) -> PairProof:
+        """The proof on one device, for more devices only where it takes for granted what sums over devices need.
+
+        Args:
+            needed: facts that must hold of inputs where arrays are split over several devices.
+        """
+        devices = dict(self.devices)
+        for leaf in self.leaves:
+            if leaf.verdict == "proved" and not set(needed) <= set(leaf.promises):
+                devices[leaf.leaf] = tuple(shown.on_one for shown in devices.get(leaf.leaf, ()))
+        return replace(self, devices=devices)
 
     def family(self, leaf: SizesProof) -> SizesShown:
         """The sizes that the proof of a leaf is about."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Sizes = Literal["all", "these"]
@@ -26,6 +26,12 @@ class DevicesShown:
     numbers: tuple[int, ...]
     most: int
     why_not: str | None = None
+
+    @property
+    def on_one(self) -> DevicesShown:
+        """The same for one device alone, as a gather from a split array may be a sum over several."""
+        why = f"from {self.axis}2 on a gather may be compiled to a sum over devices, which needs more of the inputs"
+        return replace(self, numbers=tuple(number for number in self.numbers if number == 1), why_not=why)
 
     @property
     def text(self) -> str:
