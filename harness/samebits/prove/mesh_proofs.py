@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from samebits.errors import NotCovered, SamebitsError
@@ -84,9 +84,9 @@ class MeshProofs:
             others: what is shown on meshes whose programs may be these, for more sizes.
             asking: whether it is proved by itself where no other proof holds for it.
         """
-        fixed = set(like.proof.fixed)
+        fixed = _sizes_of(like.proof.fixed)
         try:
-            attempt = next(a for a in attempts(point, mesh, self._most_fixed) if set(a.fixed) == fixed)
+            attempt = next(a for a in attempts(point, mesh, self._most_fixed) if _sizes_of(a.fixed) == fixed)
             key = _name_of(point, mesh, attempt)
             if key not in self._by_point:
                 sides = _traced(attempt, point)
@@ -117,6 +117,11 @@ class MeshProofs:
 def _operations(sides: Sides) -> tuple[str, ...]:
     """The operations of the variant: programs of which these are not the same need no closer look."""
     return tuple(equation.primitive.name for equation in equations(sides[1].closed.jaxpr))
+
+
+def _sizes_of(symbols: Iterable[str]) -> set[str]:
+    """The sizes that symbols stand for: of a dimension that is split, in explicit mode, the symbol is of one part."""
+    return {symbol.removesuffix("_shard") for symbol in symbols}
 
 
 def _traced(attempt: Attempt, point: PairPoint) -> Sides:

@@ -22,7 +22,8 @@ def on_devices(exchange: Exchange, cp: int, *arrays: jax.Array, specs: Any = SPL
     """The exchange under `shard_map`, where the context has the mesh axis with this number of devices."""
     if jax.sharding.get_abstract_mesh().shape.get(AXIS, 1) != cp:
         raise ValueError(f"cp is {cp}; expected the size of the axis {AXIS}")
-    return jax.shard_map(exchange, in_specs=specs, out_specs=out, axis_names={AXIS})(*arrays)
+    result: jax.Array = jax.shard_map(exchange, in_specs=specs, out_specs=out, axis_names={AXIS})(*arrays)
+    return result
 
 
 def rolled(x: jax.Array, *, cp: int) -> jax.Array:
