@@ -43,7 +43,7 @@ class SizesProof:
         reason: the place that differs, or why it is undecided.
         pieces: how many pairs of pieces were compared.
         moved: an element of an input is in it.
-        asked: how many conditions on indices were looked at.
+        asked: how many questions z3 was asked.
     """
 
     leaf: str
@@ -153,9 +153,9 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
         result = compare(space, first, second, number, shape)
         limits = [_text(programs.family, fact) for fact in _limits(space, (*first.assumed, *second.assumed))]
     except NotCovered as error:
-        return SizesProof(leaf, "error", reason=str(error), asked=space.asked)
+        return SizesProof(leaf, "error", reason=str(error), asked=space.questions.asked)
     if isinstance(result, Doubt):
-        return replace(_refuted(programs, leaf, space, result), asked=space.asked)
+        return replace(_refuted(programs, leaf, space, result), asked=space.questions.asked)
     lowest = tuple(f"{name} >= {low}" for name, low in programs.family.free.items())
     return SizesProof(
         leaf,
@@ -164,7 +164,7 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
         tuple(dict.fromkeys((*first.promised, *second.promised))),
         pieces=result.pieces,
         moved=result.moved,
-        asked=space.asked,
+        asked=space.questions.asked,
     )
 
 

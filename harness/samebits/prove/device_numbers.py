@@ -18,11 +18,11 @@ from samebits.prove.strictest_conditions import strictest
 from samebits.schema.all_sizes import DevicesShown
 from samebits.schema.meshes import MeshSpec
 
-MOST_ASKED = 20_000
-"""How many conditions on indices may be looked at for the other numbers of a point, about ten seconds."""
+MOST_ASKED = 3_000
+"""How many questions z3 may be asked for the other numbers of a point, some ten seconds."""
 
-SEARCH = 5_000
-"""As how many conditions the search for a counterexample counts, where a proof leaves something undecided."""
+SEARCH = 750
+"""As how many questions the search for a counterexample counts, where a proof leaves something undecided."""
 
 MOST_REASON = 160
 """The most letters of a reason why a number is left out."""
@@ -58,7 +58,7 @@ def on_other_numbers(proofs: MeshProofs, point: PairPoint, mesh: MeshSpec, own: 
     if own.attempt is None or all(leaf.verdict == "different" for leaf in own.proof.leaves):
         return own.proof
     axes = [_Axis(name) for name in mesh.names]
-    asked, latest = 0, _cost(own)
+    spent, latest = 0, _cost(own)
     for number in in_order(most) if any(for_all(leaf) is not None for leaf in own.proof.leaves) else few(most):
         for axis in axes:
             there = with_devices(mesh, axis.name, number)
@@ -67,7 +67,7 @@ def on_other_numbers(proofs: MeshProofs, point: PairPoint, mesh: MeshSpec, own: 
                 axis.left_out[number] = "the symbols of the sizes do not allow this number"
                 continue
             others = [axis.proofs[1]] if 1 in axis.proofs else []
-            asking = asked + latest <= MOST_ASKED
+            asking = spent + latest <= MOST_ASKED
             shown = own if there == mesh else proofs.on(moved, there, own, others, asking=asking)
             if shown is None:
                 axis.left_out[number] = "not tried, as other numbers took as many questions as are asked"
@@ -75,12 +75,12 @@ def on_other_numbers(proofs: MeshProofs, point: PairPoint, mesh: MeshSpec, own: 
             axis.proofs[number] = _with_numbers(shown, point, moved)
             if shown.asked and there != mesh:
                 latest = _cost(shown)
-                asked += latest
+                spent += latest
     return _together(own.proof, axes, most)
 
 
 def _cost(shown: MeshProof) -> int:
-    """How many conditions a proof looked at, with what a search counts for."""
+    """How many questions a proof asked, with what a search counts for."""
     return shown.asked + (0 if shown.is_shown else SEARCH)
 
 
@@ -114,12 +114,12 @@ def _together(own: PairProof, axes: list[_Axis], most: int) -> PairProof:
 def _refuted(own: PairProof, axes: list[_Axis]) -> dict[str, PairProof]:
     """By leaf that is not refuted on the mesh itself, the proof with the fewest devices that refutes it."""
     known = {leaf.leaf for leaf in own.leaves if leaf.verdict == "different"}
-    found: dict[str, PairProof] = {}
+    refuting: dict[str, PairProof] = {}
     for _, proof in sorted(((n, p.proof) for axis in axes for n, p in axis.proofs.items()), key=lambda entry: entry[0]):
         for leaf in proof.leaves:
             if leaf.verdict == "different" and leaf.leaf not in known:
-                found.setdefault(leaf.leaf, proof)
-    return found
+                refuting.setdefault(leaf.leaf, proof)
+    return refuting
 
 
 def _named_leaves(own: PairProof, elsewhere: Mapping[str, PairProof]) -> list[SizesProof]:

@@ -22,7 +22,7 @@ class MeshProof:
     Args:
         proof: of the point.
         attempt: the family that it is for; None where no program could be traced.
-        asked: how many conditions on indices were looked at; 0 where the proof of another mesh holds on this one too.
+        asked: how many questions z3 was asked; 0 where the proof of another mesh holds on this one too.
         operations: of the program of the variant, in order.
     """
 

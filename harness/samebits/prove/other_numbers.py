@@ -51,8 +51,8 @@ def point_on(point: PairPoint, mesh: MeshSpec, there: MeshSpec) -> PairPoint | N
         # A dimension that is not split on the mesh of the point has its own size for a symbol there.
         own = {f"{name}_shard": number for name, number in point.case.numbers.items()}
         values = {**own, **numbers, **devices}
-        made = [name for name in point.case.numbers if name in symbols.expressions]
-        sizes = {name: value_of(symbols.text(name), values) for name in made}
+        of_symbols = [name for name in point.case.numbers if name in symbols.expressions]
+        sizes = {name: value_of(symbols.text(name), values) for name in of_symbols}
         moved = replace(point, case=point.case.at_sizes(sizes))
         return moved if numbers_on(moved, there) is not None else None
     except DeclarationError:  # the declaration does not allow these sizes together, or this mesh

@@ -137,13 +137,13 @@ def _moved(conditions: Sequence[str], values: Mapping[str, Polynomial], left_out
         if condition in left_out:
             continue
         if changed & set(_NAME.findall(condition)):
-            found = _CONDITION.fullmatch(condition)
+            matched = _CONDITION.fullmatch(condition)
             try:
-                if found is None:
+                if matched is None:
                     return None
-                size = expression(found["size"]).substitute(values)
-            except SamebitsError:
+                size = expression(matched["size"]).substitute(values)
+            except SamebitsError:  # a condition on more than sizes
                 return None
-            condition = f"{size} {found['than']} {found['number']}"
+            condition = f"{size} {matched['than']} {matched['number']}"
         moved.append(condition)
     return moved

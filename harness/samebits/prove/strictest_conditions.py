@@ -32,10 +32,10 @@ def strictest(conditions: Iterable[str]) -> tuple[str, ...]:
 
 def _at_most(condition: str) -> tuple[Polynomial, int] | None:
     """The size that is at most a number, and the number; None of any other condition."""
-    found = _AT_MOST.fullmatch(condition)
+    matched = _AT_MOST.fullmatch(condition)
     try:
-        return None if found is None else (expression(found["size"]), int(found["number"]))
-    except SamebitsError:
+        return None if matched is None else (expression(matched["size"]), int(matched["number"]))
+    except SamebitsError:  # a condition on more than sizes
         return None
 
 

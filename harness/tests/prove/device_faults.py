@@ -57,7 +57,8 @@ def gathered(steps_back: Callable[[int], int]) -> Exchange:
     def variant(x: jax.Array, *, cp: int) -> jax.Array:
         def exchange(part: jax.Array) -> jax.Array:
             number = (lax.axis_index(AXIS) - steps_back(cp)) % cp
-            return lax.dynamic_index_in_dim(lax.all_gather(part, AXIS), number, keepdims=False)
+            parts: jax.Array = lax.all_gather(part, AXIS)
+            return lax.dynamic_index_in_dim(parts, number, keepdims=False)
 
         return on_devices(exchange, cp, x)
 
@@ -79,7 +80,7 @@ def exchanged(turned_at: int = 0) -> Exchange:
 
     def variant(x: jax.Array, *, cp: int) -> jax.Array:
         def exchange(part: jax.Array) -> jax.Array:
-            blocks = lax.all_to_all(part, AXIS, 0, 0, tiled=True)
+            blocks: jax.Array = lax.all_to_all(part, AXIS, 0, 0, tiled=True)
             return blocks.reshape(cp, -1)[::-1].reshape(part.shape) if cp == turned_at else blocks
 
         return on_devices(exchange, cp, x)
@@ -100,7 +101,8 @@ def summed(asked: Callable[[int], int]) -> Exchange:
             rank = lax.axis_index(AXIS)
             local = ids - rank * rows.shape[0]
             own = (local >= 0) & (local < rows.shape[0]) & (rank < asked(cp))
-            return lax.psum(jnp.where(own[:, None], jnp.take(rows, local, axis=0, mode="clip"), 0), AXIS)
+            total: jax.Array = lax.psum(jnp.where(own[:, None], jnp.take(rows, local, axis=0, mode="clip"), 0), AXIS)
+            return total
 
         return on_devices(exchange, cp, table, ids, specs=(SPLIT, PartitionSpec()), out=PartitionSpec())
 

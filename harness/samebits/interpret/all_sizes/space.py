@@ -46,11 +46,6 @@ class Space:
         self.questions = LinearQuestions(self.ranges, self.lowest)
         self._contradictory: dict[Facts, bool] = {}
 
-    @property
-    def asked(self) -> int:
-        """How many distinct conditions were looked at."""
-        return len(self._contradictory)
-
     def size(self, value: Any) -> Polynomial:
         """A dimension of a shape."""
         return dimensions.dimension(value, self._operation)
