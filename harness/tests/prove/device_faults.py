@@ -58,7 +58,8 @@ def gathered(steps_back: Callable[[int], int]) -> Exchange:
         def exchange(part: jax.Array) -> jax.Array:
             number = (lax.axis_index(AXIS) - steps_back(cp)) % cp
             parts: jax.Array = lax.all_gather(part, AXIS)
-            return lax.dynamic_index_in_dim(parts, number, keepdims=False)
+            own: jax.Array = lax.dynamic_index_in_dim(parts, number, keepdims=False)
+            return own
 
         return on_devices(exchange, cp, x)
 
