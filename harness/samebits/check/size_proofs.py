@@ -10,7 +10,8 @@ from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome
 from samebits.errors import CheckerBroken
 from samebits.prove.all_sizes import SizesProof
-from samebits.prove.pair_sizes import PairProof, PairSizes, for_all
+from samebits.prove.pair_proof import PairProof, for_all
+from samebits.prove.pair_sizes import PairSizes
 from samebits.prove.size_attempts import PairPoint
 from samebits.schema.domain import in_words, not_said, unsaid
 from samebits.schema.meshes import MeshSpec
@@ -38,7 +39,10 @@ class SizeProofs:
         if point not in self._proofs:
             case = self._pair.case(point.case)
             searched = PairPoint(self._pair, point.variant, case, point.dtype, point.direction)
-            self._proofs[point] = self._sizes.prove(searched, MeshSpec.parse(point.mesh))
+            mesh = MeshSpec.parse(point.mesh)
+            proof = self._sizes.prove(searched, mesh)
+            # What sums over several devices need of the inputs is not asked here.
+            self._proofs[point] = proof if mesh.devices > 1 else replace(proof, devices={})
         return self._proofs[point]
 
     def prove_movement(self, point: Point) -> bool:
@@ -69,17 +73,17 @@ class SizeProofs:
                     f"pair '{self._pair.name}': {point}, {leaf.leaf}: proved for all sizes, and at its own it is "
                     "different; please report it"
                 )
-            why = self._why_not(point, outcome.comparison.path, leaf)
+            why = self._why_not(point, outcome.comparison.path, proof, leaf)
             shown = None if why is not None else for_all(leaf)
             attached.append(
                 replace(outcome, for_all=shown, family=proof.family(leaf) if shown else None, no_family=why)
             )
         return attached
 
-    def _why_not(self, point: Point, path: str, leaf: SizesProof) -> str | None:
+    def _why_not(self, point: Point, path: str, proof: PairProof, leaf: SizesProof) -> str | None:
         """Why a leaf is not shown for all sizes: refuted, undecided, or for inputs that the contract does not state."""
         if leaf.verdict == "different":
-            return f"at {', '.join(f'{name}={number}' for name, number in leaf.sizes.items())}: {leaf.reason}"
+            return f"{proof.place_of(leaf)}: {leaf.reason}"
         if leaf.verdict == "error":
             return leaf.reason
         contract = self._pair.contract(**where(point), leaf=path, moves=leaf.verdict == "proved")

@@ -61,7 +61,8 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
 @click.option(
     "--all-sizes",
     is_flag=True,
-    help="Prove for every size of the cases at once, with symbols for sizes; in auto mode where a case has it.",
+    help="Prove for every size of the cases at once, in auto mode where a case has it; where code asks for the "
+    "mesh, for each number of devices up to 16.",
 )
 @options.root
 @options.builtin

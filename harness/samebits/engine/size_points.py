@@ -23,7 +23,8 @@ from samebits.programs.plan import Plan
 from samebits.programs.replay import replay
 from samebits.programs.sides import Site
 from samebits.prove.all_sizes import SizesProof
-from samebits.prove.pair_sizes import PairProof, PairSizes, for_all
+from samebits.prove.pair_proof import PairProof, for_all
+from samebits.prove.pair_sizes import PairSizes
 from samebits.prove.partitioned_gather import needed_by_sums
 from samebits.prove.problem import facts_not_kept
 from samebits.prove.prover import Unproved
@@ -78,7 +79,7 @@ class SizePointProver(PointProver):
         sums: tuple[RequiredFact, ...] = ()
         questions: list[Question] = []
         if any(leaf.verdict == "proved" for leaf in proof.leaves):
-            sums, questions = self._cross_examined(point, mesh, proof)
+            sums, questions, proof = self._cross_examined(point, mesh, proof)
         rows = [_row(self.pair, point, proof, leaf, sums, questions) for leaf in proof.leaves]
         if any(leaf.verdict == "rounding" for leaf in proof.leaves):
             rows = _with_accuracy(rows, {row.leaf: row for row in super().results(point)})
@@ -89,8 +90,10 @@ class SizePointProver(PointProver):
 
     def _cross_examined(
         self, point: Point, mesh: MeshSpec, proof: PairProof
-    ) -> tuple[tuple[RequiredFact, ...], list[Question]]:
-        """The facts that sums over devices need, and the questions of the proof at the declared sizes, which was asked.
+    ) -> tuple[tuple[RequiredFact, ...], list[Question], PairProof]:
+        """The facts that sums over devices need, the questions of the proof at the declared sizes, and what is left.
+
+        What is proved on one device is left for more of them where their sums need no other facts.
 
         Raises:
             CheckerBroken: it denies what is proved for all sizes.
@@ -109,7 +112,10 @@ class SizePointProver(PointProver):
                         f"pair '{self.pair.name}': {point}, {leaf.leaf}: proved for all sizes, and at the declared "
                         f"ones it is different ({movement[leaf.leaf].witness}); please report it"
                     )
-        return needed_by_sums(sides, point.direction, point.variant, sites.on_mesh), questions
+        needed = needed_by_sums(sides, point.direction, point.variant, sites.on_mesh, more_devices=True)
+        if mesh.devices > 1:
+            return needed, questions, proof
+        return (), questions, proof.with_sums(needed)
 
 
 def _row(
@@ -131,7 +137,7 @@ def _row(
     elif leaf.verdict == "rounding":
         outcome = replace(outcome, identity=FieldIdentity(equal=True, elements=0))
     elif leaf.verdict == "different":
-        outcome = replace(outcome, apart=f"{_at(leaf)}: {leaf.reason}")
+        outcome = replace(outcome, apart=f"{proof.place_of(leaf)}: {leaf.reason}")
     else:
         outcome = replace(outcome, unproved=leaf.reason)
     shown = leaf.verdict in ("proved", "rounding")
@@ -183,10 +189,10 @@ def shown_by_run(row: ProofResult, locator: Locator, case: Case, point: Point, p
     """
     if row.verdict != "different" or row.family is None or locator.rerun is not None:
         return row
-    numbers = row.family.counterexample
+    numbers, proof = row.family.counterexample, proof.elsewhere.get(row.leaf, proof)
     sizes = {**case.numbers, **{name: value_of(text, numbers) for name, text in proof.sizes.items()}}
     sizes = {name: sizes[name] for name in (*case.sizes, *(name for name in proof.sizes if name not in case.sizes))}
-    mesh = MeshSpec.parse(point.mesh)
+    mesh = MeshSpec.parse(proof.mesh or point.mesh)
     if proof.mesh is None:
         # Axes on which no size depends are left out: one device has the same program.
         known = {name: text for name, text in proof.axes.items() if set(symbols_in(text)) <= set(numbers)}
@@ -228,7 +234,3 @@ def sized_points(pair: Pair, points: Iterable[Point]) -> tuple[Point, ...]:
     own = [point for point in points if point.variant != pair.reference_name]
     auto = {point.case for point in own if point.mode == "auto"}
     return tuple(point for point in own if point.mode == "auto" or point.case not in auto)
-
-
-def _at(leaf: SizesProof) -> str:
-    return "at " + ", ".join(f"{symbol}={number}" for symbol, number in leaf.sizes.items())

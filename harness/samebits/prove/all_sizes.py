@@ -21,7 +21,7 @@ from samebits.interpret.all_sizes.space import Space
 from samebits.prove.size_cases import by_answer, where_otherwise
 from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family
-from samebits.prove.size_tracing import NotTraced, TracedFamily, traced
+from samebits.prove.size_tracing import NotTraced, Sides, traced
 from samebits.prove.size_witnesses import Function, different_at, searched
 from samebits.schema.domain import RequiredFact
 
@@ -43,6 +43,7 @@ class SizesProof:
         reason: the place that differs, or why it is undecided.
         pieces: how many pairs of pieces were compared.
         moved: an element of an input is in it.
+        asked: how many questions z3 was asked.
     """
 
     leaf: str
@@ -53,6 +54,7 @@ class SizesProof:
     reason: str = ""
     pieces: int = 0
     moved: bool = False
+    asked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class _Programs:
     functions: tuple[Function, Function]
     family: Family
     direction: str
-    sides: tuple[TracedFamily, TracedFamily]
+    sides: Sides
     tried: dict[tuple[int, ...], dict[str, str]] = field(default_factory=dict)
 
     def different_at(self, numbers: Mapping[str, int]) -> dict[str, str]:
@@ -74,7 +76,13 @@ class _Programs:
 
 
 def prove_all_sizes(
-    reference: Function, variant: Function, family: Family, direction: str = "forward", *, depth: int = DEPTH
+    reference: Function,
+    variant: Function,
+    family: Family,
+    direction: str = "forward",
+    *,
+    depth: int = DEPTH,
+    sides: Sides | None = None,
 ) -> list[SizesProof]:
     """Prove that two functions put the same into every place of their outputs, for every size of a family.
 
@@ -83,12 +91,13 @@ def prove_all_sizes(
         family: the shapes.
         direction: `forward`, or `gradient`.
         depth: how many comparisons of sizes in traced code are followed one inside the other.
+        sides: their programs of this family, where they are traced already.
 
     Returns:
         One proof for each output; a single one for `*` where the programs cannot be compared.
     """
     functions = reference, variant
-    proofs = _proved(functions, family, direction, depth)
+    proofs = _proved(functions, family, direction, depth, sides)
     if all(proof.verdict != "error" for proof in proofs):
         return proofs
     sizes, differing = searched(functions, family, direction)
@@ -105,10 +114,12 @@ def prove_all_sizes(
     ]
 
 
-def _proved(functions: tuple[Function, Function], family: Family, direction: str, depth: int) -> list[SizesProof]:
+def _proved(
+    functions: tuple[Function, Function], family: Family, direction: str, depth: int, sides: Sides | None = None
+) -> list[SizesProof]:
     """What the programs of a family show of their outputs, and those of its parts where sizes are compared."""
     try:
-        first, second = (traced(function, family, direction) for function in functions)
+        first, second = sides or (traced(function, family, direction) for function in functions)
     except NotTraced as error:
         parts = _in_parts(functions, family, direction, depth, error.comparisons)
         return parts or [SizesProof("*", "error", reason=str(error))]
@@ -142,9 +153,9 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
         result = compare(space, first, second, number, shape)
         limits = [_text(programs.family, fact) for fact in _limits(space, (*first.assumed, *second.assumed))]
     except NotCovered as error:
-        return SizesProof(leaf, "error", reason=str(error))
+        return SizesProof(leaf, "error", reason=str(error), asked=space.questions.asked)
     if isinstance(result, Doubt):
-        return _refuted(programs, leaf, space, result)
+        return replace(_refuted(programs, leaf, space, result), asked=space.questions.asked)
     lowest = tuple(f"{name} >= {low}" for name, low in programs.family.free.items())
     return SizesProof(
         leaf,
@@ -153,6 +164,7 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
         tuple(dict.fromkeys((*first.promised, *second.promised))),
         pieces=result.pieces,
         moved=result.moved,
+        asked=space.questions.asked,
     )
 
 
@@ -175,7 +187,7 @@ def _text(family: Family, fact: Fact) -> str:
     return re.sub(r"\[[^\]]+\]", "[...]", text)
 
 
-def _other_types(space: Space, sides: Sequence[TracedFamily]) -> str | None:
+def _other_types(space: Space, sides: Sides) -> str | None:
     """How the outputs of two programs differ in names, number, shape or dtype."""
     first, second = (
         [
@@ -285,6 +297,7 @@ _STRENGTH = ("different", "error", "rounding", "proved")
 def _weaker(first: SizesProof, second: SizesProof) -> SizesProof:
     """What holds of both parts of a family: the weaker verdict, the conditions of both."""
     weaker = min(first, second, key=lambda proof: _STRENGTH.index(proof.verdict))
+    weaker = replace(weaker, asked=first.asked + second.asked)
     if weaker.verdict in ("different", "error"):
         return weaker
     return replace(

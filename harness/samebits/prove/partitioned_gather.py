@@ -41,13 +41,22 @@ class HeldInput(NamedTuple):
     is_float: bool
 
 
-def needed_by_sums(sides: TracedSides, direction: str, side: str, site: Site) -> tuple[RequiredFact, ...]:
+def needed_by_sums(
+    sides: TracedSides, direction: str, side: str, site: Site, *, more_devices: bool = False
+) -> tuple[RequiredFact, ...]:
     """What must hold of the inputs that a side gathers along a dimension which the mesh splits.
 
     Only gathers straight from an input are seen: how what is computed lies on the devices, the compiler decides. What
     is inside `shard_map` is not partitioned.
+
+    Args:
+        sides: the programs.
+        direction: `forward` or `gradient`.
+        side: of the pair.
+        site: with the mesh.
+        more_devices: what must hold on a mesh of these axes with more devices, where this one has one.
     """
-    if not site.on_mesh or site.mesh.devices == 1:
+    if not site.on_mesh or (site.mesh.devices == 1 and not more_devices):
         return ()
     types = {
         name: HeldInput(name, _split(kind), floats.is_float(kind.dtype)) for name, kind in sides.types(site).items()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jax import export
 
+from samebits.interpret.all_sizes.devices import added_axes, split_axes
 from samebits.interpret.dead_code import live
 from samebits.interpret.interpreter import CALLS
 
@@ -37,12 +38,42 @@ def same_on_one_device(first: Any, second: Any) -> bool:
     Args:
         first, second: of the same inputs and outputs; dimensions may be symbols.
     """
-    if any(closed.jaxpr.effects for closed in (first, second)):
-        return False
+    text = written(first)
+    return text is not None and text == written(second)
+
+
+def written(closed: Any) -> WrittenProgram | None:
+    """A program as a key that equal programs have in common; None where an equation cannot be written down.
+
+    Of a mesh it has the sizes of the axes over which a `shard_map` is, and nothing of the axes that are left to the
+    compiler, which move no element to another place of the whole array.
+
+    Args:
+        closed: a closed jaxpr; dimensions may be symbols.
+    """
+    if closed.jaxpr.effects:
+        return None
     try:
-        return bool(_Written(live(first)).text == _Written(live(second)).text)
+        return WrittenProgram(_Written(live(closed)).text)
     except (_NotWritten, TypeError, ValueError):  # as of parameters that cannot be compared
-        return False
+        return None
+
+
+class WrittenProgram:
+    """A program without the names of its variables and without what says where arrays lie.
+
+    Args:
+        text: nested tuples.
+    """
+
+    def __init__(self, text: Any) -> None:
+        self._text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WrittenProgram) and bool(self._text == other._text)
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
 
 class _NotWritten(Exception):
@@ -91,12 +122,25 @@ class _Written:
                 raise _NotWritten
             inner = params[CALLS[name] if CALLS[name] in params else "call_jaxpr"]
             return self._called(inner, operands)
-        kept = {key: _plain(value) for key, value in params.items() if key not in PLACES}
+        kept = {key: _plain(value) for key, value in _kept(eqn).items()}
         results = [self._new() for _ in eqn.outvars]
         kinds = tuple(_kind(var.aval) for var in eqn.outvars)
         named = tuple(sorted(kept.items(), key=lambda item: item[0]))
         self._lines.append((name, _context(eqn), tuple(operands), named, kinds, tuple(results)))
         return results
+
+
+def _kept(eqn: Any) -> Mapping[str, Any]:
+    """The parameters of an equation that decide what it computes."""
+    params = {key: value for key, value in eqn.params.items() if key not in PLACES}
+    if eqn.primitive.name != "shard_map":
+        return params
+    sizes = added_axes(params)
+    split = {
+        key: [sorted(split_axes(spec, sizes).items()) for spec in params[key]] for key in ("in_specs", "out_specs")
+    }
+    names = {key: sorted(value) for key, value in params.items() if isinstance(value, frozenset)}
+    return {**params, **names, **split, "mesh": sizes}
 
 
 def _context(eqn: Any) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ def attempts(point: PairPoint, mesh: MeshSpec, most_fixed: int) -> Iterator[Atte
     # Empty dimensions are no sizes of a family, and a mesh that is there has the axes that it has.
     always = {name: number for name, number in point.case.sizes.items() if number < 1}
     if not isinstance(mesh, SymbolicMesh) and numbers is not None:
-        always |= {name: numbers[name] for name in symbols.free(_axes(point, mesh))}
+        always |= {name: numbers[name] for name in symbols.free(mesh_axes(point, mesh))}
     names = tuple(name for name in symbols.free(own) if numbers is not None and name not in always)
     for count in range(min(most_fixed, len(names)) + 1):
         for fixed in itertools.combinations(names, count):
@@ -117,7 +117,7 @@ def symbols_of(point: PairPoint, mesh: MeshSpec | None = None) -> SizeSymbols:
     return replace(symbols, expressions={**symbols.expressions, **own})
 
 
-def _axes(point: PairPoint, mesh: MeshSpec) -> tuple[str, ...]:
+def mesh_axes(point: PairPoint, mesh: MeshSpec) -> tuple[str, ...]:
     """The mesh axes that the sizes of a case are declared to depend on."""
     case, symbols = point.case, symbols_of(point, mesh)
     free = symbols.free(tuple(case.numbers))
@@ -128,13 +128,15 @@ def _axes(point: PairPoint, mesh: MeshSpec) -> tuple[str, ...]:
 def numbers_on(point: PairPoint, mesh: MeshSpec) -> dict[str, int] | None:
     """The symbols' values at the declared sizes, on a mesh; on one of symbols, whatever its axes are there."""
     case, symbols = point.case, symbols_of(point, mesh)
-    axes = {} if isinstance(mesh, SymbolicMesh) else {name: mesh.size(name) for name in _axes(point, mesh)}
+    axes = {} if isinstance(mesh, SymbolicMesh) else {name: mesh.size(name) for name in mesh_axes(point, mesh)}
     return symbols.numbers({**axes, **case.numbers})
 
 
 def covers(family: Family, point: PairPoint, mesh: MeshSpec) -> bool:
     """Whether the declared shapes on a mesh are among those of a family."""
-    axes = {name: mesh.size(name) for name in (*family.symbols, *_axes(point, mesh)) if name not in point.case.numbers}
+    axes = {
+        name: mesh.size(name) for name in (*family.symbols, *mesh_axes(point, mesh)) if name not in point.case.numbers
+    }
     known = {name for name in axes if name in point.pair.axes or name in mesh.names or name in _axis_names(point.case)}
     numbers = symbols_of(point).numbers({**{name: axes[name] for name in known}, **point.case.numbers})
     if numbers is None:

@@ -60,6 +60,10 @@ class TracedFamily:
     comparisons: tuple[SizeComparison, ...]
 
 
+Sides = tuple[TracedFamily, TracedFamily]
+"""The programs of the reference and of the variant."""
+
+
 class NotTraced(NotCovered):
     """Code raises where it meets a symbol.
 

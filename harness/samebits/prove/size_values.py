@@ -26,7 +26,9 @@ ENOUGH = 2
 """Draws at which formulas are equal before sizes are given up."""
 
 FEW = 4
-"""Integers are drawn below this, so that some are equal, and below every dimension, so that they select elements."""
+"""Integers are drawn below this, so that some are equal, and below every dimension, so that they select elements.
+
+Where their bound is declared, some are larger."""
 
 
 def formulas_at(
@@ -100,8 +102,20 @@ def inputs_at(side: TracedFamily, draw: int, family: Family) -> list[Input]:
                 raise NotCovered(f"{name} is drawn beyond its bound {bound}")
         else:
             values = rng.integers(0, min(few, bound or few), aval.shape)
+            values = values if bound is None else _up_to(bound, values, rng)
         inputs.append(Input(name, np.asarray(values).astype(aval.dtype)))
     return inputs
+
+
+def _up_to(bound: int, small: Any, rng: np.random.Generator) -> Any:
+    """Integers of which half are drawn below a bound and one is the largest: what they select lies on any device.
+
+    The others stay small, so that some are equal.
+    """
+    drawn = np.where(rng.integers(0, 2, small.shape) == 1, rng.integers(0, bound, small.shape), small)
+    if drawn.size:
+        drawn.flat[rng.integers(drawn.size)] = bound - 1
+    return drawn
 
 
 def _declared(values: Callable[..., Any], rng: np.random.Generator, shape: tuple[int, ...]) -> Any:

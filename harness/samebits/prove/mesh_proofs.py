@@ -1,0 +1,151 @@
+"""Points of pairs proved for all sizes on one mesh; programs that meshes have in common are proved once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from samebits.errors import NotCovered, SamebitsError
+from samebits.interpret.inner_equations import equations
+from samebits.prove.all_sizes import SizesProof, prove_all_sizes
+from samebits.prove.pair_proof import PairProof, for_all, proof_of, undecided
+from samebits.prove.part_of_family import as_part, known_by
+from samebits.prove.size_attempts import Attempt, PairPoint, attempts, numbers_on
+from samebits.prove.size_tracing import Sides, traced
+from samebits.schema.meshes import MeshSpec
+
+
+@dataclass(frozen=True, slots=True)
+class MeshProof:
+    """What is shown of a point on a mesh.
+
+    Args:
+        proof: of the point.
+        attempt: the family that it is for; None where no program could be traced.
+        asked: how many questions z3 was asked; 0 where the proof of another mesh holds on this one too.
+        operations: of the program of the variant, in order.
+    """
+
+    proof: PairProof
+    attempt: Attempt | None = None
+    asked: int = 0
+    operations: tuple[str, ...] = ()
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether every leaf is shown for all sizes."""
+        return all(for_all(leaf) is not None for leaf in self.proof.leaves)
+
+
+class MeshProofs:
+    """Proves points of pairs on meshes.
+
+    Args:
+        most_fixed: how many sizes of a case may be numbers.
+    """
+
+    def __init__(self, most_fixed: int) -> None:
+        self._most_fixed = most_fixed
+        self._by_program: dict[Hashable, tuple[SizesProof, ...]] = {}
+        self._by_point: dict[Hashable, MeshProof] = {}
+
+    def first(self, point: PairPoint, mesh: MeshSpec, why_mesh: str | None) -> MeshProof:
+        """Prove a point for the devices of its mesh, with as few sizes as numbers as its code allows.
+
+        Args:
+            point: as declared.
+            mesh: of the point.
+            why_mesh: why it is for one mesh alone.
+        """
+        why = ""
+        if numbers_on(point, mesh) is None:
+            return MeshProof(undecided(f"no value of the symbols gives the sizes of the case and of mesh {mesh.id}"))
+        for attempt in attempts(point, mesh, self._most_fixed):
+            try:
+                sides = _traced(attempt, point)
+            except NotCovered as error:
+                why = why or str(error)
+                continue
+            key = _name_of(point, mesh, attempt)
+            if key not in self._by_point:
+                self._by_point[key] = self._known(attempt, sides, point) or self._proved(attempt, sides, point)
+            return _named(self._by_point[key], mesh, why_mesh)
+        return MeshProof(undecided(why or "the case has no sizes"))
+
+    def on(
+        self, point: PairPoint, mesh: MeshSpec, like: MeshProof, others: Sequence[MeshProof], *, asking: bool
+    ) -> MeshProof | None:
+        """Prove a point on another mesh than its own; None where that needs a proof of its own and none is asked for.
+
+        Args:
+            point: with its sizes on that mesh.
+            mesh: that mesh.
+            like: what is shown on the mesh of the point: the same sizes are numbers there.
+            others: what is shown on meshes whose programs may be these, for more sizes.
+            asking: whether it is proved by itself where no other proof holds for it.
+        """
+        fixed = _sizes_of(like.proof.fixed)
+        try:
+            attempt = next(a for a in attempts(point, mesh, self._most_fixed) if _sizes_of(a.fixed) == fixed)
+            key = _name_of(point, mesh, attempt)
+            if key not in self._by_point:
+                sides = _traced(attempt, point)
+                proof = self._known(attempt, sides, point) or _by_others(attempt, sides, point, others)
+                if proof is None and not asking:
+                    return None
+                self._by_point[key] = proof or self._proved(attempt, sides, point)
+        except StopIteration:
+            return MeshProof(undecided("other sizes are numbers there"))
+        except SamebitsError as error:  # of tracing, or of a declaration that does not know this mesh
+            return MeshProof(undecided(str(error)))
+        return _named(self._by_point[key], mesh, like.proof.why_mesh)
+
+    def _known(self, attempt: Attempt, sides: Sides, point: PairPoint) -> MeshProof | None:
+        """The proof of a mesh that has the same programs of the same shapes."""
+        known = known_by(attempt.family, sides, point.direction)
+        leaves = None if known is None else self._by_program.get(known)
+        return None if leaves is None else MeshProof(proof_of(attempt, leaves), attempt, 0, _operations(sides))
+
+    def _proved(self, attempt: Attempt, sides: Sides, point: PairPoint) -> MeshProof:
+        leaves = tuple(prove_all_sizes(*attempt.functions, attempt.family, point.direction, sides=sides))
+        known = known_by(attempt.family, sides, point.direction)
+        if known is not None and all(leaf.verdict != "different" for leaf in leaves):
+            self._by_program[known] = leaves
+        return MeshProof(proof_of(attempt, leaves), attempt, sum(leaf.asked for leaf in leaves), _operations(sides))
+
+
+def _operations(sides: Sides) -> tuple[str, ...]:
+    """The operations of the variant: programs of which these are not the same need no closer look."""
+    return tuple(equation.primitive.name for equation in equations(sides[1].closed.jaxpr))
+
+
+def _sizes_of(symbols: Iterable[str]) -> set[str]:
+    """The sizes that symbols stand for: of a dimension that is split, in explicit mode, the symbol is of one part."""
+    return {symbol.removesuffix("_shard") for symbol in symbols}
+
+
+def _traced(attempt: Attempt, point: PairPoint) -> Sides:
+    first, second = (traced(function, attempt.family, point.direction) for function in attempt.functions)
+    return first, second
+
+
+def _by_others(attempt: Attempt, sides: Sides, point: PairPoint, others: Sequence[MeshProof]) -> MeshProof | None:
+    """The proof of another mesh that has the same programs, for more sizes than these."""
+    operations = _operations(sides)
+    for other in others:
+        if other.attempt is not None and other.is_shown and other.operations == operations:
+            leaves = as_part(other.attempt, other.proof.leaves, attempt, sides, point.direction)
+            if leaves is not None:
+                return MeshProof(proof_of(attempt, leaves), attempt, 0, operations)
+    return None
+
+
+def _named(shown: MeshProof, mesh: MeshSpec, why_mesh: str | None) -> MeshProof:
+    """What is shown, with the mesh for which it is."""
+    return replace(shown, proof=replace(shown.proof, mesh=mesh.id if mesh.axes else None, why_mesh=why_mesh))
+
+
+def _name_of(point: PairPoint, mesh: MeshSpec, attempt: Attempt) -> Hashable:
+    """A point with its sizes and its mesh."""
+    at = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.mode)
+    return (*at, mesh.id, tuple(point.case.numbers.items()), tuple(attempt.fixed.items()))
