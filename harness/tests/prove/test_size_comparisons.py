@@ -13,7 +13,8 @@ import pytest
 
 from samebits.interpret.all_sizes.polynomial import variable
 from samebits.prove.all_sizes import prove_all_sizes
-from samebits.prove.size_comparisons import NotNegative, Remainders, Zero, comparisons
+from samebits.prove.size_comparisons import NotNegative, Remainders, Zero
+from samebits.prove.size_operators import comparisons
 from samebits.prove.size_tracing import traced
 from tests.prove.size_faults import EVEN, ON_LINE
 
