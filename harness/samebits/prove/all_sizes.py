@@ -22,7 +22,7 @@ from samebits.prove.size_cases import by_answer, where_otherwise
 from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family
 from samebits.prove.size_tracing import NotTraced, TracedFamily, traced
-from samebits.prove.size_witnesses import Function, different_at, searched
+from samebits.prove.size_witnesses import Function, denied, different_at, searched
 from samebits.schema.domain import RequiredFact
 
 DEPTH = 3
@@ -89,9 +89,8 @@ def prove_all_sizes(
     """
     functions = reference, variant
     proofs = _proved(functions, family, direction, depth)
-    if all(proof.verdict != "error" for proof in proofs):
-        return proofs
-    sizes, differing = searched(functions, family, direction)
+    undecided = any(proof.verdict == "error" for proof in proofs)
+    sizes, differing = (searched if undecided else denied)(functions, family, direction)
     if not differing:
         return proofs
     if proofs[0].leaf == "*":
@@ -99,10 +98,15 @@ def prove_all_sizes(
         proofs = [replace(proofs[0], leaf=leaf) for leaf in outputs]
     return [
         SizesProof(proof.leaf, "different", sizes=sizes, reason=differing[proof.leaf])
-        if proof.verdict == "error" and proof.leaf in differing
+        if proof.leaf in differing and (proof.verdict == "error" or _holds_without_values(proof))
         else proof
         for proof in proofs
     ]
+
+
+def _holds_without_values(proof: SizesProof) -> bool:
+    """Whether something is shown of sizes alone: the values that a program is tried with may be beyond a condition."""
+    return proof.verdict in ("proved", "rounding") and not any("[...]" in text for text in proof.conditions)
 
 
 def _proved(functions: tuple[Function, Function], family: Family, direction: str, depth: int) -> list[SizesProof]:

@@ -66,7 +66,7 @@ def _operators(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
     def recorded(self: Any, other: Any) -> Any:
         answer = compare(self, other)
         if answer is False and not isinstance(other, _NO_NUMBERS):
-            caller = _caller(module)
+            caller = _caller(__file__, module)
             if caller is not None and _is_size(other):
                 record.different(self, other, _place(caller))
             elif caller is not None:
@@ -82,7 +82,7 @@ def _operators(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
             try:
                 return original(self, other)
             except InconclusiveDimensionOperation:
-                caller = _caller(module)
+                caller = _caller(__file__, module)
                 if caller is None:
                     raise
                 place = _place(caller)
@@ -110,11 +110,10 @@ _OF_BITS = ("and", "or", "xor", "lshift", "rshift")
 
 def _readings(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
     """What else tells a symbol from an integer, noted; each has the result that it has without."""
-    hashed, text, as_integer, module = kind.__hash__, kind.__str__, kind.__int__, inspect.getfile(kind)
-    inherited = kind.__getattribute__
+    hashed, text, as_integer, inherited = kind.__hash__, kind.__str__, kind.__int__, kind.__getattribute__
 
     def note(what: str) -> None:
-        caller = _caller(module)
+        caller = _caller(__file__)
         if caller is not None:
             record.add(SizeComparison(None, _place(caller), what))
 
@@ -136,7 +135,8 @@ def _readings(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
         return inherited(self, name)
 
     def missing(self: Any, name: str) -> Any:
-        note(f"the attribute {name} of {text(self)}")
+        if hasattr(int, name):  # numpy asks any object for more
+            note(f"the attribute {name} of {text(self)}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def no_number(name: str) -> Callable[..., Any]:
@@ -156,6 +156,7 @@ def _readings(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
     return {
         "__hash__": looked_up,
         "__str__": written,
+        "__repr__": written,
         "__int__": converted,
         "__getattribute__": attribute,
         "__getattr__": missing,
@@ -164,10 +165,10 @@ def _readings(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _caller(module: str) -> FrameType | None:
-    """The frame that asks, where it is not of jax: jax's `!=` asks its `==`, and neither file is the one that counts."""
+def _caller(*passed: str) -> FrameType | None:
+    """The frame that asks, outside of some files; None where it is jax's, or NumPy's that jax calls."""
     frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename in (__file__, module):
+    while frame is not None and (frame.f_code.co_filename in passed or frame.f_code.co_filename.startswith(_NUMPY)):
         frame = frame.f_back
     return frame if frame is not None and is_of_code(frame.f_code, frame.f_globals) else None
 
@@ -190,6 +191,7 @@ def _is_tracing(file: str) -> bool:
     return file.startswith(_TRACING) and not file.startswith(f"{CARRIED}{os.sep}")
 
 
+_NUMPY = f"{os.path.dirname(np.__file__)}{os.sep}"
 _TRACING = tuple(f"{folder}{os.sep}" for folder in (PACKAGE, os.path.dirname(jax.__file__)))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,10 +18,10 @@ from samebits.errors import NotCovered, NothingCompared
 from samebits.interpret.all_sizes.loop_lengths import longest_scan
 from samebits.interpret.all_sizes.models import small_sizes
 from samebits.interpret.all_sizes.polynomial import of
-from samebits.interpret.equation import is_machinery
 from samebits.interpret.label_proof import movement
 from samebits.interpret.problem import Question
 from samebits.prove.size_family import Family, SizeOf
+from samebits.prove.size_operators import is_of_code
 from samebits.prove.size_tracing import TracedFamily, traced
 from samebits.prove.size_values import MOST_ELEMENTS as MOST_VALUES
 from samebits.prove.size_values import formulas_differ_at, inputs_at
@@ -44,6 +45,9 @@ MOST_TRIALS = 40
 
 MOST_COMPUTED = 4
 """The most of them at which formulas are evaluated, which takes long."""
+
+MOST_DENIALS = 8
+"""The most sizes at which a proof is tried."""
 
 NESTED = 4
 """How deep functions within functions are searched for numbers."""
@@ -136,6 +140,29 @@ def searched(functions: Sequence[Function], family: Family, direction: str) -> t
     return best if best[1] else ({}, {})
 
 
+def denied(functions: Sequence[Function], family: Family, direction: str) -> tuple[dict[str, int], dict[str, str]]:
+    """The smallest sizes, or ones that code names, at which outputs differ, with the places; both empty without any.
+
+    What is proved is tried there: code may tell a symbol from an integer in ways that are not seen (`n is 16`), and jax
+    itself may, where a dimension is 1.
+
+    Args:
+        functions: the reference and the variant.
+        family: of shapes.
+        direction: `forward` or `gradient`.
+    """
+    tried: list[dict[str, int]] = []
+    for free in itertools.islice(_of_code_and_smallest(functions, family), MOST_DENIALS):
+        numbers = family.numbers(free)
+        if numbers in tried or family.elements(numbers) > MOST_VALUES:
+            continue
+        tried.append(numbers)
+        differing = different_at(functions, family, direction, numbers)
+        if differing:
+            return numbers, differing
+    return {}, {}
+
+
 def _other_formulas_at(
     functions: Sequence[Function], family: Family, direction: str, numbers: Mapping[str, int]
 ) -> dict[str, str]:
@@ -155,15 +182,18 @@ def sizes_to_try(functions: Sequence[Function], family: Family) -> Iterator[dict
 
 
 def _different_looking(functions: Sequence[Function], family: Family) -> Iterator[dict[str, int]]:
-    lowest = family.free
-    yield dict(lowest)
+    yield from _of_code_and_smallest(functions, family)
+    yield from small_sizes(family.free)
+    for number in NARROW:
+        yield from _around(number, family)
+
+
+def _of_code_and_smallest(functions: Sequence[Function], family: Family) -> Iterator[dict[str, int]]:
+    yield dict(family.free)
     numbers = sorted({number for function in functions for number in numbers_in(function)})
     large = [number for number in numbers if number > 1]
     few = [*large[:MOST_CONSTANTS], *large[MOST_CONSTANTS:][-MOST_CONSTANTS:]]
     for number in few:
-        yield from _around(number, family)
-    yield from small_sizes(lowest)
-    for number in NARROW:
         yield from _around(number, family)
 
 
@@ -197,7 +227,7 @@ def numbers_in(function: Any, depth: int = NESTED) -> set[int]:
         return numbers_in(call, depth) if callable(call) else set()
     numbers: set[int] = set()
     inner = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    if not is_machinery(code.co_filename):
+    if is_of_code(code, function.__globals__):
         numbers |= _of_code(code)
         inner += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
     for value in inner:
