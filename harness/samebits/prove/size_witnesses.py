@@ -47,7 +47,13 @@ MOST_COMPUTED = 4
 """The most of them at which formulas are evaluated, which takes long."""
 
 MOST_DENIALS = 8
-"""The most sizes at which a proof is tried."""
+"""The most sizes at which a proof is tried because code names them."""
+
+FEWEST = 2
+"""How many small sizes besides."""
+
+LARGEST_TABLE = 32
+"""The most entries of a table whose integers code may compare with sizes."""
 
 NESTED = 4
 """How deep functions within functions are searched for numbers."""
@@ -152,7 +158,8 @@ def denied(functions: Sequence[Function], family: Family, direction: str) -> tup
         direction: `forward` or `gradient`.
     """
     tried: list[dict[str, int]] = []
-    for free in itertools.islice(_of_code_and_smallest(functions, family), MOST_DENIALS):
+    small = itertools.islice(small_sizes(family.free), FEWEST)
+    for free in itertools.chain(itertools.islice(_of_code_and_smallest(functions, family), MOST_DENIALS), small):
         numbers = family.numbers(free)
         if numbers in tried or family.elements(numbers) > MOST_VALUES:
             continue
@@ -233,7 +240,16 @@ def numbers_in(function: Any, depth: int = NESTED) -> set[int]:
     for value in inner:
         if callable(value) and not isinstance(value, type):
             numbers |= numbers_in(value, depth - 1)
+        else:
+            numbers |= _of_value(value)
     return numbers
+
+
+def _of_value(value: Any) -> set[int]:
+    """The integers of a number or of a small table that code names."""
+    if isinstance(value, tuple | list | set | frozenset | dict):
+        return {number for inner in value for number in _of_value(inner)} if len(value) <= LARGEST_TABLE else set()
+    return {value} if isinstance(value, int) and not isinstance(value, bool) else set()
 
 
 def _of_code(code: types.CodeType) -> set[int]:
