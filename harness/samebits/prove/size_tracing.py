@@ -12,8 +12,8 @@ from jax import export
 
 from samebits.errors import NotCovered, SamebitsError
 from samebits.prove.size_comparisons import SizeComparison
-from samebits.prove.size_operators import comparisons
 from samebits.prove.size_family import Family, SizeOf
+from samebits.prove.size_operators import comparisons
 from samebits.schema.domain import cotangent_of
 
 
