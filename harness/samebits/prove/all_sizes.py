@@ -15,7 +15,7 @@ from typing import Literal
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.equality import Doubt, compare
 from samebits.interpret.all_sizes.evaluation import Evaluation
-from samebits.interpret.all_sizes.facts import Fact
+from samebits.interpret.all_sizes.facts import Element, Fact
 from samebits.interpret.all_sizes.models import candidates, sizes_near_constants, small_sizes
 from samebits.interpret.all_sizes.space import Space
 from samebits.prove.size_cases import by_answer, where_otherwise
@@ -221,7 +221,23 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
     if refuted is not None:
         return refuted
     sizes = f" (equal at {'; '.join(tried)})" if tried else ""
-    return SizesProof(leaf, "error", reason=f"not shown to be equal: {leaf}{doubt}{sizes}")
+    return SizesProof(
+        leaf, "error", reason=f"not shown to be equal: {leaf}{doubt}{sizes}{_unbounded(family, space, doubt)}"
+    )
+
+
+def _unbounded(family: Family, space: Space, doubt: Doubt) -> str:
+    """What to declare where a doubt is about integers of which no bound is known."""
+    names = {name for fact in doubt.facts for name in fact.polynomial.variables}
+    sources = [space.sources[name] for name in sorted(names & space.sources.keys())]
+    for source in sources:
+        arg = family.args.get(source.name) if isinstance(source, Element) else None
+        if isinstance(source, Element) and arg is not None and arg.below is None and source.index:
+            return (
+                f"; integers of {source.name} may be any: where all are in [0, n), say so by Arg(below='n'), or to "
+                f"samebits.prove by sizes={{'{source.name}': '{', '.join(map(str, arg.shape))}; below n'}}"
+            )
+    return ""
 
 
 def _sizes_to_try(programs: _Programs, space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:

@@ -121,19 +121,22 @@ def searched(functions: Sequence[Function], family: Family, direction: str) -> t
     """
     tried: list[dict[str, int]] = []
     best: tuple[dict[str, int], dict[str, str]] = ({}, {})
-    computed = 0
+    computed, computes = 0, False
     for free in sizes_to_try(functions, family):
         numbers = family.numbers(free)
         if numbers in tried or family.elements(numbers) > MOST_ELEMENTS:
             continue
         if best[1] and not family.divides(numbers):
             continue
+        if computes and family.elements(numbers) > MOST_VALUES:
+            continue  # labels would compute there too, for long
         tried.append(numbers)
         try:
             differing = moved_apart_at(functions, family, direction, numbers)
         except NothingCompared:  # nothing of an input is left at these sizes
             continue
         except NotCovered:
+            computes = True
             if family.elements(numbers) > MOST_VALUES or computed >= MOST_COMPUTED:
                 continue
             computed += 1
