@@ -52,8 +52,9 @@ def with_sizes(pair: Pair, sizes: Mapping[str, str] | Literal["all"]) -> Pair:
 
     Args:
         pair: of a call.
-        sizes: by array its shape as a text of symbols, for integers that select elements with `; below EXPRESSION`; by
-            static argument or by name in a shape an expression; or `all` for one symbol for all dimensions of one number.
+        sizes: by array its shape as a text of symbols, and `; below EXPRESSION` after it for integers that select
+            elements; by static argument or by name in a shape an expression; or `all` for one symbol for all
+            dimensions of one number.
 
     Raises:
         RequestError: a name or an expression does not fit the call.

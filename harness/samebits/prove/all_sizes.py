@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.equality import Doubt, compare
@@ -180,25 +180,24 @@ def _text(family: Family, fact: Fact) -> str:
 
 
 def _other_types(space: Space, sides: Sequence[TracedFamily]) -> str | None:
-    """How the outputs of two programs differ in names, number, shape or dtype."""
-    first, second = (
-        [
-            (name, tuple(map(space.size, aval.shape)), aval.dtype, getattr(aval, "weak_type", False))
-            for name, aval in zip(side.outputs, side.closed.out_avals, strict=True)
-        ]
-        for side in sides
-    )
-    if first == second:
-        return None
-    texts = []
-    for side in (first, second):
-        texts.append(
-            "; ".join(
-                f"{name} {dtype}[{', '.join(map(str, shape))}]{' of weak type' if weak else ''}"
-                for name, shape, dtype, weak in side
+    """How the outputs of two programs differ in names, number, shape or dtype; or their inputs, as cotangents do."""
+    for what, first, second in (
+        ("outputs", *(_types(space, side.outputs, side.closed.out_avals) for side in sides)),
+        ("inputs", *(_types(space, side.inputs, side.closed.in_avals) for side in sides)),
+    ):
+        if first != second:
+            return (
+                f"the {what} are not of the same names, shapes and dtypes: {'; '.join(first)} and {'; '.join(second)}"
             )
-        )
-    return f"the outputs are not of the same names, shapes and dtypes: {texts[0]} and {texts[1]}"
+    return None
+
+
+def _types(space: Space, names: Sequence[str], avals: Sequence[Any]) -> list[str]:
+    return [
+        f"{name} {aval.dtype}[{', '.join(str(space.size(size)) for size in aval.shape)}]"
+        f"{' of weak type' if getattr(aval, 'weak_type', False) else ''}"
+        for name, aval in zip(names, avals, strict=True)
+    ]
 
 
 def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> SizesProof:

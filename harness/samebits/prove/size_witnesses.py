@@ -11,7 +11,7 @@ import inspect
 import itertools
 import math
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from samebits.errors import NotCovered, NothingCompared
@@ -274,14 +274,21 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _other_types(first: TracedFamily, second: TracedFamily) -> dict[str, str]:
-    """By output of another shape or dtype, both; of programs with other outputs, the first of them."""
+    """By output of another shape or dtype, both; the first one where the programs have other outputs or inputs."""
     if first.outputs != second.outputs:
         return {
             first.outputs[0]: f"the outputs are {first.outputs} in the reference and {second.outputs} in the variant"
         }
-    sides = zip(first.outputs, first.closed.out_avals, second.closed.out_avals, strict=True)
+    inputs = zip(first.inputs, first.closed.in_avals, second.closed.in_avals, strict=False)
+    for name, text in _other_kinds(inputs).items():  # cotangents of outputs of other types
+        return {first.outputs[0]: f"{name} {text}"}
+    kinds = _other_kinds(zip(first.outputs, first.closed.out_avals, second.closed.out_avals, strict=True))
+    return {leaf: f"{leaf} {text}" for leaf, text in kinds.items()}
+
+
+def _other_kinds(sides: Iterable[tuple[str, Any, Any]]) -> dict[str, str]:
     return {
-        leaf: f"{leaf} is {a.str_short()} in the reference and {b.str_short()} in the variant"
-        for leaf, a, b in sides
+        name: f"is {a.str_short()} in the reference and {b.str_short()} in the variant"
+        for name, a, b in sides
         if (a.shape, a.dtype) != (b.shape, b.dtype)
     }
