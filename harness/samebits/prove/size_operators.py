@@ -65,7 +65,7 @@ def _operators(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
 
     def recorded(self: Any, other: Any) -> Any:
         answer = compare(self, other)
-        if answer is False and not isinstance(other, _NO_NUMBERS):
+        if answer is False and (export.is_symbolic_dim(other) or not isinstance(other, _NO_NUMBERS)):
             caller = _caller(__file__, module)
             if caller is not None and _is_size(other):
                 record.different(self, other, _place(caller))

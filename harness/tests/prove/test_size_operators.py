@@ -19,7 +19,7 @@ import pytest
 from samebits.prove.all_sizes import prove_all_sizes
 from samebits.prove.size_operators import comparisons
 from samebits.prove.size_tracing import traced
-from tests.prove.size_faults import ON_LINE
+from tests.prove.size_faults import ON_LINE, ON_TABLE
 
 Condition = Callable[[Any], Any]
 
@@ -115,6 +115,15 @@ def test_what_jax_itself_asks_is_no_reading() -> None:
 
     assert traced(moved, ON_LINE).comparisons == ()
     assert len(traced(lambda x: x[:5] if x.shape[0] > 5 else x, ON_LINE).comparisons) == 1
+
+
+def test_sizes_that_are_compared_with_each_other_are_no_reading() -> None:
+    def turned(x: jax.Array) -> jax.Array:
+        return x[::-1][::-1] if x.shape[0] == x.shape[1] or x.shape[0] > 2 * x.shape[1] else x
+
+    assert all(seen.otherwise for seen in traced(turned, ON_TABLE).comparisons)
+    (proof,) = prove_all_sizes(lambda x: x, turned, ON_TABLE)
+    assert proof.verdict == "proved", proof.reason
 
 
 def test_a_reading_names_its_line() -> None:
