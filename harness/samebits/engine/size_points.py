@@ -45,7 +45,7 @@ MOST_DEVICES = 256
 
 SYMBOLS = Assumption(
     "symbols",
-    "the code of both sides takes sizes as they come: it does not look at their type and does not read them as text",
+    "the code of both sides takes sizes as they come: it does not decide by type(n) or n is 16, which cannot be seen",
     "it does something else where a size is a Python integer",
     inherent=True,
 )

@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import numpy as np
+
 from samebits.errors import DeclarationError, RequestError
+from samebits.programs.input_bounds import arg_below
 from samebits.schema.argument_trees import ArgTree
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
@@ -49,8 +52,9 @@ def with_sizes(pair: Pair, sizes: Mapping[str, str] | Literal["all"]) -> Pair:
 
     Args:
         pair: of a call.
-        sizes: by array its shape as a text of symbols, by static argument or by name in a shape an expression; or
-            `all` for one symbol for all dimensions of one number.
+        sizes: by array its shape as a text of symbols, and `; below EXPRESSION` after it for integers that select
+            elements; by static argument or by name in a shape an expression; or `all` for one symbol for all
+            dimensions of one number.
 
     Raises:
         RequestError: a name or an expression does not fit the call.
@@ -62,6 +66,8 @@ def with_sizes(pair: Pair, sizes: Mapping[str, str] | Literal["all"]) -> Pair:
         shapes = _every_dimension(leaves, pair.cases[0])
     else:
         shapes = {name: text for name, text in sizes.items() if name in leaves}
+    bounds = {name: _bound(name, leaves[name], text) for name, text in shapes.items() if ";" in str(text)}
+    shapes = {name: str(text).partition(";")[0] for name, text in shapes.items()}
     dimensions = {name: _dimensions(name, leaves[name], text, named) for name, text in shapes.items()}
     static = pair.cases[0].numbers
     for name, number in static.items():
@@ -75,7 +81,11 @@ def with_sizes(pair: Pair, sizes: Mapping[str, str] | Literal["all"]) -> Pair:
     try:
         cases = tuple(replace(case, sizes=named.numbers, symbols=symbols) for case in pair.cases)
         cases[0].size_symbols("sizes", pair.axes)
-        return replace(pair, args={name: _sized(name, tree, dimensions) for name, tree in trees.items()}, cases=cases)
+        sized = {name: _sized(name, tree, dimensions, bounds) for name, tree in trees.items()}
+        for argument, tree in sized.items():
+            for name, arg in tree.leaves(argument).items():
+                arg_below(arg, name, cases[0])
+        return replace(pair, args=sized, cases=cases)
     except DeclarationError as error:
         raise RequestError(str(error)) from None
 
@@ -143,10 +153,28 @@ def _check_names(
             )
 
 
-def _sized(argument: str, tree: ArgTree, dimensions: Mapping[str, tuple[int | str, ...]]) -> ArgTree:
-    """An argument with names for the dimensions of its arrays."""
+def _bound(leaf: str, arg: Arg, text: str) -> str:
+    """What all elements of an array of integers are below of.
+
+    Raises:
+        RequestError: the text does not say so, or they are no integers.
+    """
+    word, _, bound = text.partition(";")[2].strip().partition(" ")
+    if word != "below" or not bound.strip():
+        raise RequestError(f"sizes: '{leaf}' is '{text}'; expected a bound after the shape as '; below vocab'")
+    if not np.issubdtype(np.dtype(arg.dtype), np.integer):
+        raise RequestError(
+            f"sizes: '{leaf}' is '{text}', and its elements are of {arg.dtype}; only integers have a bound"
+        )
+    return bound.strip()
+
+
+def _sized(
+    argument: str, tree: ArgTree, dimensions: Mapping[str, tuple[int | str, ...]], bounds: Mapping[str, str]
+) -> ArgTree:
+    """An argument with names for the dimensions of its arrays, and with the bounds of its integers."""
     args = tuple(
-        replace(arg, shape=dimensions.get(argument + path, arg.shape))
+        replace(arg, shape=dimensions.get(argument + path, arg.shape), below=bounds.get(argument + path, arg.below))
         for path, arg in zip(tree.paths, tree.args, strict=True)
     )
     return replace(tree, args=args)

@@ -15,14 +15,14 @@ from typing import Literal
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.equality import Doubt, compare
 from samebits.interpret.all_sizes.evaluation import Evaluation
-from samebits.interpret.all_sizes.facts import Fact
+from samebits.interpret.all_sizes.facts import Element, Fact
 from samebits.interpret.all_sizes.models import candidates, sizes_near_constants, small_sizes
 from samebits.interpret.all_sizes.space import Space
 from samebits.prove.size_cases import by_answer, where_otherwise
 from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family
-from samebits.prove.size_tracing import NotTraced, Sides, traced
-from samebits.prove.size_witnesses import Function, different_at, searched
+from samebits.prove.size_tracing import NotTraced, Sides, other_types, traced
+from samebits.prove.size_witnesses import Function, denied, different_at, searched
 from samebits.schema.domain import RequiredFact
 
 DEPTH = 3
@@ -98,9 +98,8 @@ def prove_all_sizes(
     """
     functions = reference, variant
     proofs = _proved(functions, family, direction, depth, sides)
-    if all(proof.verdict != "error" for proof in proofs):
-        return proofs
-    sizes, differing = searched(functions, family, direction)
+    undecided = any(proof.verdict == "error" for proof in proofs)
+    sizes, differing = (searched if undecided else denied)(functions, family, direction)
     if not differing:
         return proofs
     if proofs[0].leaf == "*":
@@ -108,10 +107,15 @@ def prove_all_sizes(
         proofs = [replace(proofs[0], leaf=leaf) for leaf in outputs]
     return [
         SizesProof(proof.leaf, "different", sizes=sizes, reason=differing[proof.leaf])
-        if proof.verdict == "error" and proof.leaf in differing
+        if proof.leaf in differing and (proof.verdict == "error" or _holds_without_values(proof))
         else proof
         for proof in proofs
     ]
+
+
+def _holds_without_values(proof: SizesProof) -> bool:
+    """Whether something is shown of sizes alone: the values that a program is tried with may be beyond a condition."""
+    return proof.verdict in ("proved", "rounding") and not any("[...]" in text for text in proof.conditions)
 
 
 def _proved(
@@ -128,7 +132,7 @@ def _proved(
     programs = _Programs(functions, family, direction, (first, second))
     seen = {str(compared.otherwise or compared.text): compared for s in programs.sides for compared in s.comparisons}
     try:
-        different = _other_types(Space(family.free), programs.sides)
+        different = other_types(Space(family.free), programs.sides)
     except NotCovered as error:  # as of a shape that depends on which size is larger
         different = str(error)
     if different is not None:
@@ -187,28 +191,6 @@ def _text(family: Family, fact: Fact) -> str:
     return re.sub(r"\[[^\]]+\]", "[...]", text)
 
 
-def _other_types(space: Space, sides: Sides) -> str | None:
-    """How the outputs of two programs differ in names, number, shape or dtype."""
-    first, second = (
-        [
-            (name, tuple(map(space.size, aval.shape)), aval.dtype, getattr(aval, "weak_type", False))
-            for name, aval in zip(side.outputs, side.closed.out_avals, strict=True)
-        ]
-        for side in sides
-    )
-    if first == second:
-        return None
-    texts = []
-    for side in (first, second):
-        texts.append(
-            "; ".join(
-                f"{name} {dtype}[{', '.join(map(str, shape))}]{' of weak type' if weak else ''}"
-                for name, shape, dtype, weak in side
-            )
-        )
-    return f"the outputs are not of the same names, shapes and dtypes: {texts[0]} and {texts[1]}"
-
-
 def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> SizesProof:
     """Concrete sizes at which both programs, evaluated, differ."""
     tried: dict[str, None] = {}
@@ -229,7 +211,23 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
     if refuted is not None:
         return refuted
     sizes = f" (equal at {'; '.join(tried)})" if tried else ""
-    return SizesProof(leaf, "error", reason=f"not shown to be equal: {leaf}{doubt}{sizes}")
+    return SizesProof(
+        leaf, "error", reason=f"not shown to be equal: {leaf}{doubt}{sizes}{_unbounded(family, space, doubt)}"
+    )
+
+
+def _unbounded(family: Family, space: Space, doubt: Doubt) -> str:
+    """What to declare where a doubt is about integers of which no bound is known."""
+    names = {name for fact in doubt.facts for name in fact.polynomial.variables}
+    sources = [space.sources[name] for name in sorted(names & space.sources.keys())]
+    for source in sources:
+        arg = family.args.get(source.name) if isinstance(source, Element) else None
+        if isinstance(source, Element) and arg is not None and arg.below is None and source.index:
+            return (
+                f"; integers of {source.name} may be any: where all are in [0, n), say so by Arg(below='n'), or to "
+                f"samebits.prove by sizes={{'{source.name}': '{', '.join(map(str, arg.shape))}; below n'}}"
+            )
+    return ""
 
 
 def _sizes_to_try(programs: _Programs, space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:

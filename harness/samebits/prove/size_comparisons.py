@@ -1,28 +1,20 @@
 """Comparisons of symbolic sizes in traced code: what they were answered, and for which sizes that is not so.
 
 `if cp == 16` is false for a symbol and `if n > 1000` is true for a large one, so the traced program is that of the
-other sizes or of large ones. What code compares is recorded while it is traced; the sizes with another answer are
-families of their own (`size_cases.py`).
+other sizes or of large ones. What code compares is recorded while it is traced (`size_operators.py`); the sizes with
+another answer are families of their own (`size_cases.py`).
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
-
-import numpy as np
-from jax import export
-from jax.errors import InconclusiveDimensionOperation
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.bounds import is_not_negative
 from samebits.interpret.all_sizes.dimensions import dimension
 from samebits.interpret.all_sizes.polynomial import Polynomial, variable
-from samebits.interpret.equation import is_machinery, short
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +75,7 @@ class Comparisons:
         if comparison not in self.seen:
             self.seen.append(comparison)
 
-    def different(self, first: Any, second: Any, frame: FrameType) -> None:
+    def different(self, first: Any, second: Any, place: str) -> None:
         """Note that code was told that two sizes are different."""
         difference, divisions = _difference(first, second)
         otherwise: Zero | Remainders | None = None
@@ -98,9 +90,9 @@ class Comparisons:
                 otherwise = Remainders(divisions[0].of, divisions[0].by, (remainder,))
                 if not 0 <= remainder < divisions[0].by:
                     return
-        self.add(SizeComparison(otherwise, _place(frame), f"{first} and {second}"))
+        self.add(SizeComparison(otherwise, place, f"{first} and {second}"))
 
-    def at_least(self, first: Any, second: Any, frame: FrameType) -> bool | None:
+    def at_least(self, first: Any, second: Any, place: str) -> bool | None:
         """What code is told of `first >= second`: what holds of large sizes; None where nothing can be said."""
         difference, divisions = _difference(first, second)
         if difference is None or (divisions and _whole(divisions) is None):
@@ -109,92 +101,8 @@ class Comparisons:
             return self.answers[difference]
         answer = _of_large(difference)
         otherwise = _whole(divisions) if divisions else NotNegative(-difference - 1 if answer else difference)
-        self.add(SizeComparison(otherwise, _place(frame), f"{first} and {second}"))
+        self.add(SizeComparison(otherwise, place, f"{first} and {second}"))
         return answer
-
-
-@contextmanager
-def comparisons(
-    lowest: Mapping[str, int], answers: Mapping[Polynomial, bool] | None = None
-) -> Iterator[list[SizeComparison]]:
-    """Collect the undecided comparisons of traced code.
-
-    Args:
-        lowest: by symbol, its smallest value.
-        answers: by polynomial, whether code is told that it is at least 0.
-    """
-    record = Comparisons(lowest, answers or {})
-    if not lowest:
-        yield record.seen
-        return
-    kind: Any = type(export.symbolic_shape("size")[0])
-    kept = {name: vars(kind).get(name) for name in ("__eq__", "__hash__", "__bool__", *_ORDER)}
-    for name, changed in _operators(kind, record).items():
-        setattr(kind, name, changed)
-    try:
-        yield record.seen
-    finally:
-        for name, own in kept.items():
-            if own is None:
-                delattr(kind, name)
-            else:
-                setattr(kind, name, own)
-
-
-_ORDER = {"__ge__": (False, False), "__le__": (True, False), "__gt__": (True, True), "__lt__": (False, True)}
-"""By operator, whether it asks `first >= second` with its operands swapped, and whether it turns the answer round."""
-
-
-def _operators(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
-    """The operators of jax's sizes, which note what they are asked."""
-    compare, hashed, module = kind.__eq__, kind.__hash__, inspect.getfile(kind)
-
-    def recorded(self: Any, other: Any) -> Any:
-        answer = compare(self, other)
-        caller = _caller(module)
-        if answer is False and caller is not None and _is_of_code(caller) and _is_size(self) and _is_size(other):
-            record.different(self, other, caller)
-        return answer
-
-    def looked_up(self: Any) -> int:
-        caller = _caller(module)
-        if caller is not None and _is_of_code(caller):
-            record.add(SizeComparison(None, _place(caller), f"the hash of {self}"))
-        return int(hashed(self))
-
-    def is_not_zero(self: Any) -> bool:
-        # jax says nothing of truth, and to Python every object is true: `if n % 2:` would hold for all sizes.
-        return bool(self != 0)
-
-    def ordered(original: Callable[..., Any], swapped: bool, turned: bool) -> Callable[..., Any]:
-        def compared(self: Any, other: Any) -> Any:
-            try:
-                return original(self, other)
-            except InconclusiveDimensionOperation:
-                caller = _caller(module)
-                if caller is None or not _is_of_code(caller) or not _is_size(other):
-                    raise
-                answer = record.at_least(*((other, self) if swapped else (self, other)), caller)
-                if answer is None:
-                    raise
-                return answer != turned
-
-        return compared
-
-    order = {name: ordered(getattr(kind, name), *how) for name, how in _ORDER.items()}
-    return {"__eq__": recorded, "__hash__": looked_up, "__bool__": is_not_zero, **order}
-
-
-def _caller(module: str) -> FrameType | None:
-    """The frame that compares: jax's `!=` asks its `==`, and neither file is the one that counts."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename in (__file__, module):
-        frame = frame.f_back
-    return frame
-
-
-def _is_of_code(frame: FrameType) -> bool:
-    return not is_machinery(frame.f_code.co_filename)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +155,3 @@ def _of_large(difference: Polynomial) -> bool:
     """Whether a polynomial is positive where all sizes are large and alike."""
     most = max(len(monomial) for monomial, _ in difference.terms)
     return sum(factor for monomial, factor in difference.terms if len(monomial) == most) > 0
-
-
-def _is_size(value: Any) -> bool:
-    return export.is_symbolic_dim(value) or isinstance(value, int | float | np.number)
-
-
-def _place(frame: FrameType) -> str:
-    return f"{short(frame.f_code.co_filename)}:{frame.f_lineno}"

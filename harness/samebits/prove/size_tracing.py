@@ -11,8 +11,10 @@ import numpy as np
 from jax import export
 
 from samebits.errors import NotCovered, SamebitsError
-from samebits.prove.size_comparisons import SizeComparison, comparisons
+from samebits.interpret.all_sizes.space import Space
+from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family, SizeOf
+from samebits.prove.size_operators import comparisons
 from samebits.schema.domain import cotangent_of
 
 
@@ -200,3 +202,24 @@ def _paths(root: str, tree: Any) -> list[str]:
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def other_types(space: Space, sides: Sides) -> str | None:
+    """How the outputs of two programs differ in names, number, shape or dtype; or their inputs, as cotangents do."""
+    for what, first, second in (
+        ("outputs", *(_types(space, side.outputs, side.closed.out_avals) for side in sides)),
+        ("inputs", *(_types(space, side.inputs, side.closed.in_avals) for side in sides)),
+    ):
+        if first != second:
+            return (
+                f"the {what} are not of the same names, shapes and dtypes: {'; '.join(first)} and {'; '.join(second)}"
+            )
+    return None
+
+
+def _types(space: Space, names: Sequence[str], avals: Sequence[Any]) -> list[str]:
+    return [
+        f"{name} {aval.dtype}[{', '.join(str(space.size(size)) for size in aval.shape)}]"
+        f"{' of weak type' if getattr(aval, 'weak_type', False) else ''}"
+        for name, aval in zip(names, avals, strict=True)
+    ]

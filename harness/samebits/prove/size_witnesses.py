@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from samebits.errors import NotCovered, NothingCompared
 from samebits.interpret.all_sizes.loop_lengths import longest_scan
 from samebits.interpret.all_sizes.models import small_sizes
 from samebits.interpret.all_sizes.polynomial import of
-from samebits.interpret.equation import is_machinery
 from samebits.interpret.label_proof import movement
 from samebits.interpret.problem import Question
 from samebits.prove.size_family import Family, SizeOf
+from samebits.prove.size_operators import is_of_code
 from samebits.prove.size_tracing import TracedFamily, traced
 from samebits.prove.size_values import MOST_ELEMENTS as MOST_VALUES
 from samebits.prove.size_values import formulas_differ_at, inputs_at
@@ -44,6 +45,15 @@ MOST_TRIALS = 40
 
 MOST_COMPUTED = 4
 """The most of them at which formulas are evaluated, which takes long."""
+
+MOST_DENIALS = 8
+"""The most sizes at which a proof is tried because code names them."""
+
+FEWEST = 2
+"""How many small sizes besides."""
+
+LARGEST_TABLE = 32
+"""The most entries of a table whose integers code may compare with sizes."""
 
 NESTED = 4
 """How deep functions within functions are searched for numbers."""
@@ -111,19 +121,22 @@ def searched(functions: Sequence[Function], family: Family, direction: str) -> t
     """
     tried: list[dict[str, int]] = []
     best: tuple[dict[str, int], dict[str, str]] = ({}, {})
-    computed = 0
+    computed, computes = 0, False
     for free in sizes_to_try(functions, family):
         numbers = family.numbers(free)
         if numbers in tried or family.elements(numbers) > MOST_ELEMENTS:
             continue
         if best[1] and not family.divides(numbers):
             continue
+        if computes and family.elements(numbers) > MOST_VALUES:
+            continue  # labels would compute there too, for long
         tried.append(numbers)
         try:
             differing = moved_apart_at(functions, family, direction, numbers)
         except NothingCompared:  # nothing of an input is left at these sizes
             continue
         except NotCovered:
+            computes = True
             if family.elements(numbers) > MOST_VALUES or computed >= MOST_COMPUTED:
                 continue
             computed += 1
@@ -134,6 +147,30 @@ def searched(functions: Sequence[Function], family: Family, direction: str) -> t
         if len(tried) >= MOST_TRIALS:
             break
     return best if best[1] else ({}, {})
+
+
+def denied(functions: Sequence[Function], family: Family, direction: str) -> tuple[dict[str, int], dict[str, str]]:
+    """The smallest sizes, or ones that code names, at which outputs differ, with the places; both empty without any.
+
+    What is proved is tried there: code may tell a symbol from an integer in ways that are not seen (`n is 16`), and jax
+    itself may, where a dimension is 1.
+
+    Args:
+        functions: the reference and the variant.
+        family: of shapes.
+        direction: `forward` or `gradient`.
+    """
+    tried: list[dict[str, int]] = []
+    small = itertools.islice(small_sizes(family.free), FEWEST)
+    for free in itertools.chain(itertools.islice(_of_code_and_smallest(functions, family), MOST_DENIALS), small):
+        numbers = family.numbers(free)
+        if numbers in tried or family.elements(numbers) > MOST_VALUES:
+            continue
+        tried.append(numbers)
+        differing = different_at(functions, family, direction, numbers)
+        if differing:
+            return numbers, differing
+    return {}, {}
 
 
 def _other_formulas_at(
@@ -155,15 +192,18 @@ def sizes_to_try(functions: Sequence[Function], family: Family) -> Iterator[dict
 
 
 def _different_looking(functions: Sequence[Function], family: Family) -> Iterator[dict[str, int]]:
-    lowest = family.free
-    yield dict(lowest)
+    yield from _of_code_and_smallest(functions, family)
+    yield from small_sizes(family.free)
+    for number in NARROW:
+        yield from _around(number, family)
+
+
+def _of_code_and_smallest(functions: Sequence[Function], family: Family) -> Iterator[dict[str, int]]:
+    yield dict(family.free)
     numbers = sorted({number for function in functions for number in numbers_in(function)})
     large = [number for number in numbers if number > 1]
     few = [*large[:MOST_CONSTANTS], *large[MOST_CONSTANTS:][-MOST_CONSTANTS:]]
     for number in few:
-        yield from _around(number, family)
-    yield from small_sizes(lowest)
-    for number in NARROW:
         yield from _around(number, family)
 
 
@@ -197,13 +237,22 @@ def numbers_in(function: Any, depth: int = NESTED) -> set[int]:
         return numbers_in(call, depth) if callable(call) else set()
     numbers: set[int] = set()
     inner = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    if not is_machinery(code.co_filename):
+    if is_of_code(code, function.__globals__):
         numbers |= _of_code(code)
         inner += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
     for value in inner:
         if callable(value) and not isinstance(value, type):
             numbers |= numbers_in(value, depth - 1)
+        else:
+            numbers |= _of_value(value)
     return numbers
+
+
+def _of_value(value: Any) -> set[int]:
+    """The integers of a number or of a small table that code names."""
+    if isinstance(value, tuple | list | set | frozenset | dict):
+        return {number for inner in value for number in _of_value(inner)} if len(value) <= LARGEST_TABLE else set()
+    return {value} if isinstance(value, int) and not isinstance(value, bool) else set()
 
 
 def _of_code(code: types.CodeType) -> set[int]:
@@ -225,14 +274,21 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _other_types(first: TracedFamily, second: TracedFamily) -> dict[str, str]:
-    """By output of another shape or dtype, both; of programs with other outputs, the first of them."""
+    """By output of another shape or dtype, both; the first one where the programs have other outputs or inputs."""
     if first.outputs != second.outputs:
         return {
             first.outputs[0]: f"the outputs are {first.outputs} in the reference and {second.outputs} in the variant"
         }
-    sides = zip(first.outputs, first.closed.out_avals, second.closed.out_avals, strict=True)
+    inputs = zip(first.inputs, first.closed.in_avals, second.closed.in_avals, strict=False)
+    for name, text in _other_kinds(inputs).items():  # cotangents of outputs of other types
+        return {first.outputs[0]: f"{name} {text}"}
+    kinds = _other_kinds(zip(first.outputs, first.closed.out_avals, second.closed.out_avals, strict=True))
+    return {leaf: f"{leaf} {text}" for leaf, text in kinds.items()}
+
+
+def _other_kinds(sides: Iterable[tuple[str, Any, Any]]) -> dict[str, str]:
     return {
-        leaf: f"{leaf} is {a.str_short()} in the reference and {b.str_short()} in the variant"
-        for leaf, a, b in sides
+        name: f"is {a.str_short()} in the reference and {b.str_short()} in the variant"
+        for name, a, b in sides
         if (a.shape, a.dtype) != (b.shape, b.dtype)
     }

@@ -65,7 +65,12 @@ def test_a_digest_that_cannot_differ_would_be_seen(monkeypatch: pytest.MonkeyPat
 
 def test_a_compiled_program_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[bytes] = []
-    monkeypatch.setattr(point_proofs, "HloModule", lambda serialised: read.append(serialised) or HloModule(serialised))
+
+    def counted(serialised: bytes) -> HloModule:
+        read.append(serialised)
+        return HloModule(serialised)
+
+    monkeypatch.setattr(point_proofs, "HloModule", counted)
     run(toy(wave, renamed=renamed, added=added), meshes=("data1",))
     assert read and len(read) == len(set(read)), "by the points of both variants, in both directions"
 

@@ -125,6 +125,8 @@ def test_a_pair_is_proved_for_all_sizes_too() -> None:
         ({"x": "_, 7*n, _"}, "'dimension 1 of x' is '7*n', which is never 64"),
         ({"x": "_, n, _", "n": "m/2"}, "'n' is 'm/2', which divides"),
         ({"x": "_, n, _", "cp": "3*m"}, "'cp' is '3*m', which is never 4, its declared size"),
+        ({"x": "_, n, _; below n"}, "'x' is '_, n, _; below n', and its elements are of float32; only integers have"),
+        ({"x": "_, n, _; n"}, "'x' is '_, n, _; n'; expected a bound after the shape as '; below vocab'"),
         (3, "sizes=3; expected 'all', or a dict such as"),
         ({}, "sizes={}; expected 'all', or a dict such as"),
     ],
@@ -134,6 +136,27 @@ def test_wrong_sizes_are_rejected_in_one_line(sizes: Any, message: str) -> None:
         samebits.prove(backwards, flipped, X, cp=4, sizes=sizes)
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_integers_of_a_call_have_a_bound() -> None:
+    ids, table = np.array([0, 3, 2, 4], np.int32), np.ones((5, 3), np.float32)
+
+    def clipped(table: Any, ids: Any) -> Any:
+        return jnp.take(table, ids, axis=0, mode="clip")
+
+    def prove(bound: str) -> Comparing:
+        sizes = {"table": "vocab, _", "ids": f"tokens{bound}"}
+        return samebits.prove(lambda table, ids: table[ids], clipped, table, ids, sizes=sizes, gradients=False)
+
+    proved = prove("; below vocab")
+    assert proved.verdict == "proved"
+    assert "every element of ids is in [0, vocab)" in _family(proved).conditions
+    unbounded = prove("")
+    assert unbounded.verdict == "error"  # it is another row where an id is negative
+    assert "sizes={'ids': 'tokens; below n'}" in (unbounded.leaves[0].reason or "")
+    assert prove("; below vocab+1").verdict == "error"
+    with pytest.raises(RequestError, match="argument 'ids' is below 'words', which is no size"):
+        prove("; below words")
 
 
 def test_what_is_run_has_no_symbols() -> None:

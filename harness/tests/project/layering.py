@@ -56,7 +56,7 @@ JAX_AT_IMPORT = (
     "prove/partitioned_gather",
     "prove/problem",
     "prove/mesh_queries",
-    "prove/size_comparisons",
+    "prove/size_operators",
     "prove/same_program",
     "prove/size_tracing",
     "programs/host_trees",

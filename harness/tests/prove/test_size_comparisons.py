@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +12,8 @@ import pytest
 
 from samebits.interpret.all_sizes.polynomial import variable
 from samebits.prove.all_sizes import prove_all_sizes
-from samebits.prove.size_comparisons import NotNegative, Remainders, Zero, comparisons
+from samebits.prove.size_comparisons import NotNegative, Remainders, Zero
+from samebits.prove.size_operators import comparisons
 from samebits.prove.size_tracing import traced
 from tests.prove.size_faults import EVEN, ON_LINE
 
@@ -97,12 +97,3 @@ def test_what_code_is_told_of_an_order_holds_of_large_sizes() -> None:
     (seen,) = traced(lambda x: x if 3 * x.shape[0] <= 7 else -x, ON_LINE).comparisons
     assert seen.otherwise == NotNegative(7 - 3 * variable("n"))
     assert traced(lambda x: x if x.shape[0] >= 1 else -x, ON_LINE).comparisons == ()
-
-
-def test_the_operators_of_sizes_are_jaxs_own_again() -> None:
-    kind = type(jax.export.symbolic_shape("n")[0])
-    names = ("__eq__", "__hash__", "__bool__", "__ge__", "__le__", "__gt__", "__lt__")
-    before = {name: vars(kind).get(name) for name in names}
-    with comparisons({"n": 1}), contextlib.suppress(ValueError):
-        raise ValueError
-    assert {name: vars(kind).get(name) for name in names} == before

@@ -130,11 +130,26 @@ def _divided(remainder: bool) -> Operation:
         for sign in (1, -1):
             fact = at_least(value, 0) if sign == 1 else below(value, 0)
             known = (*demand.facts, *facts, fact)
-            if not space.contradicts(known):
-                cases.append(((fact,), space.divide(value * sign, divisor, known)[remainder] * sign))
+            if space.contradicts(known):
+                continue
+            for once, own in _wrapped(demand, value * sign, divisor, known):
+                # Where it is once the divisor and less than twice, as an index that is rotated.
+                result = (
+                    (of(1), value * sign - divisor) if once else space.divide(value * sign, divisor, (*known, *own))
+                )
+                cases.append(((fact, *own), result[remainder] * sign))
         return cases
 
     return divided
+
+
+def _wrapped(demand: Demand, value: Polynomial, divisor: Polynomial, known: Facts) -> list[tuple[bool, Facts]]:
+    """Whether a number is at least its divisor, a size, by cases; one case where it is not known to be below twice."""
+    space = demand.space
+    rotated = divisor.constant is None and value.divided(divisor)[0].constant == 0
+    if not rotated or space.proves(known, divisor - 1 - value) or not space.proves(known, 2 * divisor - 1 - value):
+        return [(False, ())]
+    return [(False, (below(value, divisor),)), (True, (at_least(value, divisor),))]
 
 
 def _number_divided(number: int, divisor: Polynomial, remainder: bool) -> Cases:

@@ -34,10 +34,15 @@ def _compared(space: Space, fact: Fact) -> bool | None:
         return None
     (name,) = fact.polynomial.variables
     source = space.sources.get(name)
-    if not isinstance(source, Term) or source.operation.partition("[")[0] not in ("eq", "ne"):
+    if not isinstance(source, Term):
+        return None
+    name_of_operation = source.operation.partition("[")[0]
+    is_true = fact.polynomial in (variable(name) - 1, 1 - variable(name))
+    if name_of_operation == "is_finite":
+        return not is_true if isinstance(source.operands[0], Term) else None
+    if name_of_operation not in ("eq", "ne"):
         return None
     kinds = [isinstance(operand, Number) and operand.text in ("inf", "-inf") for operand in source.operands]
     if sum(kinds) != 1 or not all(kinds[n] or isinstance(operand, Term) for n, operand in enumerate(source.operands)):
         return None
-    is_true = fact.polynomial in (variable(name) - 1, 1 - variable(name))
-    return is_true == (source.operation.partition("[")[0] == "eq")
+    return is_true == (name_of_operation == "eq")

@@ -41,6 +41,7 @@ from samebits.interpret.all_sizes.terms import WIDER
 
 _FLOAT = re.compile(r"(bfloat|float)\d")
 _HALF = Fraction(1, 2)
+COUNTING = "iota:"
 
 
 class NormalForms:
@@ -141,6 +142,8 @@ class NormalForms:
             return self._cast(source, facts)
         if not _FLOAT.match(dtype):
             return atom(Opaque(source))
+        if name.startswith(COUNTING) and isinstance(source.operands[0], Integer):
+            return polynomial(source.operands[0].value)
         operands = [self.formula(operand, facts) for operand in source.operands]
         law = LAWS.get(name)
         if law is not None:

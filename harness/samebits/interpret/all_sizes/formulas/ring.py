@@ -253,6 +253,12 @@ class FormulaRing:
         powers: dict[Atom, Fraction] = {}
         for s in formula.summands:
             unit = Summand(Fraction(1), s.number, s.powers, s.bound, s.facts)
+            match s.powers:
+                case ((Function("log", (inner,)), Fraction(numerator=1, denominator=1)),) if unit == Summand(
+                    powers=s.powers
+                ) and self.is_positive(inner):
+                    rest = self.exponential(Formula(tuple(other for other in formula.summands if other is not s)))
+                    return self.multiply(self.power(inner, s.factor), rest)
             value = Exponential(self.canonical(Formula((unit,))))
             powers[value] = powers.get(value, Fraction(0)) + s.factor
         return self.with_powers(Fraction(1), of(1), powers.items())

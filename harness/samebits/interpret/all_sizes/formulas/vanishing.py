@@ -29,6 +29,7 @@ from samebits.interpret.all_sizes.formulas.resolved import open_fact, resolved
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names
 from samebits.interpret.all_sizes.formulas.summands import follows, left_facts
+from samebits.interpret.all_sizes.formulas.unrolling import unrolled
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
 from samebits.interpret.all_sizes.space import Space
 
@@ -102,8 +103,8 @@ class Vanishing:
         there = Substitution(self._space, eliminated[1] if eliminated else {}).formula(formula)
         if there != formula:
             return self.vanishes(there, known, splits)
-        cleared = self._without_denominators(formula)
-        return cleared is not None and self.vanishes(cleared, known, splits)
+        simpler = self._without_denominators(formula) or unrolled(self._ring, formula)
+        return simpler is not None and self.vanishes(simpler, known, splits)
 
     def _without_denominators(self, formula: Formula) -> Formula | None:
         """A formula times all that it is divided by; None where that is nothing, or depends on bound indices."""
