@@ -207,8 +207,8 @@ def _first_line(error: BaseException) -> str:
 def other_types(space: Space, sides: Sides) -> str | None:
     """How the outputs of two programs differ in names, number, shape or dtype; or their inputs, as cotangents do."""
     for what, first, second in (
-        ("outputs", *(_types(space, side.outputs, side.closed.out_avals) for side in sides)),
-        ("inputs", *(_types(space, side.inputs, side.closed.in_avals) for side in sides)),
+        ("outputs", *(_in_words(space, side.outputs, side.closed.out_avals) for side in sides)),
+        ("inputs", *(_in_words(space, side.inputs, side.closed.in_avals) for side in sides)),
     ):
         if first != second:
             return (
@@ -217,7 +217,7 @@ def other_types(space: Space, sides: Sides) -> str | None:
     return None
 
 
-def _types(space: Space, names: Sequence[str], avals: Sequence[Any]) -> list[str]:
+def _in_words(space: Space, names: Sequence[str], avals: Sequence[Any]) -> list[str]:
     return [
         f"{name} {aval.dtype}[{', '.join(str(space.size(size)) for size in aval.shape)}]"
         f"{' of weak type' if getattr(aval, 'weak_type', False) else ''}"
