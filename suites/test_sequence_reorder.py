@@ -198,6 +198,8 @@ PAIR = Pair(
     ),
     contracts=(
         Contract(lowest="proved"),
+        # For every length and every number of devices, so that no sweep has to reach the size at which code is wrong.
+        Contract(variant="structured", case="bshd*", dtype="float32", mode="auto", lowest="proved", sizes="all"),
         Contract(
             direction="gradient",
             lowest="proved",

@@ -80,22 +80,36 @@ def only_seen_note(contracts: int) -> list[str]:
     ]
 
 
-def proof_alone_note(results: Sequence[Result]) -> list[str]:
-    """What is said once of all results that rest on a proof and no execution."""
+def proof_notes(results: Sequence[Result], *, all_sizes: bool) -> list[str]:
+    """What is said once of all results that rest on a proof and no execution, and of those that hold for all sizes.
+
+    Args:
+        results: of a check.
+        all_sizes: whether points were left out since they are proved for all sizes.
+    """
     proved = [result for result in results if result.verdict == "proved"]
     alone = sum(result.proof_alone for result in proved)
-    if not alone:
-        return []
-    if any(result.proof_alone and result.family is not None for result in proved):
-        return [
-            f"{alone} of {len(proved)} proved results were not executed: the compiler was checked at one point at "
-            "least of each variant and direction, and at every case, dtype, mesh and mode of what is not proved for "
-            "all sizes; --full executes all"
-        ]
-    return [
-        f"{alone} of {len(proved)} proved results were not executed: the compiler was checked at other points, which "
-        "have every case, dtype, mesh and mode of each variant and direction; --full executes all"
-    ]
+    notes = []
+    if alone:
+        others = "at other points, which have every case, dtype, mesh and mode of each variant and direction"
+        if all_sizes:
+            others = (
+                "at one point at least of each variant and direction, and at every case, dtype, mesh and mode of what "
+                "is not proved for all sizes"
+            )
+        notes.append(
+            f"{alone} of {len(proved)} proved results were not executed: the compiler was checked {others}; --full "
+            "executes all"
+        )
+    everywhere = [result for result in proved if result.sizes == "all"]
+    if everywhere:
+        first = everywhere[0]
+        of_pairs = ", ".join(dict.fromkeys(result.pair for result in everywhere))
+        notes.append(
+            f"{len(everywhere)} of {len(proved)} proved results hold for every size, not only for those of their cases "
+            f"({of_pairs}); `samebits prove {first.pair} --all-sizes` says for which"
+        )
+    return notes
 
 
 def machine_dependent(pair: Pair, results: Sequence[Result]) -> list[Problem]:

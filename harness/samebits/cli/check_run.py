@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note, proof_alone_note
+from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note, proof_notes
 from samebits.check.judge import where
 from samebits.cli.check_shake import repeats_note, shake_by_flags, shake_problems, shake_summary
 from samebits.cli.check_subprocess import CheckArguments
@@ -181,7 +181,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
             results[:], verdicts = compare_with_snapshots(results, inputs.loaded, inputs.environment, run)
         for problem in shake_problems(results):
             run.problem(problem)
-        run.notes += proof_alone_note(results)
+        run.notes += proof_notes(results, all_sizes=self.effort.all_sizes)
         run.notes += repeats_note(self.effort.repeats)
         run.notes += take_notes()
         skips = sum(result.verdict == "skipped" for result in results)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from samebits.check.contract_audit import proof_alone_note
+from samebits.check.contract_audit import proof_notes
 from samebits.cli import main, pipeline
 from samebits.schema.result import Result
 
@@ -55,5 +55,33 @@ def test_results_without_execution_are_counted_in_a_note() -> None:
         )
         for leaf, alone in (("a", True), ("b", False), ("c", True))
     ]
-    assert proof_alone_note(rows[1:2]) == []
-    assert proof_alone_note(rows)[0].startswith("2 of 3 proved results were not executed: ")
+    assert proof_notes(rows[1:2], all_sizes=False) == []
+    (note,) = proof_notes(rows, all_sizes=False)
+    assert note.startswith("2 of 3 proved results were not executed: the compiler was checked at other points")
+    (note,) = proof_notes(rows, all_sizes=True)
+    assert note.startswith("2 of 3 proved results were not executed: the compiler was checked at one point at least")
+
+
+def test_results_for_every_size_are_counted_in_a_note() -> None:
+    """The pair is named once, with the command that prints the sizes."""
+    rows = [
+        Result(
+            pair=pair,
+            variant="v",
+            case="c",
+            dtype="float32",
+            mesh="data4",
+            mode="auto",
+            direction="forward",
+            leaf=leaf,
+            verdict="proved",
+            required="proved",
+            ok=True,
+            sizes="all" if pair != "here" else "these",
+        )
+        for pair, leaf in (("moved", "a"), ("moved", "b"), ("here", "a"), ("turned", "a"))
+    ]
+    assert proof_notes(rows, all_sizes=False) == [
+        "3 of 4 proved results hold for every size, not only for those of their cases (moved, turned); "
+        "`samebits prove moved --all-sizes` says for which"
+    ]
