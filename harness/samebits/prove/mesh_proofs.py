@@ -12,6 +12,7 @@ from samebits.prove.pair_proof import PairProof, for_all, proof_of, undecided
 from samebits.prove.part_of_family import as_part, known_by
 from samebits.prove.size_attempts import Attempt, PairPoint, attempts, numbers_on
 from samebits.prove.size_tracing import Sides, traced
+from samebits.prove.size_witnesses import denied
 from samebits.schema.meshes import MeshSpec
 
 
@@ -68,9 +69,23 @@ class MeshProofs:
                 continue
             key = _name_of(point, mesh, attempt)
             if key not in self._by_point:
-                self._by_point[key] = self._known(attempt, sides, point) or self._proved(attempt, sides, point)
+                self._by_point[key] = self.of_programs(attempt, sides, point)
             return _named(self._by_point[key], mesh, why_mesh)
         return MeshProof(undecided(why or "the case has no sizes"))
+
+    def of_programs(self, attempt: Attempt, sides: Sides, point: PairPoint) -> MeshProof:
+        """Prove two programs; of the same ones, in this or in another dtype that they only move, it is shown once.
+
+        Args:
+            attempt: their family.
+            sides: the programs.
+            point: that they are of.
+        """
+        known = self._known(attempt, sides, point)
+        # Code may do otherwise in this dtype in ways that tracing does not see, so this one is tried too.
+        if known is not None and not denied(attempt.functions, attempt.family, point.direction)[0]:
+            return known
+        return self._proved(attempt, sides, point)
 
     def on(
         self, point: PairPoint, mesh: MeshSpec, like: MeshProof, others: Sequence[MeshProof], *, asking: bool
@@ -101,7 +116,7 @@ class MeshProofs:
         return _named(self._by_point[key], mesh, like.proof.why_mesh)
 
     def _known(self, attempt: Attempt, sides: Sides, point: PairPoint) -> MeshProof | None:
-        """The proof of a mesh that has the same programs of the same shapes."""
+        """The proof of another point or mesh that has the same programs of the same shapes."""
         known = known_by(attempt.family, sides, point.direction)
         leaves = None if known is None else self._by_program.get(known)
         return None if leaves is None else MeshProof(proof_of(attempt, leaves), attempt, 0, _operations(sides))

@@ -92,7 +92,7 @@ class PairSizes:
                     program = traced(attempt.functions[1], attempt.family, point.direction)
                 if any(equation.primitive.name == "shard_map" for equation in equations(program.closed.jaxpr)):
                     return "it has a mesh of its own"
-                traced(attempt.functions[0], attempt.family, point.direction)
+                reference = traced(attempt.functions[0], attempt.family, point.direction)
             except NotCovered as error:
                 why = why or str(error)
                 if not places:
@@ -100,7 +100,7 @@ class PairSizes:
             if places:
                 return f"{places[0]} asks for the mesh"
             if not program.comparisons:
-                return _proof(attempt, point), attempt.family
+                return self._on_meshes.of_programs(attempt, (reference, program), point).proof, attempt.family
             with mesh_queries() as places:  # the programs of other sizes may ask for it
                 proof = _proof(attempt, point)
             return f"{places[0]} asks for the mesh at some sizes" if places else (proof, attempt.family)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from samebits.errors import NotCovered, SamebitsError
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
 from samebits.prove.all_sizes import SizesProof
+from samebits.prove.moved_floats import ANY_FLOAT, one_moved_dtype
 from samebits.prove.same_program import written
 from samebits.prove.size_attempts import Attempt
 from samebits.prove.size_family import Family, SizeOf
@@ -26,17 +27,25 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 def known_by(family: Family, sides: Sides, direction: str) -> Hashable | None:
     """What a proof depends on: the shapes and both programs; None where these are not all that code does.
 
+    Programs that only move their floating-point numbers have one key for all dtypes of these.
+
     Args:
         family: the shapes.
         sides: the programs.
         direction: `forward` or `gradient`.
     """
-    texts = tuple(written(side.closed) for side in sides)
+    texts = [written(side.closed) for side in sides]
     if None in texts or any(side.comparisons for side in sides):
         return None
-    shapes = tuple((name, arg.shape, arg.dtype, arg.below) for name, arg in family.args.items())
+    moved = one_moved_dtype(side.closed.jaxpr for side in sides)
+    general = [text.in_any_float(moved) if text and moved else None for text in texts]
+    texts, moved = (general, moved) if all(general) else (texts, None)
+    shapes = tuple(
+        (name, arg.shape, ANY_FLOAT if arg.dtype == moved else arg.dtype, arg.below)
+        for name, arg in family.args.items()
+    )
     names = tuple((side.inputs, side.outputs) for side in sides)
-    return direction, tuple(family.free.items()), shapes, family.differentiable, names, texts
+    return direction, tuple(family.free.items()), shapes, family.differentiable, names, tuple(texts)
 
 
 def as_part(

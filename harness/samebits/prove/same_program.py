@@ -16,6 +16,7 @@ from jax import export
 from samebits.interpret.all_sizes.devices import added_axes, split_axes
 from samebits.interpret.dead_code import live
 from samebits.interpret.interpreter import CALLS
+from samebits.prove.moved_floats import in_any_float
 
 INLINED = frozenset(
     {"jit", "pjit", "closed_call", "core_call", "eval_jaxpr", "custom_jvp_call", "custom_vjp_call"} & CALLS.keys()
@@ -74,6 +75,11 @@ class WrittenProgram:
 
     def __hash__(self) -> int:
         return hash(self._text)
+
+    def in_any_float(self, dtype: str) -> WrittenProgram | None:
+        """The program with one word for a dtype whose numbers it only moves; None where it has such constants."""
+        text = in_any_float(self._text, dtype)
+        return None if text is None else WrittenProgram(text)
 
 
 class _NotWritten(Exception):

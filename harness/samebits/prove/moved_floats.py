@@ -1,0 +1,95 @@
+"""Programs that only move their floating-point numbers: what is shown of them in one dtype holds in every other one.
+
+`bfloat16[8, 4]` turned round is `float32[8, 4]` turned round: no operation looks at the numbers. So both are written as
+one program, with one word for their dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from samebits.interpret.inner_equations import equations
+from samebits.interpret.interpreter import CALLS
+from samebits.numerics.floats import is_float
+
+ANY_FLOAT = "any floating-point dtype"
+
+MOVING = frozenset(
+    {
+        "all_gather",
+        "all_gather_invariant",
+        "all_to_all",
+        "broadcast_in_dim",
+        "concatenate",
+        "copy",
+        "copy_p",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "expand_dims",
+        "gather",
+        "mesh_cast",
+        "optimization_barrier",
+        "pad",
+        "pbroadcast",
+        "ppermute",
+        "pvary",
+        "reshape",
+        "reshard",
+        "rev",
+        "scatter",
+        "select_n",
+        "shard_map",
+        "sharding_constraint",
+        "slice",
+        "split",
+        "squeeze",
+        "transpose",
+        # Into a place that no other update has; else a sum, of which formulas are shown and dtypes count as nothing.
+        "scatter-add",
+    }
+    | CALLS.keys()
+)
+"""What gives floating-point numbers their places and looks at none of them."""
+
+
+def one_moved_dtype(programs: Iterable[Any]) -> str | None:
+    """The floating-point dtype of programs that only move numbers of it; None where they do more, or have two of them.
+
+    Args:
+        programs: open jaxprs.
+    """
+    dtypes: set[str] = set()
+    for jaxpr in programs:
+        dtypes.update(_floats((*jaxpr.invars, *jaxpr.outvars, *jaxpr.constvars)))
+        for equation in equations(jaxpr):
+            floats = _floats((*equation.invars, *equation.outvars))
+            if floats and equation.primitive.name not in MOVING:
+                return None
+            dtypes.update(floats)
+    return dtypes.pop() if len(dtypes) == 1 else None
+
+
+def _floats(variables: Iterable[Any]) -> set[str]:
+    dtypes = (getattr(variable.aval, "dtype", None) for variable in variables)
+    return {str(dtype) for dtype in dtypes if dtype is not None and is_float(dtype)}
+
+
+def in_any_float(text: Any, dtype: str) -> Any:
+    """A written program with one word for its dtype; None where it holds other numbers of that dtype than zeros.
+
+    Args:
+        text: nested tuples, in which a constant is `("array", shape, dtype, bytes)` or `("float", "0.0")`.
+        dtype: such as `bfloat16`.
+    """
+    if isinstance(text, str):
+        return ANY_FLOAT if text == dtype else text
+    if not isinstance(text, tuple):
+        return text
+    if len(text) == 4 and text[0] == "array" and text[2] == dtype:
+        return None if any(text[3]) else ("array", text[1], ANY_FLOAT, b"")
+    if len(text) == 2 and text[0] == "float" and text[1] != "0.0":
+        return None
+    changed = tuple(in_any_float(part, dtype) for part in text)
+    lost = any(after is None and before is not None for before, after in zip(text, changed, strict=True))
+    return None if lost else changed

@@ -1,0 +1,125 @@
+"""What is shown of floats that are only moved is shown once for all of their dtypes, and of nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+
+from samebits import Arg, Case, MeshSpec, Pair
+from samebits.prove import mesh_proofs
+from samebits.prove.all_sizes import SizesProof, prove_all_sizes
+from samebits.prove.pair_proof import PairProof
+from samebits.prove.pair_sizes import PairSizes
+from samebits.prove.size_attempts import PairPoint
+from tests.prove.device_faults import RINGS, ring_pair
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def _in_each_dtype(pair: Pair, mesh: str = "none", dtypes: tuple[str, ...] = DTYPES) -> dict[str, PairProof]:
+    """What one prover shows in one dtype after the other."""
+    sizes, (variant,) = PairSizes(), pair.variant_names
+    points = {dtype: PairPoint(pair, variant, pair.cases[0], dtype, "forward", "auto") for dtype in dtypes}
+    return {dtype: sizes.prove(point, MeshSpec.parse(mesh)) for dtype, point in points.items()}
+
+
+def _pair(reference: Callable[..., Any], variant: Callable[..., Any]) -> Pair:
+    return Pair(
+        name="moved",
+        reference=reference,
+        variants={"variant": variant},
+        args={"x": Arg(shape=("rows", "columns"))},
+        cases=(Case(id="small", sizes={"rows": 4, "columns": 6}),),
+        dtypes=DTYPES,
+        meshes=("none",),
+        gradients=False,
+    )
+
+
+def test_other_dtypes_are_not_proved_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither on the mesh at hand nor on other numbers of devices; the sizes are said in the dtype of the point."""
+    asked: list[str] = []
+
+    def counted(*functions: Any, **options: Any) -> list[SizesProof]:
+        asked.append(next(iter(functions[2].args.values())).dtype)
+        return prove_all_sizes(*functions, **options)
+
+    monkeypatch.setattr(mesh_proofs, "prove_all_sizes", counted)
+    proofs = _in_each_dtype(ring_pair({"ppermute": RINGS["ppermute"]}), "context4")
+    assert set(asked) == {"float32"}
+    for dtype, proof in proofs.items():
+        (leaf,) = proof.leaves
+        assert leaf.verdict == "proved", leaf
+        assert dtype in str(proof.family(leaf).shapes)
+    assert len({str(proof.devices) for proof in proofs.values()}) == 1
+
+
+def _backwards(x: Any) -> Any:
+    return x[::-1]
+
+
+def _flipped(x: Any) -> Any:
+    return jnp.flip(x, 0)
+
+
+def _padded(number: float) -> Callable[[Any], Any]:
+    def padded(x: Any) -> Any:
+        return jnp.pad(x, ((0, 1), (0, 0)), constant_values=number)
+
+    return padded
+
+
+def _through(dtype: Any) -> Callable[[Any], Any]:
+    return lambda x: _backwards(x.astype(dtype)).astype(x.dtype)
+
+
+def _turned_in(dtype: Any) -> Callable[[Any], Any]:
+    """Right in every dtype but one, which the traced program of another one does not show."""
+    return lambda x: x if x.dtype == dtype else _flipped(x)
+
+
+def _turned_at_three(dtype: Any) -> Callable[[Any], Any]:
+    """Wrong at a size that only an integer has, in one dtype."""
+    return lambda x: x if x.dtype == dtype and type(x.shape[0]) is int and x.shape[0] == 3 else _flipped(x)
+
+
+WRONG = {
+    "in one dtype": (_backwards, _turned_in("bfloat16"), "bfloat16", "different"),
+    "in one dtype, at a size that tracing does not see": (
+        _backwards,
+        _turned_at_three("bfloat16"),
+        "bfloat16",
+        "different",
+    ),
+    "a constant that two dtypes do not tell from 1": (_padded(1.0), _padded(1.0001), "float32", "different"),
+    "rounded on the way": (_backwards, _through("bfloat16"), "float32", "rounding"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_another_dtype_shows_is_not_taken_for_it(name: str) -> None:
+    """In the other dtypes, asked first, the same two functions are proved."""
+    reference, variant, wrong, verdict = WRONG[name]
+    order = [dtype for dtype in ("bfloat16", "float16", "float32") if dtype != wrong]
+    proofs = _in_each_dtype(_pair(reference, variant), dtypes=(*order, wrong))
+    assert proofs[order[0]].leaves[0].verdict == "proved", proofs[order[0]].leaves
+    assert proofs[wrong].leaves[0].verdict == verdict, proofs[wrong].leaves
+
+
+def test_a_program_of_two_dtypes_is_not_general() -> None:
+    """A second argument in float32 stays float32 in both."""
+    pair = Pair(
+        name="two",
+        reference=lambda x, y: (_backwards(x), _backwards(y)),
+        variants={"variant": lambda x, y: (_flipped(x), _flipped(y))},
+        args={"x": Arg(shape=("rows",)), "y": Arg(shape=("rows",), dtype="float32")},
+        cases=(Case(id="small", sizes={"rows": 4}, statics={}),),
+        dtypes=("bfloat16", "float16"),
+        meshes=("none",),
+        gradients=False,
+    )
+    for proof in _in_each_dtype(pair, dtypes=("bfloat16", "float16")).values():
+        assert all(leaf.verdict == "proved" for leaf in proof.leaves)
