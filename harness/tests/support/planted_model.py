@@ -73,12 +73,13 @@ def write_planted(root: Path, planted: str = "pass") -> Path:
     return root
 
 
-def killed_and_resumed(tree: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """The document of a command that was killed while its second run waited, and that of an undisturbed one.
+def killed_and_resumed(tree: Path, *words: str, entries: int = 1) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """The document of a command that was killed while one of its items waited, and that of an undisturbed one.
 
     Args:
         tree: with `WAITS` planted.
         words: of the command, without its tree, journal and files.
+        entries: how many items are in the journal before the one that waits.
 
     Returns:
         The document of the run that went on, that of the undisturbed one, and what the former said.
@@ -97,8 +98,8 @@ def killed_and_resumed(tree: Path, *words: str) -> tuple[dict[str, Any], dict[st
     )
     try:
         until = time.monotonic() + 200
-        while not (journal.exists() and journal.read_bytes().count(b"\n") >= 2):  # its head, and the first run
-            assert process.poll() is None and time.monotonic() < until, "the first run never came into the journal"
+        while not (journal.exists() and journal.read_bytes().count(b"\n") > entries):  # and its head
+            assert process.poll() is None and time.monotonic() < until, "the first items never came into the journal"
             time.sleep(0.1)
     finally:
         with contextlib.suppress(ProcessLookupError):
