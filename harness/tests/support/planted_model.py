@@ -73,18 +73,21 @@ def write_planted(root: Path, planted: str = "pass") -> Path:
     return root
 
 
-def killed_and_resumed(tree: Path, *words: str, entries: int = 1) -> tuple[dict[str, Any], dict[str, Any], str]:
+def killed_and_resumed(
+    tree: Path, *words: str, entries: int = 1, flag: str = "suites/model/wait"
+) -> tuple[dict[str, Any], dict[str, Any], str]:
     """The document of a command that was killed while one of its items waited, and that of an undisturbed one.
 
     Args:
-        tree: with `WAITS` planted.
+        tree: with `WAITS` planted, or a line like it.
         words: of the command, without its tree, journal and files.
         entries: how many items are in the journal before the one that waits.
+        flag: a file of the tree; while it is there, the item waits.
 
     Returns:
         The document of the run that went on, that of the undisturbed one, and what the former said.
     """
-    flag, journal = tree / "suites" / "model" / "wait", tree / "journal"
+    journal = tree / "journal"
     line = command(*words, "--root", tree, "--workers", "1", "--journal", journal, "--json")
     environment = {**shell_environment(), "PYTHONPATH": os.pathsep.join((str(REPOSITORY / "harness"), str(REPOSITORY)))}
 
@@ -92,7 +95,7 @@ def killed_and_resumed(tree: Path, *words: str, entries: int = 1) -> tuple[dict[
         ended = subprocess.run([*line, *more], env=environment, capture_output=True, text=True, timeout=240)
         return ended.stdout + ended.stderr
 
-    flag.touch()
+    (tree / flag).touch()
     process = subprocess.Popen(
         [*line, str(tree / "part.json")], env=environment, start_new_session=True, stderr=subprocess.DEVNULL
     )
@@ -106,7 +109,7 @@ def killed_and_resumed(tree: Path, *words: str, entries: int = 1) -> tuple[dict[
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert not (tree / "part.json").exists()
-    flag.unlink()
+    (tree / flag).unlink()
     said = run(str(tree / "resumed.json"), "--resume")
     assert (tree / "resumed.json").exists(), said
     keys = [

@@ -12,7 +12,7 @@ import pytest
 
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.host import environment
-from samebits.schema.model import Config, Defect, Matrix, Model
+from samebits.schema.model import Config, Matrix, Model
 from samebits.train.compare import clusters, judge_runs
 from samebits.train.distance import loss_ulps, relative, step_distances
 from samebits.train.envelope import FORCED, dithered, forced_steps
@@ -20,7 +20,6 @@ from samebits.train.matrix import MatrixResult, compared_runs, run_matrix
 from samebits.train.other_revision import run_against
 from samebits.train.record import leaf_record
 from samebits.train.request import TrainRequest, select
-from tests.support.defective_model import detected_here
 from tests.support.invoke import samebits
 from tests.support.toy_model import MATRIX, commit, toy, training, write_tree
 
@@ -175,32 +174,6 @@ def test_single_steps_are_judged_at_the_first_tenth_and_last() -> None:
     assert forced_steps(20) == FORCED == forced_steps(30)
     assert forced_steps(12) == (1, 10, 12)
     assert forced_steps(1) == (1,)
-
-
-def test_which_gate_sees_which_defect() -> None:
-    """A gradient a thousandth too large: no printed loss and no bound of eight ulps need see it; this gate does."""
-    from samebits.train.detection import GATES
-
-    def scaled(parts: Any) -> Any:
-        return {"scale": 1.001}
-
-    def build(config: Config, parts: Any) -> Any:
-        return training(config, {}, parts.get("scale", 1.0))
-
-    model = replace(
-        toy(HERE), build=build, defects=lambda: (Defect(name="too large", run=MATRIX.runs[1], plant=scaled),)
-    )
-    found = _run(model)
-    table = detected_here(model, found, HERE)
-    (one,) = table.defects
-    assert dict(zip(GATES, one.seen, strict=True))["samebits"]
-    assert (one.step, one.first_loss_equal) == (1, True)
-    assert table.false_alarms[-1] == 0 < table.healthy[-1]
-    nothing = replace(model, defects=lambda: (Defect(name="none at all", run=MATRIX.runs[1]),))
-    with pytest.raises(CouldNotRun, match="the defect 'none at all' moves no bit of two; it is none"):
-        detected_here(nothing, found, HERE)
-    with pytest.raises(RequestError, match="no defect is planted into a run of 'toy'"):
-        detected_here(toy(HERE), found, HERE)
 
 
 def test_against_a_revision_says_what_changed_since(tmp_path: Path) -> None:
