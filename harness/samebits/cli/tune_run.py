@@ -75,13 +75,13 @@ class TuneCommand(Command[CompileInputs, TunedCase, TuneDocument]):
         small: dict[tuple[str, str], tuple[SmallValue, ...]] = {}
 
         def show(done: list[Done[TunedValues]]) -> None:
-            (one,) = done
-            (part,), pair, (_, case, number) = one.rows, one.item.pair, one.item.payload
-            report_errors(part.errors, pair, run)
+            (values,), item = done[0].rows, done[0].item
+            _, case, number = item.payload
+            report_errors(values.errors, item.pair, run)
             if number is None:  # comes before the programs of its shape
-                small[pair, case] = part.small
-            elif part.trials:
-                results.append(tuned_case(part.trials, small.get((pair, case), ())))
+                small[item.pair, case] = values.small
+            elif values.trials:
+                results.append(tuned_case(values.trials, small.get((item.pair, case), ())))
                 show_tuned(run.console, results[-1].trials, results[-1].best)
 
         def dropped(problem: Problem) -> None:

@@ -155,14 +155,16 @@ def tuned_case(trials: Iterable[TuningTrial], small: Iterable[SmallValue]) -> Tu
         trials: of one case on one target in one direction.
         small: of its production shape; nothing is known of values that are missing.
     """
-    given = {(value.side, value.direction, value.value): value for value in small}
+    small_by_value = {(value.side, value.direction, value.value): value for value in small}
     known: list[TuningTrial] = []
     for trial in trials:
-        found = given.get((trial.side, trial.direction, trial.value))
-        if found is None:
+        at_small_size = small_by_value.get((trial.side, trial.direction, trial.value))
+        if at_small_size is None:
             known.append(replace(trial, small="not run"))
         else:
-            known.append(replace(trial, verdict=found.verdict, equal=found.equal, small=found.small))
+            known.append(
+                replace(trial, verdict=at_small_size.verdict, equal=at_small_size.equal, small=at_small_size.small)
+            )
     sides = dict.fromkeys(trial.side for trial in known)
     return TunedCase(
         trials=tuple(known), best=tuple(best([trial for trial in known if trial.side == side]) for side in sides)

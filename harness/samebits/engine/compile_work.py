@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samebits.compile.request import CompileRequest
-from samebits.engine.compiling_work import Begun, CompileError, CompilingWork, compile_replay
+from samebits.engine.compiling_work import CompileError, CompilingItem, CompilingWork, compile_replay
 from samebits.engine.work import Item
 from samebits.programs.catalogue import Locator
 from samebits.schema.pair import Pair
@@ -60,7 +60,7 @@ class CompileWork(CompilingWork[CompiledPrograms]):
     kind = "compile"
     row = CompiledPrograms
 
-    def begin(self, pair: Pair, item: Item) -> Begun[CompiledPrograms]:
+    def begin(self, pair: Pair, item: Item) -> CompilingItem[CompiledPrograms]:
         """A case whose programs are being compiled; without any where there is nothing to compile."""
         from samebits.compile.pair import compile_job, finish_case, in_setting, selected_cases, start_case
         from samebits.programs.sides import TracedSides
@@ -69,10 +69,10 @@ class CompileWork(CompilingWork[CompiledPrograms]):
         real, target, direction = list(selected_cases(pair, self.request))[number]
         job = compile_job(pair, real, target, direction, self.request)
         if job is None:
-            return Begun(CompiledPrograms)
+            return CompilingItem(CompiledPrograms)
         sides = TracedSides(in_setting(pair, real), self.programs)
         case = start_case(sides, locator, job, self.request, self.compiler)
-        return Begun(lambda: _as_data(finish_case(case, pair)))
+        return CompilingItem(lambda: _as_data(finish_case(case, pair)))
 
     def failed(self, error: CompileError) -> CompiledPrograms:
         """A case without programs."""

@@ -48,7 +48,7 @@ class CompileError:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun(Generic[Row]):
+class CompilingItem(Generic[Row]):
     """An item that is being compiled.
 
     Args:
@@ -78,7 +78,7 @@ class CompilingWork(Work[Row]):
         self._pair: tuple[Locator, Pair] | None = None
 
     @abstractmethod
-    def begin(self, pair: Pair, item: Item) -> Begun[Row]:
+    def begin(self, pair: Pair, item: Item) -> CompilingItem[Row]:
         """Trace the programs of an item, and have them compiled.
 
         Args:
@@ -103,7 +103,7 @@ class CompilingWork(Work[Row]):
 
     def _items(self, pair: Pair, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         waiting = iter(items)
-        begun: deque[tuple[Item, Begun[Row]]] = deque()
+        begun: deque[tuple[Item, CompilingItem[Row]]] = deque()
         while True:
             while len(begun) <= ahead and (item := next(waiting, None)) is not None:
                 yield Started(key=item.key)
@@ -116,12 +116,12 @@ class CompilingWork(Work[Row]):
             yield finished(item.key, (self._row(case.end),))
             yield from remarks()
 
-    def _begun(self, pair: Pair, item: Item) -> Begun[Row]:
+    def _begun(self, pair: Pair, item: Item) -> CompilingItem[Row]:
         try:
             return self.begin(pair, item)
         except SamebitsError as error:
             row = self.failed(CompileError.of(error))
-            return Begun(lambda: row)
+            return CompilingItem(lambda: row)
 
     def _row(self, end: Callable[[], Row]) -> Row:
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samebits.compile.request import CompileRequest
-from samebits.engine.compiling_work import Begun, CompileError, CompilingWork, compile_replay
+from samebits.engine.compiling_work import CompileError, CompilingItem, CompilingWork, compile_replay
 from samebits.engine.work import Item
 from samebits.programs.catalogue import Locator
 from samebits.schema.pair import Pair
@@ -87,7 +87,7 @@ class TuneWork(CompilingWork[TunedValues]):
     kind = "tune"
     row = TunedValues
 
-    def begin(self, pair: Pair, item: Item) -> Begun[TunedValues]:
+    def begin(self, pair: Pair, item: Item) -> CompilingItem[TunedValues]:
         """Values that are being compiled; at the small size they are traced as they run."""
         from samebits.compile.pair import compile_job, in_setting, selected_cases
         from samebits.compile.tune import check_arguments, finish_values, start_values, tuned_shapes
@@ -95,13 +95,13 @@ class TuneWork(CompilingWork[TunedValues]):
         check_arguments(pair)
         locator, case, number = item.payload
         if number is None:
-            return Begun(lambda: self._small(pair, locator, case), "running values at the small size")
+            return CompilingItem(lambda: self._small(pair, locator, case), "running values at the small size")
         real, target, direction = list(selected_cases(tuned_shapes(pair), self.request))[number]
         job = compile_job(pair, real, target, direction, self.request)
         if job is None:
-            return Begun(TunedValues)
+            return CompilingItem(TunedValues)
         waiting = start_values(in_setting(pair, real), job, self.programs, self.compiler)
-        return Begun(lambda: TunedValues(trials=tuple(finish_values(job, pair.name, waiting))))
+        return CompilingItem(lambda: TunedValues(trials=tuple(finish_values(job, pair.name, waiting))))
 
     def _small(self, pair: Pair, locator: Locator, case: str) -> TunedValues:
         from samebits.compile.tune import small_values, tuned_shapes
