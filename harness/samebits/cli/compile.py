@@ -68,7 +68,7 @@ def compile_(chosen: CompileOptions) -> int:
 
     `samebits compile PAIR --tune` compiles each value that the declaration gives for one static argument, such as tile
     sizes; shows which are the same program, which are rejected, and which is best by the compiler's own estimate; and
-    checks on a CPU, at a small size, that results are equal.
+    checks on a CPU, at a small size, that results are equal. All of it in worker processes too.
 
     `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration, each in a
     worker process too.
@@ -127,8 +127,8 @@ def _compile_pairs(
         if chosen.compiler_options:
             raise RequestError("--tune tries the values of a static argument, no compiler options; leave out --option")
         chosen.require_none("compile --tune")
-        chosen.require_no_engine("compile --tune")
-        return run_command(TuneCommand(pairs=chosen.pairs, request=request, root=chosen.root, cached=cached), files)
+        tune = TuneCommand(pairs=chosen.pairs, request=request, root=chosen.root, cached=cached, settings=settings)
+        return run_command(tune, files)
     command = CompileCommand(
         pairs=chosen.pairs,
         request=request,

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from samebits.cli.common import say
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import InOrder, run_items
 from samebits.cli.select_pairs import declaration_lines, load_pairs
-from samebits.compile.cache import CompileCache
-from samebits.compile.pair import Compiler
 from samebits.compile.request import CompileRequest, check_request
-from samebits.engine.compile_work import CompiledPrograms, CompileError, CompileWork, compile_items
+from samebits.engine.compile_work import CompiledPrograms, CompileWork, compile_items
+from samebits.engine.compiling_work import CompileError
 from samebits.engine.drive import Done
 from samebits.engine.journal import JournalHead
 from samebits.engine.ray_request import RayRequest
 from samebits.engine.run_work import EngineSettings
-from samebits.errors import RequestError, SamebitsError
+from samebits.errors import RequestError
 from samebits.host import environment
 from samebits.host.environment import Environment
 from samebits.host.libtpu import mismatch
@@ -155,7 +153,7 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
 
 
 def compile_inputs(
-    run: CommandRun, pairs: list[tuple[Locator, Pair]], request: CompileRequest, ray: RayRequest | None = None
+    run: CommandRun, pairs: list[tuple[Locator, Pair]], request: CompileRequest, ray: RayRequest | None
 ) -> CompileInputs:
     """Pairs to compile, once the request fits them and the backend has as many CPU devices as their targets need."""
     declared = [pair for _, pair in pairs]
@@ -164,16 +162,6 @@ def compile_inputs(
     if not request.targets:
         _prepare_cpus(declared)
     return CompileInputs(pairs=pairs, environment=run.start_backend(ray=ray))
-
-
-@contextlib.contextmanager
-def open_compiler(cached: bool) -> Iterator[Compiler]:
-    """A compiler whose threads end with the block."""
-    compiler = Compiler(CompileCache() if cached else None)
-    try:
-        yield compiler
-    finally:
-        compiler.close()
 
 
 def version_notes(targets: Iterable[str]) -> list[str]:
@@ -189,21 +177,6 @@ def _prepare_cpus(pairs: Sequence[Pair]) -> None:
     if wanted > environment.asked_devices():
         with contextlib.suppress(RequestError):
             environment.prepare(devices=wanted)
-
-
-class _HasErrors(Protocol):
-    errors: list[SamebitsError]
-
-
-Part = TypeVar("Part", bound=_HasErrors)
-
-
-def reported(parts: Iterable[Part], locator: Locator, run: CommandRun) -> Iterator[Part]:
-    """The parts of one pair; their errors become problems, and the other pairs go on."""
-    with run.problems_of(locator.name):
-        for part in parts:
-            yield part
-            report_errors([CompileError.of(error) for error in part.errors], locator.name, run)
 
 
 def report_errors(errors: Iterable[CompileError], pair: str, run: CommandRun) -> None:

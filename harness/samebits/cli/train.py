@@ -65,17 +65,13 @@ def train(chosen: TrainOptions) -> int:
 
     The first run is repeated and rewritten in ways that leave its mathematics unchanged; how far its bits move then
     bounds all others. Single steps from the same state are compared array by array, whole runs by their losses.
-    Configurations run in worker processes (with --detection in this one), also those of another revision: one that
+    Configurations run in worker processes, also those of another revision and those with a planted defect: one that
     crashes or does not end is reported, and the others are compared.
     """
     files, spanning = chosen.report_files(), chosen.spanning()
     chosen.alone_only(against=chosen.against, detection=chosen.detection, list=chosen.listing)
-    for option, with_it in (
-        ("--detection", chosen.detection),
-        ("--distributed", chosen.distributed),
-    ):
-        if with_it:
-            chosen.require_no_engine(f"train {option}")
+    if chosen.distributed:
+        chosen.require_no_engine("train --distributed")
     from samebits.train.request import TrainRequest, select
 
     request = TrainRequest(

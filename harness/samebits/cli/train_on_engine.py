@@ -1,21 +1,25 @@
-"""The trainings of `samebits train` on the engine: a matrix, and the same at another revision. Imports jax."""
+"""The trainings of `samebits train` on the engine: a matrix, the same at another revision, and planted defects.
+
+Imports jax.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.run_items import run_items
+from samebits.engine.detection_runs import detected_by, detection_items
 from samebits.engine.journal import JournalHead
 from samebits.engine.matrix_runs import TrainedRun
 from samebits.engine.revision_runs import Revision, compared_at, revision_items
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.source_signs import SignedSources
-from samebits.engine.train_work import TrainWork, assembled, train_items
+from samebits.engine.train_work import TrainWork, assembled, replay_of, train_items
 from samebits.host.environment import Environment
-from samebits.schema.model import Config, Matrix
-from samebits.train.detection import Detection
+from samebits.schema.model import Config, Matrix, Model
+from samebits.train.detection import Detection, planted
 from samebits.train.matrix import MatrixResult
 from samebits.train.other_revision import RevisionComparison, matrix_at
 from samebits.train.request import TrainRequest
@@ -42,15 +46,18 @@ class EngineTrainings:
 
     Args:
         request: as the options say.
-        matrix: what it selects.
+        model, matrix: what it selects.
         against: a git revision to compare with.
+        detection: whether the model's defects are planted.
         cached: whether compiled steps are cached on disk.
         settings: where and how configurations run.
     """
 
     request: TrainRequest
+    model: Model
     matrix: Matrix
     against: str | None
+    detection: bool
     cached: bool
     settings: EngineSettings
 
@@ -64,18 +71,24 @@ def run_on_engine(trainings: EngineTrainings, run: CommandRun, here: Environment
         here: the environment, for the journal.
 
     Raises:
-        RequestError: the revision has no such matrix, or no run that runs today too.
+        RequestError: the revision has no such matrix, or no run that runs today too; or no defect is planted into one.
         SamebitsError: the first run failed, so that there is nothing to compare with.
     """
     request, matrix = trainings.request, trainings.matrix
     items = train_items(request, matrix)
     today, first = [item.key for item in items], matrix.runs[0].name
+    again = {run.name: replay_of(request, matrix, run) for run in matrix.runs}
+    defects = planted(trainings.model, matrix) if trainings.detection else []
     with contextlib.ExitStack() as stack:
         revision, then = None, tuple[Config, ...]()
         if trainings.against is not None:
             there, commit, _, matrix_there = stack.enter_context(matrix_at(request, trainings.against))
             revision, then = Revision(name=trainings.against, commit=commit, tree=there.tree), matrix_there.runs
-            items += revision_items(revision, then, matrix, {item.payload.name: item.replay for item in items})
+            items += revision_items(revision, then, matrix, again)
+        if defects:
+            narrow = replace(request, dtype="bfloat16")
+            again_narrow = {run.name: replay_of(narrow, matrix, run) for run in matrix.runs}
+            items += detection_items(matrix, defects, again, again_narrow)
         work = TrainWork(request, cached=trainings.cached, revision=revision)
         sources = SignedSources(request.tree, None if revision is None else revision.tree)
         ran = run_items(run, work, items, trainings.settings, _head(trainings, here, revision), sources)
@@ -87,7 +100,11 @@ def run_on_engine(trainings: EngineTrainings, run: CommandRun, here: Environment
                     break
     runs = assembled(matrix, request.tree, {key: rows[key] for key in today if key in rows}, run.seconds)
     against = None if revision is None else compared_at(revision, then, rows, runs)
-    return TrainedMatrix(runs=runs, against=against, detection=None)
+    detection = None
+    if defects:
+        detection, problems = detected_by(defects, rows, runs)
+        runs.problems += problems
+    return TrainedMatrix(runs=runs, against=against, detection=detection)
 
 
 def _head(trainings: EngineTrainings, here: Environment, revision: Revision | None) -> JournalHead:
@@ -95,4 +112,5 @@ def _head(trainings: EngineTrainings, here: Environment, revision: Revision | No
     request = {name: None if value is None else str(value) for name, value in asdict(trainings.request).items()}
     request |= {"root": str(trainings.request.tree.resolve())}
     request |= {} if revision is None else {"against": revision.commit}
-    return JournalHead(command="train", request={**request, "cached": trainings.cached}, environment=asdict(here))
+    chosen = {"detection": trainings.detection, "cached": trainings.cached}
+    return JournalHead(command="train", request={**request, **chosen}, environment=asdict(here))

@@ -55,17 +55,19 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         """The environment; the model is loaded."""
         if self.beside is not None:
             read_as(self.beside, TrainDocument)  # reports a wrong file before the runs
-        if self.detection or self.settings.group is not None:
+        if self.settings.group is not None:
             return run.start_backend(2)
         return run.start_backend(2, workers=self.settings.processes, ray=self.settings.ray)
 
     def execute(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> None:
-        """Train on the engine; where defects are planted, or processes share a mesh, here."""
-        if not self.detection and self.settings.group is None:
+        """Train on the engine; where processes share a mesh, here."""
+        if self.settings.group is None:
             trainings = EngineTrainings(
                 request=self.request,
+                model=self.model,
                 matrix=self.matrix,
                 against=self.against,
+                detection=self.detection,
                 cached=self.cached,
                 settings=self.settings,
             )
@@ -74,16 +76,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         tree, steps = self.request.tree, self.request.steps
         with run.progress("train") as bar, persistent_compile_cache() if self.cached else contextlib.nullcontext():
             runs = run_matrix(self.model, self.matrix, tree, steps, bar.say, self.settings.group)
-            against = detection = None
-            if self.against is not None:
-                from samebits.train.other_revision import run_against
-
-                against = run_against(runs, self.request, self.against, bar.say)
-            if self.detection:
-                from samebits.train.detection import detect
-
-                detection = detect(self.model, runs, tree, steps, bar.say)
-        results.append(TrainedMatrix(runs=runs, against=against, detection=detection))
+        results.append(TrainedMatrix(runs=runs, against=None, detection=None))
 
     def document(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> TrainDocument:
         """All traces and comparisons."""

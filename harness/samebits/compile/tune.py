@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from samebits.compile.compiler import CompiledProgram
 from samebits.compile.devices import compiler_version
 from samebits.compile.pair import CompileJob, Compiler, in_setting, jobs, lowered_side
 from samebits.compile.request import CompileRequest
-from samebits.compile.selftest import check_compiled
-from samebits.compile.tune_small import SmallRuns, run_small, tuned_argument, with_value
+from samebits.compile.tune_small import run_small, tuned_argument, with_value
 from samebits.errors import DeclarationError, SamebitsError
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import implementation
@@ -21,57 +20,35 @@ from samebits.programs.program_cache import Programs
 from samebits.programs.sides import TracedSides
 from samebits.schema.pair import Pair
 from samebits.schema.real_size import RealSize
-from samebits.schema.tuning import FIGURES, TuningBest, TuningTrial, best
+from samebits.schema.tuning import FIGURES, SmallValue, TuningBest, TuningTrial, best
 from samebits.schema.validate import expected
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TunedCase:
-    """The trials and best values of one case on one target in one direction, or the errors."""
+    """The trials of one case on one target in one direction, and the best value of each side."""
 
-    trials: list[TuningTrial] = field(default_factory=list)
-    best: list[TuningBest] = field(default_factory=list)
-    errors: list[SamebitsError] = field(default_factory=list)
+    trials: tuple[TuningTrial, ...]
+    best: tuple[TuningBest, ...]
 
 
-def tune_pair(pair: Pair, locator: Locator, request: CompileRequest, compiler: Compiler) -> Iterator[TunedCase]:
-    """Try the declared values of a pair's production shapes; shapes without values to tune are left out.
+def tuned_shapes(pair: Pair) -> Pair:
+    """The pair with those of its production shapes that declare values to tune."""
+    # Without claims of documents, which may name shapes that are left out.
+    return replace(pair, compiled=tuple(real for real in pair.compiled if real.tune), documented=())
 
-    Each value is traced and compiled for every target, variant and direction, but not for the reference, whose program
-    does not depend on it. At the declared small size every value also runs on one CPU device, and is compared with the
-    reference under the pair's contracts.
+
+def check_arguments(pair: Pair) -> None:
+    """Reject values of what is no static argument.
+
+    Args:
+        pair: all of its production shapes are looked at.
 
     Raises:
-        DeclarationError: the argument is not a static argument of the sides.
-        RequestError: a target or a layout is invalid, and there is no other.
-        CheckerBroken: digests give wrong answers on planted programs.
+        DeclarationError: one tunes an argument that the reference does not have.
     """
-    check_compiled()
-    tuned = tuple(real for real in pair.compiled if real.tune)
-    for real in tuned:
+    for real in tuned_shapes(pair).compiled:
         _check_argument(pair, real)
-    pair = replace(pair, compiled=tuned, documented=())  # whose claims may name shapes that are left out
-    wrong: list[SamebitsError] = []
-    programs = Programs()
-    try:
-        # Submitted to the compiling threads before values run here. One pair for each production shape, because
-        # programs are cached by the identity of their functions.
-        settings = {real.case.id: in_setting(pair, real) for real in tuned}
-        started = [_start(settings[job.real.case.id], job, programs, compiler) for job in jobs(pair, request, wrong)]
-        errors = list({str(error): error for error in wrong}.values())
-        if errors and not started:
-            yield TunedCase(errors=errors[:-1])
-            raise errors[-1]
-        yield TunedCase(errors=errors)
-        checked: dict[str, SmallRuns] = {}
-        for case in started:
-            real = case[0].real
-            if real.case.id not in checked:
-                wanted = {(side, job.direction) for job, *_ in started if job.real is real for side in job.sides[1:]}
-                checked[real.case.id] = run_small(settings[real.case.id], locator, real, wanted, programs)
-            yield _finish(*case, checked[real.case.id])
-    finally:
-        programs.close()
 
 
 def _check_argument(pair: Pair, real: RealSize) -> None:
@@ -85,26 +62,41 @@ def _check_argument(pair: Pair, real: RealSize) -> None:
         )
 
 
-_Waiting = list[tuple[str, Any, Future[CompiledProgram] | SamebitsError]]
+Waiting = list[tuple[str, Any, Future[CompiledProgram] | SamebitsError]]
+"""The side and value of programs that are being compiled, or that cannot be."""
 
 
-def _start(pair: Pair, job: CompileJob, programs: Programs, compiler: Compiler) -> tuple[CompileJob, str, _Waiting]:
-    waiting: _Waiting = []
+def start_values(pair: Pair, job: CompileJob, programs: Programs, compiler: Compiler) -> Waiting:
+    """Trace and lower every value, and have it compiled; not for the reference, whose program depends on none.
+
+    Args:
+        pair: in the setting of the production shape.
+        job: what is compiled.
+        programs: what has been traced.
+        compiler: whose threads compile.
+    """
+    waiting: Waiting = []
     for side in job.sides[1:]:
         for value in tuned_argument(job.real)[1]:
+            at_value = replace(job, real=with_value(job.real, value))
             try:
-                program = lowered_side(
-                    TracedSides(pair, programs), replace(job, real=with_value(job.real, value)), side
-                )
+                program = lowered_side(TracedSides(pair, programs), at_value, side)
             except SamebitsError as error:
                 waiting.append((side, value, error))
                 continue
             waiting.append((side, value, compiler.start(program, job.real.options.get(side, {}))))
-    return job, pair.name, waiting
+    return waiting
 
 
-def _finish(job: CompileJob, pair_name: str, waiting: _Waiting, checked: SmallRuns) -> TunedCase:
-    tuned = TunedCase()
+def finish_values(job: CompileJob, pair_name: str, waiting: Waiting) -> list[TuningTrial]:
+    """The trials of a job once its programs are compiled, without what values give at the small size.
+
+    Args:
+        job: what was compiled.
+        pair_name: of the pair.
+        waiting: its programs.
+    """
+    trials: list[TuningTrial] = []
     argument, _ = tuned_argument(job.real)
     seen: dict[tuple[str, str], str] = {}
     for side, value, future in waiting:
@@ -119,22 +111,64 @@ def _finish(job: CompileJob, pair_name: str, waiting: _Waiting, checked: SmallRu
             value=repr(value),
             declared=job.real.case.statics.get(argument) == value,
         )
-        small = checked[side, job.direction, value]
-        trial = replace(trial, verdict=small.verdict, equal=small.equal, small=small.said)
         try:
             if isinstance(future, SamebitsError):
                 raise future
             facts = future.result().facts
         except SamebitsError as error:
-            tuned.trials.append(replace(trial, refused=_words(error, job)))
+            trials.append(replace(trial, refused=_words(error, job)))
             continue
         first = seen.setdefault((side, facts.program), trial.value)
         figures = {name: getattr(facts, name) for name in _FACTS}
         kernels = sum(count for name, count in facts.custom_calls.items() if name in _KERNELS)
-        tuned.trials.append(replace(trial, same_as=None if first == trial.value else first, kernels=kernels, **figures))
-    for side in job.sides[1:]:
-        tuned.best.append(best([trial for trial in tuned.trials if trial.side == side]))
-    return tuned
+        trials.append(replace(trial, same_as=None if first == trial.value else first, kernels=kernels, **figures))
+    return trials
+
+
+def small_values(
+    pair: Pair, locator: Locator, real: RealSize, request: CompileRequest, programs: Programs
+) -> list[SmallValue]:
+    """What every value gives at the small size of a production shape, in each direction that compiles for a target.
+
+    Args:
+        pair: as it is declared.
+        locator: of the pair.
+        real: the production shape.
+        request: which sides, directions and targets.
+        programs: what has been traced.
+    """
+    unavailable: list[SamebitsError] = []  # targets, which the compilation for them reports
+    compiled = jobs(replace(pair, compiled=(real,), documented=()), request, unavailable)
+    wanted = {(side, job.direction) for job in compiled for side in job.sides[1:]}
+    return [
+        SmallValue(
+            side=side, direction=direction, value=repr(value), verdict=run.verdict, equal=run.equal, small=run.said
+        )
+        for (side, direction, value), run in run_small(in_setting(pair, real), locator, real, wanted, programs).items()
+    ]
+
+
+def tuned_case(trials: Iterable[TuningTrial], small: Iterable[SmallValue]) -> TunedCase:
+    """The trials of a case with what their values give, and the best of each side.
+
+    Args:
+        trials: of one case on one target in one direction.
+        small: of its production shape; nothing is known of values that are missing.
+    """
+    small_by_value = {(value.side, value.direction, value.value): value for value in small}
+    known: list[TuningTrial] = []
+    for trial in trials:
+        at_small_size = small_by_value.get((trial.side, trial.direction, trial.value))
+        if at_small_size is None:
+            known.append(replace(trial, small="not run"))
+        else:
+            known.append(
+                replace(trial, verdict=at_small_size.verdict, equal=at_small_size.equal, small=at_small_size.small)
+            )
+    sides = dict.fromkeys(trial.side for trial in known)
+    return TunedCase(
+        trials=tuple(known), best=tuple(best([trial for trial in known if trial.side == side]) for side in sides)
+    )
 
 
 _FACTS = (*FIGURES, "flops", "while_loops", "loop_turns", "compile_seconds", "cached", "program")

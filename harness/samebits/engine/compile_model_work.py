@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.compile.cache import CompileCache
-from samebits.engine.compile_work import CompileError
+from samebits.engine.compiling_work import CompileError
 from samebits.engine.rows import COULD_NOT_TELL, finished, lost_words, remarks, trouble
 from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
 from samebits.errors import SamebitsError

@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from samebits.compile.cache import CompileCache
 from samebits.compile.request import CompileRequest
-from samebits.engine.rows import COULD_NOT_TELL, finished, lost_words, remarks, trouble
-from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
-from samebits.errors import SamebitsError
-from samebits.programs.catalogue import Locator, load
-from samebits.programs.program_cache import Programs
-from samebits.programs.replay import of_tree
+from samebits.engine.compiling_work import CompileError, CompilingItem, CompilingWork, compile_replay
+from samebits.engine.work import Item
+from samebits.programs.catalogue import Locator
 from samebits.schema.pair import Pair
 from samebits.schema.program_facts import CompiledSide, OptionEffect, SideBySide
 
 if TYPE_CHECKING:
     from samebits.compile.compared_case import CompiledCase
-    from samebits.compile.pair import Compiler, StartedCase
-
-AHEAD = 3
-"""How many cases are traced while the compiler works on the one before them."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompileError:
-    """Why a program, or all programs of a case, could not be compiled.
-
-    Args:
-        message: one line.
-        exit_code: 2 where the request or the declaration is wrong, 3 where it could not be told.
-        logs: what the compiler wrote.
-    """
-
-    message: str
-    exit_code: int
-    logs: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, error: SamebitsError) -> CompileError:
-        """An error as data."""
-        return cls(message=str(error), exit_code=error.exit_code, logs=tuple(getattr(error, "__notes__", ())))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +41,11 @@ def compile_items(pairs: Iterable[tuple[Locator, Pair]], request: CompileRequest
             key=f"{pair.name}/{real.case.id}/{target.name}/{direction}/{number}",
             pair=locator.name,
             words=f"{pair.name}: case {real.case.id} for {target.name}, {direction}",
-            replay=_replay(locator, real.case.id, target.name, direction, request),
+            replay=compile_replay(
+                locator,
+                request,
+                ("--target", target.name, "--case", real.case.id, "--direction", direction),
+            ),
             group=(pair.name, real.case.id, target.name),
             payload=(locator, number),
         )
@@ -81,106 +54,29 @@ def compile_items(pairs: Iterable[tuple[Locator, Pair]], request: CompileRequest
     ]
 
 
-class CompileWork(Work[CompiledPrograms]):
-    """Compiles the sides of pairs; tracing runs ahead of the compiler.
-
-    Args:
-        request: what is compiled.
-        cached: whether programs are read from and written to the cache on disk.
-        threads: how many programs a process compiles at once.
-    """
+class CompileWork(CompilingWork[CompiledPrograms]):
+    """Compiles the sides of pairs."""
 
     kind = "compile"
     row = CompiledPrograms
-    ahead = AHEAD
 
-    def __init__(self, request: CompileRequest, *, cached: bool, threads: int) -> None:
-        self.request, self.cached, self.threads = request, cached, threads
-        self._compiler: Compiler | None = None
-        self._programs: Programs | None = None
-        self._pair: tuple[Locator, Pair] | None = None
-
-    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
-        """Compile cases of one pair, in order."""
-        locator: Locator = items[0].payload[0]
-        try:
-            yield from self._cases(locator, items, ahead)
-        except Exception as error:
-            yield trouble(items[0].pair, error)
-        yield from remarks()
-
-    def _cases(self, locator: Locator, items: Sequence[Item], ahead: int) -> Iterator[Event]:
-        pair = self._load(locator)
-        waiting = iter(items)
-        started: deque[tuple[Item, StartedCase | CompiledPrograms]] = deque()
-        while True:
-            while len(started) <= ahead and (item := next(waiting, None)) is not None:
-                yield Started(key=item.key)
-                yield Reached(key=item.key, stage="tracing and lowering its sides")
-                started.append((item, self._start(pair, locator, item)))
-            if not started:
-                return
-            item, case = started.popleft()
-            yield Reached(key=item.key, stage="compiling its programs")
-            yield finished(item.key, (self._finish(pair, case),))
-            yield from remarks()
-
-    def _load(self, locator: Locator) -> Pair:
-        """The declaration of a pair; what was traced of another one is dropped."""
-        from samebits.compile.pair import Compiler
-        from samebits.compile.selftest import check_compiled
-
-        if self._compiler is None:
-            check_compiled()
-            self._compiler = Compiler(CompileCache() if self.cached else None, self.threads)
-        if self._pair is None or self._pair[0] != locator:
-            if self._programs is not None:
-                self._programs.close()
-            self._programs, self._pair = Programs(threads=1), (locator, load(locator))
-        return self._pair[1]
-
-    def _start(self, pair: Pair, locator: Locator, item: Item) -> StartedCase | CompiledPrograms:
+    def begin(self, pair: Pair, item: Item) -> CompilingItem[CompiledPrograms]:
         """A case whose programs are being compiled; without any where there is nothing to compile."""
-        from samebits.compile.pair import compile_job, in_setting, selected_cases, start_case
+        from samebits.compile.pair import compile_job, finish_case, in_setting, selected_cases, start_case
         from samebits.programs.sides import TracedSides
 
-        assert self._compiler is not None and self._programs is not None
-        real, target, direction = list(selected_cases(pair, self.request))[item.payload[1]]
-        try:
-            job = compile_job(pair, real, target, direction, self.request)
-            if job is None:
-                return CompiledPrograms()
-            sides = TracedSides(in_setting(pair, real), self._programs)
-            return start_case(sides, locator, job, self.request, self._compiler)
-        except SamebitsError as error:
-            return CompiledPrograms(errors=(CompileError.of(error),))
+        locator, number = item.payload
+        real, target, direction = list(selected_cases(pair, self.request))[number]
+        job = compile_job(pair, real, target, direction, self.request)
+        if job is None:
+            return CompilingItem(CompiledPrograms)
+        sides = TracedSides(in_setting(pair, real), self.programs)
+        case = start_case(sides, locator, job, self.request, self.compiler)
+        return CompilingItem(lambda: _as_data(finish_case(case, pair)))
 
-    def _finish(self, pair: Pair, case: StartedCase | CompiledPrograms) -> CompiledPrograms:
-        from samebits.compile.pair import finish_case
-
-        if isinstance(case, CompiledPrograms):
-            return case
-        try:
-            return _as_data(finish_case(case, pair))
-        except SamebitsError as error:
-            return CompiledPrograms(errors=(CompileError.of(error),))
-
-    def lost(self, item: Item, loss: Loss, stage: str) -> CompiledPrograms:
+    def failed(self, error: CompileError) -> CompiledPrograms:
         """A case without programs."""
-        message = f"{item.words}: {lost_words(loss, stage)}; again: {item.replay}"
-        return CompiledPrograms(errors=(CompileError(message=message, exit_code=COULD_NOT_TELL),))
-
-    def close(self) -> None:
-        """Stop the compiling threads."""
-        if self._programs is not None:
-            self._programs.close()
-        if self._compiler is not None:
-            self._compiler.close()
-        self._compiler = self._programs = self._pair = None
-
-    def __getstate__(self) -> dict[str, object]:
-        state = {"request": self.request, "cached": self.cached, "threads": self.threads}
-        return {**state, "_compiler": None, "_programs": None, "_pair": None}
+        return CompiledPrograms(errors=(error,))
 
 
 def _as_data(case: CompiledCase) -> CompiledPrograms:
@@ -190,14 +86,3 @@ def _as_data(case: CompiledCase) -> CompiledPrograms:
         effects=tuple(case.effects),
         errors=tuple(CompileError.of(error) for error in case.errors),
     )
-
-
-def _replay(locator: Locator, case: str, target: str, direction: str, request: CompileRequest) -> str:
-    if locator.rerun is not None:
-        return locator.rerun
-    words = ["samebits", "compile", locator.name, "--target", target, "--case", case, "--direction", direction]
-    for side in request.sides:
-        words += ["--variant", side]
-    for option in request.options:
-        words += ["--option", str(option)]
-    return shlex.join([*words, *(of_tree(Path(locator.root)) if locator.root else ())])

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 from samebits.engine.rows import COULD_NOT_TELL, to_text
 from samebits.errors import SamebitsError
-from samebits.schema.model import Config, Matrix
+from samebits.schema.model import Config, Defect, Matrix
+from samebits.schema.result import Problem
 from samebits.train.request import TrainRequest, select
 from samebits.user_errors import one_line
 
@@ -30,6 +31,7 @@ class TrainedRun:
     Args:
         config: its name.
         run: a `RunRecord`, as text; empty where it could not run, and for twins, which are runs of their own.
+        narrow: the same in bfloat16, of a run with a planted defect alone.
         envelope: an `Envelope`, as text, of the first run alone.
         apart: the distances by number of the step, as text.
         first_bits: of the first run, as this process saw it.
@@ -38,6 +40,7 @@ class TrainedRun:
 
     config: str
     run: str = ""
+    narrow: str = ""
     envelope: str = ""
     apart: str = ""
     first_bits: str = ""
@@ -51,13 +54,13 @@ class Wanted:
 
     Args:
         name: of the run.
-        other: of its twin, to compare with; empty for the run itself.
-        where: of today's tree, or at the other revision.
+        other: of its twin, to compare with, or of the defect that is planted into it; empty for the run itself.
+        where: of today's tree, or at the other revision; `narrow` is the run in bfloat16, `planted` with a defect.
     """
 
     name: str
     other: str = ""
-    where: Literal["today", "revision"] = "today"
+    where: Literal["today", "revision", "narrow", "planted"] = "today"
 
 
 class MatrixRuns:
@@ -80,34 +83,26 @@ class MatrixRuns:
             name: of the run.
             other: of its twin; empty for the run itself.
         """
-        try:
-            config = self.matrix.run(name)
-            yield from self._twins(self.matrix.run(other), config) if other else self._steps(config)
-        except SamebitsError as error:
-            yield TrainedRun(config=name, error=str(error), exit_code=error.exit_code)
-        except Exception as error:
-            message = f"config '{name}': samebits itself {one_line(error)}; please report it"
-            yield TrainedRun(config=name, error=message, exit_code=COULD_NOT_TELL)
+        return guarded(name, self._twins(other, name) if other else self._steps(name))
 
-    def _steps(self, config: Config) -> Iterator[str | TrainedRun]:
+    def _steps(self, name: str) -> Iterator[str | TrainedRun]:
         from samebits.train.envelope import distances, forced
 
-        first = self.matrix.runs[0]
+        config, first = self.matrix.run(name), self.matrix.runs[0]
         yield f"running '{first.name}', which the others are compared with"
         trainer, recorded = self.base()
         if config is first:
             yield f"measuring how far rounding moves '{first.name}'"
             yield self._measured(trainer, recorded)
             return
-        if first.name not in self.forced:
-            self.forced[first.name] = forced(trainer, recorded.states)
+        base = self.base_steps()
         yield "compiling and running it"
         with self.trainer(config) as own:
             run = own.run(self.count).run
             yield "running single steps"
             self.forced[config.name] = forced(own, recorded.states)
         comparable = compared_with(self.matrix).get(config.name) is first
-        apart = distances(self.forced[first.name], self.forced[config.name]) if comparable else None
+        apart = distances(base, self.forced[config.name]) if comparable else None
         yield TrainedRun(
             config=config.name,
             run=to_text(run),
@@ -115,10 +110,11 @@ class MatrixRuns:
             first_bits=recorded.run.bits,
         )
 
-    def _twins(self, a: Config, b: Config) -> Iterator[str | TrainedRun]:
+    def _twins(self, name: str, other: str) -> Iterator[str | TrainedRun]:
         """The distances of two runs; single steps that this process has not made are made now."""
         from samebits.train.envelope import distances, forced
 
+        a, b = self.matrix.run(name), self.matrix.run(other)
         yield "running single steps"
         _, recorded = self.base()
         for config in (a, b):
@@ -137,6 +133,16 @@ class MatrixRuns:
                 self._first = trainer, trainer.run(self.count, forced_steps(self.count))
         return self._first
 
+    def base_steps(self) -> Forced:
+        """The single steps of the first configuration."""
+        from samebits.train.envelope import forced
+
+        first = self.matrix.runs[0].name
+        if first not in self.forced:
+            trainer, recorded = self.base()
+            self.forced[first] = forced(trainer, recorded.states)
+        return self.forced[first]
+
     def _measured(self, trainer: Trainer, recorded: Recorded) -> TrainedRun:
         from samebits.schema.meshes import MeshSpec
         from samebits.train.envelope import measure
@@ -153,13 +159,13 @@ class MatrixRuns:
         )
 
     @contextlib.contextmanager
-    def trainer(self, config: Config) -> Iterator[Trainer]:
-        """A compiled trainer; the threads that compile end with the block."""
+    def trainer(self, config: Config, defect: Defect | None = None) -> Iterator[Trainer]:
+        """A compiled trainer, with a defect planted where one is given; the threads that compile end with the block."""
         from samebits.train.trainer import Trainer, pool
 
         threads = pool()
         try:
-            yield Trainer(self.model, config, self.root, threads)
+            yield Trainer(self.model, config, self.root, threads, defect)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
@@ -169,3 +175,40 @@ def compared_with(matrix: Matrix) -> dict[str, Config]:
     from samebits.train.matrix import compared_runs
 
     return {run.name: other for other, run in compared_runs(matrix)}
+
+
+def guarded(name: str, steps: Iterator[str | TrainedRun]) -> Iterator[str | TrainedRun]:
+    """The stages of a run and its row; what goes wrong on the way is its row.
+
+    Args:
+        name: of the run.
+        steps: as its maker gives them.
+    """
+    try:
+        yield from steps
+    except SamebitsError as error:
+        yield TrainedRun(config=name, error=str(error), exit_code=error.exit_code)
+    except Exception as error:
+        message = f"config '{name}': samebits itself {one_line(error)}; please report it"
+        yield TrainedRun(config=name, error=message, exit_code=COULD_NOT_TELL)
+
+
+def not_run(row: TrainedRun, error: str, name: str = "") -> Problem:
+    """A run that could not be made, or that says nothing, as a problem.
+
+    Args:
+        row: of the run.
+        error: why.
+        name: of the item; of its configuration by default.
+    """
+    return Problem(pair=name or row.config, message=error, exit_code=row.exit_code or COULD_NOT_TELL)
+
+
+def other_bits(row: TrainedRun, first: TrainedRun) -> str | None:
+    """Why a run says nothing although it was made: its process saw another first run."""
+    if row.first_bits == first.first_bits:
+        return None
+    return (
+        f"config '{first.config}' does not repeat its own bits: they differ in the process that ran '{row.config}', "
+        "so nothing can be said about it (are nondeterministic kernels allowed?)"
+    )

@@ -9,14 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from samebits.engine.matrix_runs import MatrixRuns, TrainedRun, Wanted
-from samebits.engine.rows import COULD_NOT_TELL, from_text, to_text
+from samebits.engine.matrix_runs import MatrixRuns, TrainedRun, Wanted, guarded, not_run
+from samebits.engine.rows import from_text, to_text
 from samebits.engine.work import Item
-from samebits.errors import RequestError, SamebitsError
+from samebits.errors import RequestError
 from samebits.schema.model import Config, Matrix
-from samebits.schema.result import Problem
 from samebits.train.request import TrainRequest
-from samebits.user_errors import one_line
 
 if TYPE_CHECKING:
     from samebits.train.matrix import MatrixResult
@@ -96,23 +94,20 @@ class RevisionRuns:
         Args:
             name: of the run, at the revision.
         """
-        try:
-            yield "loading the model of the revision"
-            row = TrainedRun(config=name)
-            for step in self._loaded().steps(name, ""):
-                if isinstance(step, str):
-                    yield f"{step} at {self.revision.name}"
-                else:
-                    row = step
-            if row.error is None and any(config.name == name for config in self.today.matrix.runs):
-                yield f"running today's single steps from the states at {self.revision.name}"
-                row = replace(row, apart=self._apart(name))
-            yield row
-        except SamebitsError as error:
-            yield TrainedRun(config=name, error=str(error), exit_code=error.exit_code)
-        except Exception as error:
-            message = f"config '{name}': samebits itself {one_line(error)}; please report it"
-            yield TrainedRun(config=name, error=message, exit_code=COULD_NOT_TELL)
+        return guarded(name, self._steps(name))
+
+    def _steps(self, name: str) -> Iterator[str | TrainedRun]:
+        yield "loading the model of the revision"
+        row = TrainedRun(config=name)
+        for step in self._loaded().steps(name, ""):
+            if isinstance(step, str):
+                yield f"{step} at {self.revision.name}"
+            else:
+                row = step
+        if row.error is None and any(config.name == name for config in self.today.matrix.runs):
+            yield f"running today's single steps from the states at {self.revision.name}"
+            row = replace(row, apart=self._apart(name))
+        yield row
 
     def close(self) -> None:
         """Remove the worktree that this process has made."""
@@ -168,7 +163,7 @@ def compared_at(
         if error is None and base is not None and row.first_bits != base.first_bits:
             error = f"config '{runs[0].name}' does not repeat its own bits: they differ in the process that ran '{key}'"
         if error is not None:
-            comparison.problems.append(Problem(pair=key, message=error, exit_code=row.exit_code or COULD_NOT_TELL))
+            comparison.problems.append(not_run(row, error, key))
         elif base is not None and config.name in today.runs:
             apart = from_text(row.apart, Distances)  # type: ignore[type-abstract]
             old, envelope = from_text(row.run, RunRecord), from_text(base.envelope, Envelope)

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from samebits.engine.matrix_runs import MatrixRuns, TrainedRun, Wanted, compared_with
+from samebits.engine.detection_runs import DetectionRuns
+from samebits.engine.matrix_runs import MatrixRuns, TrainedRun, Wanted, compared_with, not_run, other_bits
 from samebits.engine.revision_runs import Revision, RevisionRuns
 from samebits.engine.rows import COULD_NOT_TELL, finished, from_text, lost_words, remarks
 from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
 from samebits.errors import CouldNotRun, RequestError
 from samebits.programs.replay import of_tree
 from samebits.schema.model import Config, Matrix
-from samebits.schema.result import Problem
 from samebits.train.request import TrainRequest
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def key_of_twins(a: Config, b: Config) -> str:
 
 
 class TrainWork(Work[TrainedRun]):
-    """Runs configurations of a matrix, of today's tree and at another revision.
+    """Runs configurations of a matrix, of today's tree and at another revision, and with planted defects.
 
     Args:
         request: as the options say.
@@ -92,6 +92,10 @@ class TrainWork(Work[TrainedRun]):
             self._runs = MatrixRuns(self.request)
         if wanted.where == "today":
             return self._runs.steps(wanted.name, wanted.other)
+        if wanted.where == "narrow":
+            return DetectionRuns(self._runs).narrow(wanted.name)
+        if wanted.where == "planted":
+            return DetectionRuns(self._runs).planted(wanted.name, wanted.other)
         if self._then is None:
             assert self.revision is not None, "items of a revision need one"
             self._then = RevisionRuns(self.request, self.revision, self._runs)
@@ -99,7 +103,8 @@ class TrainWork(Work[TrainedRun]):
 
     def lost(self, item: Item, loss: Loss, stage: str) -> TrainedRun:
         """A run that could not be made."""
-        message = f"config '{item.key}': {lost_words(loss, stage)}; again: {item.replay}"
+        name = item.key if item.payload.where == "planted" else f"config '{item.key}'"
+        message = f"{name}: {lost_words(loss, stage)}; again: {item.replay}"
         return TrainedRun(config=item.payload.name, error=message, exit_code=COULD_NOT_TELL)
 
     def close(self) -> None:
@@ -136,20 +141,20 @@ def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], second
             raise RequestError(row.error) if row.exit_code == RequestError.exit_code else CouldNotRun(row.error)
     result = MatrixResult(matrix=matrix, envelope=from_text(first.envelope, Envelope), seconds=seconds)
     for row in (rows[config.name] for config in matrix.runs if config.name in rows):
-        error = row.error or _other_bits(row, first)
+        error = row.error or other_bits(row, first)
         if error is None:
             result.runs[row.config] = Recorded(run=from_text(row.run, RunRecord))
         else:
-            result.problems.append(_problem(row, error))
+            result.problems.append(not_run(row, error))
     assert result.envelope is not None
     for name, other in compared_with(matrix).items():
         if name not in result.runs or other.name not in result.runs:
             continue
         config = matrix.run(name)
         row = rows[name if other is matrix.runs[0] else key_of_twins(other, config)]
-        error = row.error or _other_bits(row, first)
+        error = row.error or other_bits(row, first)
         if error is not None:
-            result.problems.append(_problem(row, error))
+            result.problems.append(not_run(row, error))
             continue
         expected, reason = expected_verdict(other, config, root)
         apart = from_text(row.apart, Distances)  # type: ignore[type-abstract]
@@ -157,20 +162,6 @@ def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], second
         result.comparisons.append(judge_distances(a, b, apart, result.envelope, expected, reason))  # type: ignore[arg-type]
     result.clusters = clusters([recorded.run for recorded in result.runs.values()])
     return result
-
-
-def _problem(row: TrainedRun, error: str) -> Problem:
-    return Problem(pair=row.config, message=error, exit_code=row.exit_code or COULD_NOT_TELL)
-
-
-def _other_bits(row: TrainedRun, first: TrainedRun) -> str | None:
-    """Why a run says nothing although it was made: its process saw another first run."""
-    if row.first_bits == first.first_bits:
-        return None
-    return (
-        f"config '{first.config}' does not repeat its own bits: they differ in the process that ran '{row.config}', "
-        "so nothing can be said about it (are nondeterministic kernels allowed?)"
-    )
 
 
 def replay_of(request: TrainRequest, matrix: Matrix, run: Config) -> str:

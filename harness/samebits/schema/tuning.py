@@ -64,6 +64,24 @@ class TuningTrial:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SmallValue:
+    """What one value gives at the small size, in one direction of one side; it does not depend on the target.
+
+    Args:
+        side, direction: of what.
+        value: as Python writes it.
+        verdict, equal, small: as in a trial.
+    """
+
+    side: str
+    direction: str
+    value: str
+    verdict: str | None
+    equal: bool | None
+    small: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TuningBest:
     """The best value of one side in one direction on one target.
 

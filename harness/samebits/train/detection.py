@@ -6,19 +6,17 @@ losses; this table repeats them on the model at hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from samebits.errors import CouldNotRun, RequestError
-from samebits.schema.model import Defect, Model
-from samebits.train.compare import judge_runs
+from samebits.schema.model import Config, Defect, Matrix, Model
+from samebits.schema.validate import check_unique
+from samebits.train.compare import judge_distances
 from samebits.train.distance import loss_ulps
-from samebits.train.envelope import forced
-from samebits.train.matrix import MatrixResult, Say
+from samebits.train.envelope import Distances
+from samebits.train.matrix import MatrixResult
 from samebits.train.record import RunRecord
-from samebits.train.trainer import Trainer, pool
 
 ULP_LIMIT = 8
 """The limit of the float32 gate, at any step."""
@@ -76,97 +74,82 @@ class Detection:
     healthy: tuple[int, ...]
 
 
-def planted(model: Model, healthy_runs: MatrixResult) -> list[Defect]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlantedRun:
+    """What was run with one defect in the model.
+
+    Args:
+        run, narrow: the runs in float32 and in bfloat16.
+        apart: the distances of its single steps from those of the matrix's first run, from the same states.
+    """
+
+    run: RunRecord
+    narrow: RunRecord
+    apart: Distances
+
+
+def planted(model: Model, matrix: Matrix) -> list[Defect]:
     """The model's defects that are planted into a run of a matrix.
 
     Raises:
         RequestError: there are none.
+        DeclarationError: two have the same name.
     """
-    names = {run.name: run for run in healthy_runs.matrix.runs}
-    defects = [defect for defect in model.defects() if names.get(defect.run.name) == defect.run]
+    declared = model.defects()
+    check_unique(f"model '{model.name}'", "defect", tuple(defect.name for defect in declared))
+    names = {run.name: run for run in matrix.runs}
+    defects = [defect for defect in declared if names.get(defect.run.name) == defect.run]
     if not defects:
-        runs = ", ".join(sorted({defect.run.name for defect in model.defects()})) or "none"
-        raise RequestError(
-            f"no defect is planted into a run of '{healthy_runs.matrix.name}'; there are some for {runs}"
-        )
+        runs = ", ".join(sorted({defect.run.name for defect in declared})) or "none"
+        raise RequestError(f"no defect is planted into a run of '{matrix.name}'; there are some for {runs}")
     return defects
 
 
-def detect(model: Model, healthy_runs: MatrixResult, root: Path, steps: int, say: Say = lambda text: None) -> Detection:
-    """Plant every defect of a matrix, one at a time, and apply all gates.
+def healthy_rows(matrix: Matrix, defects: Sequence[Defect]) -> list[Config]:
+    """The configurations that the gates in bfloat16 are applied to.
+
+    As in a pull request's table: a row per configuration before the change, and its twin after an honest change.
 
     Args:
-        model: its defects are planted.
+        matrix: its runs, in float32.
+        defects: those planted into it.
+    """
+    twins = dict(matrix.twins)
+    after = set(twins.values())
+    hit = {defect.run.name for defect in defects}
+    rows = {run.name: run for run in matrix.runs if run.name not in after or run.name in hit}
+    rows |= {twins[name]: matrix.run(twins[name]) for name in rows if name in twins}
+    return [run.having(dtype="bfloat16") for run in rows.values()]
+
+
+def apply_gates(
+    defect: Defect, ran: PlantedRun, healthy_runs: MatrixResult, healthy: Mapping[str, RunRecord]
+) -> Detected:
+    """Apply all gates to one defect.
+
+    Args:
+        defect: as declared.
+        ran: its runs.
         healthy_runs: the healthy runs of the matrix, in float32.
-        root: the tree with the pairs.
-        steps: of every run.
-        say: receives progress messages.
+        healthy: the healthy rows in bfloat16, by name.
 
     Raises:
-        RequestError: no defect is planted into a run of the matrix.
-        CouldNotRun: a run with a defect does not compile.
+        CouldNotRun: the row that it is planted into did not run without it, or it changes nothing there.
     """
-    defects = planted(model, healthy_runs)
-    twins = dict(healthy_runs.matrix.twins)
-    after = set(twins.values())
-    # As in a pull request's table: a row per configuration before the change, and its twin after an honest change.
-    rows = [
-        run for run in healthy_runs.matrix.runs if run.name not in after or any(defect.run == run for defect in defects)
-    ]
-    rows += [healthy_runs.matrix.run(twins[run.name]) for run in rows if run.name in twins]
-    threads = pool()
-    try:
-        say("healthy rows in bfloat16")
-        narrow = {run.name: Trainer(model, run.having(dtype="bfloat16"), root, threads) for run in rows}
-        healthy = {name: trainer.run(steps).run for name, trainer in narrow.items()}
-        detected = []
-        for first in range(0, len(defects), 2):
-            pairs = [(defect, *_trainers(model, defect, root, threads)) for defect in defects[first : first + 2]]
-            for defect, wide, thin in pairs:
-                say(f"planted: {defect.name}")
-                detected.append(_apply_gates(defect, wide, thin, healthy_runs, healthy, steps))
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
-    return Detection(
-        gates=GATES,
-        defects=tuple(detected),
-        false_alarms=_false_alarms(healthy_runs, healthy),
-        healthy=_healthy_counts(healthy_runs, healthy),
-    )
-
-
-def _trainers(model: Model, defect: Defect, root: Path, threads: ThreadPoolExecutor) -> tuple[Trainer, Trainer]:
-    wide = Trainer(model, defect.config, root, threads, defect)
-    return wide, Trainer(model, defect.config.having(dtype="bfloat16"), root, threads, defect)
-
-
-def _apply_gates(
-    defect: Defect, wide: Trainer, thin: Trainer, healthy_runs: MatrixResult, healthy: dict[str, RunRecord], steps: int
-) -> Detected:
-    """Apply all gates to one defect."""
-    first = healthy_runs.matrix.runs[0].name
-    base, same = healthy_runs.runs[first], healthy_runs.runs[defect.run.name].run
-    run, narrow = wide.run(steps).run, thin.run(steps).run
+    name = defect.run.name
+    if name not in healthy_runs.runs or name not in healthy:
+        kind = "float32" if name not in healthy_runs.runs else "bfloat16"
+        raise CouldNotRun(f"there is no run of '{name}' in {kind} without the defect '{defect.name}' to compare with")
+    base, same = healthy_runs.runs[healthy_runs.matrix.runs[0].name].run, healthy_runs.runs[name].run
+    run, narrow, mine = ran.run, ran.narrow, healthy[name]
     if run.bits == same.bits and defect.mathematics:
-        raise CouldNotRun(
-            f"the defect '{defect.name}' moves no bit of {defect.run.name}; it is none, and proves nothing"
-        )
+        raise CouldNotRun(f"the defect '{defect.name}' moves no bit of {name}; it is none, and proves nothing")
     assert healthy_runs.envelope is not None
-    full = judge_runs(
-        base.run,
-        run,
-        healthy_runs.forced[first],
-        forced(wide, base.states),
-        healthy_runs.envelope,
-        "rounding",
-        "planted",
-    )
-    ulps = max(loss_ulps(base.run, run))
-    mine = healthy[defect.run.name]
+    full = judge_distances(base, run, ran.apart, healthy_runs.envelope, "rounding", "planted")
+    ulps = max(loss_ulps(base, run))
+    after = {b for _, b in healthy_runs.matrix.twins}
     seen = (
-        _outside(
-            narrow, [run for name, run in healthy.items() if name not in {b for _, b in healthy_runs.matrix.twins}]
-        ),
+        _outside(narrow, [run for row, run in healthy.items() if row not in after]),
         _loss(narrow) != _loss(mine),
         _perplexity(narrow) != _perplexity(mine),
         any(a.loss_hex != b.loss_hex for a, b in zip(narrow.steps, mine.steps, strict=True)),
@@ -175,7 +158,7 @@ def _apply_gates(
     )
     return Detected(
         defect=defect.name,
-        config=defect.run.name,
+        config=name,
         seen=seen,
         step=None if full.ok else full.first_step,
         leaf=None if full.ok else full.first_leaf,
@@ -183,6 +166,22 @@ def _apply_gates(
         loss_bfloat16=narrow.steps[-1].loss,
         max_ulp=ulps,
         first_loss_equal=run.steps[0].loss_hex == same.steps[0].loss_hex,
+    )
+
+
+def table_of(detected: Iterable[Detected], healthy_runs: MatrixResult, healthy: Mapping[str, RunRecord]) -> Detection:
+    """The detection table of a matrix.
+
+    Args:
+        detected: the results of its defects.
+        healthy_runs: the healthy runs of the matrix, in float32.
+        healthy: the healthy rows in bfloat16, by name.
+    """
+    return Detection(
+        gates=GATES,
+        defects=tuple(detected),
+        false_alarms=_false_alarms(healthy_runs, healthy),
+        healthy=_healthy_counts(healthy_runs, healthy),
     )
 
 
@@ -197,10 +196,10 @@ def _perplexity(run: RunRecord) -> str:
 def _outside(run: RunRecord, others: Iterable[RunRecord]) -> bool:
     """Whether a printed loss is outside the range of the healthy rows, as a reader of the column would notice."""
     printed = [float(_loss(other)) for other in others]
-    return not min(printed) <= float(_loss(run)) <= max(printed)
+    return bool(printed) and not min(printed) <= float(_loss(run)) <= max(printed)
 
 
-def _false_alarms(healthy_runs: MatrixResult, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
+def _false_alarms(healthy_runs: MatrixResult, healthy: Mapping[str, RunRecord]) -> tuple[int, ...]:
     """How many healthy rows each gate flags.
 
     Across rows, each row is compared with the others; on the same row, with its all-optimized twin, an honest change.
@@ -213,11 +212,17 @@ def _false_alarms(healthy_runs: MatrixResult, healthy: dict[str, RunRecord]) -> 
         sum(_loss(a) != _loss(b) for a, b in pairs),
         sum(_perplexity(a) != _perplexity(b) for a, b in pairs),
         sum([s.loss_hex for s in a.steps] != [s.loss_hex for s in b.steps] for a, b in pairs),
-        sum(max(loss_ulps(base, healthy_runs.runs[name].run)) > ULP_LIMIT for name in healthy),
+        sum(max(loss_ulps(base, healthy_runs.runs[name].run)) > ULP_LIMIT for name in _both(healthy_runs, healthy)),
         sum(not comparison.ok for comparison in healthy_runs.comparisons),
     )
 
 
-def _healthy_counts(healthy_runs: MatrixResult, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
+def _healthy_counts(healthy_runs: MatrixResult, healthy: Mapping[str, RunRecord]) -> tuple[int, ...]:
     changes = sum(a in healthy and b in healthy for a, b in healthy_runs.matrix.twins)
-    return len(healthy) - changes, changes, changes, changes, len(healthy), len(healthy_runs.comparisons)
+    rows = len(_both(healthy_runs, healthy))
+    return len(healthy) - changes, changes, changes, changes, rows, len(healthy_runs.comparisons)
+
+
+def _both(healthy_runs: MatrixResult, healthy: Mapping[str, RunRecord]) -> list[str]:
+    """The healthy rows that ran in float32 too."""
+    return [name for name in healthy if name in healthy_runs.runs]

@@ -1,4 +1,4 @@
-"""Runs a matrix at another git revision, with that revision's model and parts and today's samebits, and compares."""
+"""A matrix at another git revision, with that revision's model and parts and today's samebits; and its comparison."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from samebits.host.git import checkout, commit_of
 from samebits.schema.model import Matrix, Model
 from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, judge_distances
-from samebits.train.envelope import Distances, Envelope, distances, forced
-from samebits.train.matrix import MatrixResult, Say, run_matrix
+from samebits.train.envelope import Distances, Envelope
 from samebits.train.record import RunRecord
 from samebits.train.request import TrainRequest, select
 
@@ -35,29 +34,6 @@ class RevisionComparison:
     comparisons: list[Pairing] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-
-
-def run_against(
-    today: MatrixResult, request: TrainRequest, revision: str, say: Say = lambda text: None
-) -> RevisionComparison:
-    """Run a matrix at another revision, and compare today's runs with it.
-
-    Both are run by today's samebits, so that a change of samebits itself is not part of the comparison.
-
-    Args:
-        today: today's runs.
-        request: the request of today's runs.
-        revision: a branch, a tag or a commit.
-        say: receives progress messages.
-
-    Raises:
-        RequestError: there is no such revision, its tree has no such model or matrix, or its suites are written for
-            a samebits before 0.2.0.
-        SamebitsError: the first run fails there.
-    """
-    with matrix_at(request, revision) as (then, commit, model, matrix):
-        before = run_matrix(model, matrix, then.tree, request.steps, lambda text: say(f"{revision}: {text}"))
-    return _compare(today, before, RevisionComparison(revision=revision, commit=commit))
 
 
 @contextlib.contextmanager
@@ -106,19 +82,3 @@ def _imports_harness(tree: Path) -> bool:
     """Whether the suites of a tree import this package by its name before 0.2.0."""
     pattern = re.compile(r"^\s*(from|import) harness\b", re.MULTILINE)
     return any(pattern.search(path.read_text(encoding="utf-8")) for path in (tree / "suites").rglob("*.py"))
-
-
-def _compare(today: MatrixResult, before: MatrixResult, against: RevisionComparison) -> RevisionComparison:
-    assert before.envelope is not None
-    states = before.runs[before.matrix.runs[0].name].states
-    for name, old in before.runs.items():
-        if name not in today.runs:
-            against.notes.append(f"{name} ran at {against.revision} and does not run now")
-            continue
-        apart = distances(before.forced[name], forced(today.trainers[name], states))
-        run = today.runs[name].run
-        against.comparisons.append(compare(old.run, run, apart, before.envelope, against.revision))
-    against.notes += [f"{name} is new since {against.revision}" for name in today.runs if name not in before.runs]
-    if not against.comparisons:
-        raise RequestError(f"--against {against.revision}: no run of '{today.matrix.name}' is in both revisions")
-    return against

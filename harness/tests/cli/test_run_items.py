@@ -76,7 +76,7 @@ def test_an_interrupted_proof_is_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("train", "--detection", "--timeout", "9"), "--timeout is about worker processes; `samebits train --detec"),
+        (("train", "--distributed", "--timeout", "9"), "--timeout is about worker processes; `samebits train --distr"),
         (("faults", "--in-process", "--workers", "2"), "--workers is about worker processes, and --in-process has no"),
     ],
 )

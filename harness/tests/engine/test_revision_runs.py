@@ -19,11 +19,12 @@ from samebits.engine.work import Finished, Item, Loss
 from samebits.errors import RequestError
 from samebits.schema.model import Config, Matrix
 from samebits.train.matrix import MatrixResult, run_matrix
-from samebits.train.other_revision import matrix_at, run_against
+from samebits.train.other_revision import matrix_at
 from samebits.train.request import TrainRequest, select
 from tests.engine.test_train_work import write_model
 from tests.support.invoke import samebits
 from tests.support.planted_model import WAITS, killed_and_resumed, write_planted
+from tests.support.revision_here import compared_here
 from tests.support.toy_model import MATRIX, commit, git, write_tree
 
 STEPS = 3
@@ -80,9 +81,9 @@ def test_a_change_since_the_revision_is_found(ran: Ran) -> None:
 def test_processes_of_their_own_give_the_comparison_of_one(ran: Ran) -> None:
     """Distances, bounds and all."""
     model, matrix = select(ran.request)
-    whole = run_against(run_matrix(model, matrix, ran.request.tree, STEPS), ran.request, "HEAD~1")
+    here = compared_here(run_matrix(model, matrix, ran.request.tree, STEPS), ran.request, "HEAD~1")
     parts = compared_at(ran.revision, matrix.runs, ran.rows, ran.today())
-    assert parts.comparisons == whole.comparisons and len(whole.comparisons) == 2
+    assert parts.comparisons == here and len(here) == 2
 
 
 def test_a_lost_run_of_the_revision_is_a_problem(ran: Ran) -> None:

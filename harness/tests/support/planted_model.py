@@ -73,17 +73,21 @@ def write_planted(root: Path, planted: str = "pass") -> Path:
     return root
 
 
-def killed_and_resumed(tree: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """The document of a command that was killed while its second run waited, and that of an undisturbed one.
+def killed_and_resumed(
+    tree: Path, *words: str, entries: int = 1, flag: str = "suites/model/wait"
+) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """The document of a command that was killed while one of its items waited, and that of an undisturbed one.
 
     Args:
-        tree: with `WAITS` planted.
+        tree: with `WAITS` planted, or a line like it.
         words: of the command, without its tree, journal and files.
+        entries: how many items are in the journal before the one that waits.
+        flag: a file of the tree; while it is there, the item waits.
 
     Returns:
         The document of the run that went on, that of the undisturbed one, and what the former said.
     """
-    flag, journal = tree / "suites" / "model" / "wait", tree / "journal"
+    journal = tree / "journal"
     line = command(*words, "--root", tree, "--workers", "1", "--journal", journal, "--json")
     environment = {**shell_environment(), "PYTHONPATH": os.pathsep.join((str(REPOSITORY / "harness"), str(REPOSITORY)))}
 
@@ -91,21 +95,21 @@ def killed_and_resumed(tree: Path, *words: str) -> tuple[dict[str, Any], dict[st
         ended = subprocess.run([*line, *more], env=environment, capture_output=True, text=True, timeout=240)
         return ended.stdout + ended.stderr
 
-    flag.touch()
+    (tree / flag).touch()
     process = subprocess.Popen(
         [*line, str(tree / "part.json")], env=environment, start_new_session=True, stderr=subprocess.DEVNULL
     )
     try:
         until = time.monotonic() + 200
-        while not (journal.exists() and journal.read_bytes().count(b"\n") >= 2):  # its head, and the first run
-            assert process.poll() is None and time.monotonic() < until, "the first run never came into the journal"
+        while not (journal.exists() and journal.read_bytes().count(b"\n") > entries):  # and its head
+            assert process.poll() is None and time.monotonic() < until, "the first items never came into the journal"
             time.sleep(0.1)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert not (tree / "part.json").exists()
-    flag.unlink()
+    (tree / flag).unlink()
     said = run(str(tree / "resumed.json"), "--resume")
     assert (tree / "resumed.json").exists(), said
     keys = [

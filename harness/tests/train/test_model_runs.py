@@ -10,10 +10,11 @@ from samebits.errors import DeclarationError
 from samebits.host import environment
 from samebits.schema.model import Config, Defect, Matrix, Model
 from samebits.train.compare import Pairing, judge_runs
-from samebits.train.detection import GATES, detect
+from samebits.train.detection import GATES
 from samebits.train.distance import loss_ulps
 from samebits.train.load import load_model
 from samebits.train.matrix import MatrixResult, run_defect, run_matrix
+from tests.support.defective_model import detected_here
 from tests.support.invoke import REPOSITORY
 
 environment.prepare()
@@ -181,7 +182,7 @@ def _beside(change: dict[str, object]) -> Pairing:
 def test_the_full_gate_sees_ten_of_ten_without_a_false_alarm() -> None:
     matrix = _model().matrices[0]
     found = run_matrix(_model(), matrix, ROOT, 20)
-    table = detect(_model(), found, ROOT, 20)
+    table = detected_here(_model(), found, ROOT)
     assert len(table.defects) == 10
     assert [one.defect for one in table.defects if not one.seen[-1]] == []
     assert (GATES[-1], table.false_alarms[-1]) == ("samebits", 0)

@@ -12,15 +12,16 @@ import pytest
 
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.host import environment
-from samebits.schema.model import Config, Defect, Matrix, Model
+from samebits.schema.model import Config, Matrix, Model
 from samebits.train.compare import clusters, judge_runs
 from samebits.train.distance import loss_ulps, relative, step_distances
 from samebits.train.envelope import FORCED, dithered, forced_steps
 from samebits.train.matrix import MatrixResult, compared_runs, run_matrix
-from samebits.train.other_revision import run_against
+from samebits.train.other_revision import matrix_at
 from samebits.train.record import leaf_record
 from samebits.train.request import TrainRequest, select
 from tests.support.invoke import samebits
+from tests.support.revision_here import compared_here
 from tests.support.toy_model import MATRIX, commit, toy, training, write_tree
 
 environment.prepare()
@@ -176,32 +177,6 @@ def test_single_steps_are_judged_at_the_first_tenth_and_last() -> None:
     assert forced_steps(1) == (1,)
 
 
-def test_which_gate_sees_which_defect() -> None:
-    """A gradient a thousandth too large: no printed loss and no bound of eight ulps need see it; this gate does."""
-    from samebits.train.detection import GATES, detect
-
-    def scaled(parts: Any) -> Any:
-        return {"scale": 1.001}
-
-    def build(config: Config, parts: Any) -> Any:
-        return training(config, {}, parts.get("scale", 1.0))
-
-    model = replace(
-        toy(HERE), build=build, defects=lambda: (Defect(name="too large", run=MATRIX.runs[1], plant=scaled),)
-    )
-    found = _run(model)
-    table = detect(model, found, HERE, 20)
-    (one,) = table.defects
-    assert dict(zip(GATES, one.seen, strict=True))["samebits"]
-    assert (one.step, one.first_loss_equal) == (1, True)
-    assert table.false_alarms[-1] == 0 < table.healthy[-1]
-    nothing = replace(model, defects=lambda: (Defect(name="none at all", run=MATRIX.runs[1]),))
-    with pytest.raises(CouldNotRun, match="the defect 'none at all' moves no bit of two; it is none"):
-        detect(nothing, found, HERE, 20)
-    with pytest.raises(RequestError, match="no defect is planted into a run of 'toy'"):
-        detect(toy(HERE), found, HERE, 20)
-
-
 def test_against_a_revision_says_what_changed_since(tmp_path: Path) -> None:
     root = write_tree(tmp_path)
     write_tree(root, "scale=1.001")
@@ -209,15 +184,18 @@ def test_against_a_revision_says_what_changed_since(tmp_path: Path) -> None:
     request = TrainRequest(matrix="toy", root=root)
     model, matrix = select(request)
     found = run_matrix(model, matrix, root, 20)
-    same = run_against(found, request, "HEAD")
-    assert {one.verdict for one in same.comparisons} == {"bitwise"}
-    changed = run_against(found, request, "HEAD~1")
-    assert [(one.a, one.verdict, one.first_step) for one in changed.comparisons] == [
+    assert {one.verdict for one in compared_here(found, request, "HEAD")} == {"bitwise"}
+    assert [(one.a, one.verdict, one.first_step) for one in compared_here(found, request, "HEAD~1")] == [
         ("one@HEAD~1", "different", 1),
         ("two@HEAD~1", "different", 1),
     ]
     with pytest.raises(RequestError, match="'no-such' is no revision of "):
-        run_against(found, request, "no-such")
+        _select_at(request, "no-such")
+
+
+def _select_at(request: TrainRequest, revision: str) -> None:
+    with matrix_at(request, revision):
+        pass
 
 
 def test_against_a_revision_without_a_model(tmp_path: Path) -> None:
@@ -231,10 +209,8 @@ def test_against_a_revision_without_a_model(tmp_path: Path) -> None:
     commit(root)
     write_tree(root)
     request = TrainRequest(matrix="toy", root=root)
-    model, matrix = select(request)
-    found = run_matrix(model, matrix, root, 1)
     with pytest.raises(RequestError, match=r"--against HEAD~1 \(\w+\): 'its tree' has no full model"):
-        run_against(found, request, "HEAD~1")
+        _select_at(request, "HEAD~1")
 
 
 def test_against_a_revision_before_the_rename_of_the_package(tmp_path: Path) -> None:
@@ -246,14 +222,12 @@ def test_against_a_revision_before_the_rename_of_the_package(tmp_path: Path) -> 
     commit(root)
     model_file.write_text(text)
     request = TrainRequest(matrix="toy", root=root)
-    model, matrix = select(request)
-    found = run_matrix(model, matrix, root, 1)
     message = (
         r"--against HEAD \(\w{12}\): its suites import 'harness', the name of this package before 0.2.0; "
         r"expected 'samebits'; give a later revision, or compare with the samebits of that revision"
     )
     with pytest.raises(RequestError, match=f"^{message}$") as caught:
-        run_against(found, request, "HEAD")
+        _select_at(request, "HEAD")
     assert caught.value.exit_code == 2
 
 
