@@ -147,5 +147,5 @@ def _named(shown: MeshProof, mesh: MeshSpec, why_mesh: str | None) -> MeshProof:
 
 def _name_of(point: PairPoint, mesh: MeshSpec, attempt: Attempt) -> Hashable:
     """A point with its sizes and its mesh."""
-    at = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.mode)
+    at = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.mode, point.platform)
     return (*at, mesh.id, tuple(point.case.numbers.items()), tuple(attempt.fixed.items()))

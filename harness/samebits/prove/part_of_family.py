@@ -36,7 +36,7 @@ def known_by(family: Family, sides: Sides, direction: str) -> Hashable | None:
         return None
     shapes = tuple((name, arg.shape, arg.dtype, arg.below) for name, arg in family.args.items())
     names = tuple((side.inputs, side.outputs) for side in sides)
-    return direction, tuple(family.free.items()), shapes, family.differentiable, names, texts
+    return direction, family.platform, tuple(family.free.items()), shapes, family.differentiable, names, texts
 
 
 def as_part(
