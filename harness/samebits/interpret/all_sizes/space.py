@@ -11,6 +11,7 @@ from samebits.interpret.all_sizes import bounds, dimensions
 from samebits.interpret.all_sizes.congruence import equal_values
 from samebits.interpret.all_sizes.divisions import CutIndex, Divisions
 from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, at_least, variables_in
+from samebits.interpret.all_sizes.known_loops import KnownLoops
 from samebits.interpret.all_sizes.linear_questions import LimitReached, LinearQuestions
 from samebits.interpret.all_sizes.parts import solution, weights
 from samebits.interpret.all_sizes.permutations import Permutations
@@ -41,7 +42,7 @@ class Space:
         self._values: dict[Source, str] = {}
         self.sources: dict[str, Source] = {}
         self.permutations = Permutations()
-        self.scans: dict[str, Any] = {}
+        self.scans = KnownLoops()
         self.inside: dict[str, frozenset[str]] = {}
         self.questions = LinearQuestions(self.ranges, self.lowest)
         self._contradictory: dict[Facts, bool] = {}
