@@ -20,8 +20,8 @@ from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, var
 NESTED = 2
 """How deep unknown integers inside the indices of others are compared."""
 
-MOST_CONJUNCTIONS = 50_000
-"""How many distinct conditions the proof of one output may look at, about half a minute; then it is undecided."""
+MOST_CONJUNCTIONS = 20_000
+"""How many distinct conditions the proof of one output may look at, some ten seconds; then it is undecided."""
 
 
 class Space:
