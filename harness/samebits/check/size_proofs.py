@@ -37,8 +37,10 @@ class SizeProofs:
         if not self._wanted(point):
             return None
         if point not in self._proofs:
-            case = self._pair.case(point.case)
-            searched = PairPoint(self._pair, point.variant, case, point.dtype, point.direction)
+            import jax  # here, so that whoever reads declarations alone does without it
+
+            case, platform = self._pair.case(point.case), jax.default_backend()
+            searched = PairPoint(self._pair, point.variant, case, point.dtype, point.direction, platform=platform)
             mesh = MeshSpec.parse(point.mesh)
             proof = self._sizes.prove(searched, mesh)
             # What sums over several devices need of the inputs is not asked here.

@@ -94,8 +94,9 @@ class PointProver:
         self.pair, self.locator = pair, locator
         self._programs = Programs(threads=1)
         self._sides = TracedSides(pair, self._programs)
-        target = platform or jax.default_backend()
-        self._prover, self._derivations = Prover(self._sides, target, assuming=assuming), BoundCache(target)
+        self.platform = platform or jax.default_backend()
+        self._prover = Prover(self._sides, self.platform, assuming=assuming)
+        self._derivations = BoundCache(self.platform)
         self._lines = RefutedLines(self._prover)
         self._records: dict[tuple[str, str, str], dict[str, Record]] = {}
 

@@ -57,7 +57,7 @@ class SizePointProver(PointProver):
     Args:
         pair: the declaration.
         locator: where it was found, for the replay commands.
-        platform: whose branches of `lax.platform_dependent` the proof at the declared sizes takes.
+        platform: as for `prove_points`.
     """
 
     def __init__(self, pair: Pair, locator: Locator, platform: str | None = None) -> None:
@@ -74,7 +74,7 @@ class SizePointProver(PointProver):
         if case.refusal(point.variant) is not None:
             return super().results(point)
         begin = time.perf_counter()
-        searched = PairPoint(self.pair, point.variant, case, point.dtype, point.direction, point.mode)
+        searched = PairPoint(self.pair, point.variant, case, point.dtype, point.direction, point.mode, self.platform)
         proof = self._sizes.prove(searched, mesh)
         sums: tuple[RequiredFact, ...] = ()
         questions: list[Question] = []

@@ -18,23 +18,12 @@ from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import InterpreterProtocol, Value
 from samebits.interpret.equation import Step, Type, type_of
-
-_BRANCHES = {"gpu": ("cuda", "rocm")}
-"""Platforms that have other names in `lax.platform_dependent`."""
+from samebits.interpret.platforms import branch_of
 
 
 def platform_index(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
     """The number of the branch of this platform."""
-    return [np.asarray(_platform(interpreter, eqn.params["platforms"]), np.int32)]
-
-
-def _platform(interpreter: InterpreterProtocol, platforms: Sequence[Any]) -> int:
-    """The number of the branch of a platform; None among the branches is the default."""
-    wanted = _BRANCHES.get(interpreter.platform or "", (interpreter.platform,))
-    for number, names in enumerate(platforms):
-        if names is not None and any(name in names for name in wanted):
-            return number
-    return list(platforms).index(None)
+    return [np.asarray(branch_of(interpreter.platform, eqn.params["platforms"]), np.int32)]
 
 
 def cond(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:

@@ -19,8 +19,8 @@ def live(closed: Any) -> Any:
     """A closed jaxpr with the same inputs and outputs, and only the equations that these outputs depend on."""
     from jax.extend.core import ClosedJaxpr
 
-    jaxpr = _dce(_each(closed.jaxpr, _without_prints))
-    jaxpr = _dce(_each(jaxpr, _without_carries))
+    jaxpr = _dce(each_level(closed.jaxpr, _without_prints))
+    jaxpr = _dce(each_level(jaxpr, _without_carries))
     return ClosedJaxpr(jaxpr, closed.consts)
 
 
@@ -30,8 +30,13 @@ def _dce(jaxpr: Any, used: list[bool] | None = None) -> Any:
     return dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars) if used is None else used, instantiate=True)[0]
 
 
-def _each(jaxpr: Any, change: Callable[[Any], Any]) -> Any:
-    """A jaxpr of which `change` gets every level, the innermost first."""
+def each_level(jaxpr: Any, change: Callable[[Any], Any]) -> Any:
+    """A jaxpr of which `change` gets every level, the innermost first.
+
+    Args:
+        jaxpr: an open jaxpr.
+        change: gives a jaxpr of the same inputs and outputs.
+    """
     eqns = []
     for eqn in jaxpr.eqns:
         params = {name: _inner(value, change) for name, value in eqn.params.items()}
@@ -50,9 +55,9 @@ def _inner(value: Any, change: Callable[[Any], Any]) -> Any:
         changed = tuple(_inner(item, change) for item in value)
         return value if all(after is other for after, other in zip(changed, value, strict=True)) else changed
     if hasattr(value, "jaxpr") and hasattr(value, "consts"):
-        changed = _each(value.jaxpr, change)
+        changed = each_level(value.jaxpr, change)
         return value if changed is value.jaxpr else value.replace(jaxpr=changed)
-    return _each(value, change) if hasattr(value, "eqns") and hasattr(value, "invars") else value
+    return each_level(value, change) if hasattr(value, "eqns") and hasattr(value, "invars") else value
 
 
 def _quiet(effects: Any) -> Any:

@@ -59,12 +59,16 @@ def on_other_numbers(proofs: MeshProofs, point: PairPoint, mesh: MeshSpec, own: 
         return own.proof
     axes = [_Axis(name) for name in mesh.names]
     spent, latest = 0, _cost(own)
-    for number in in_order(most) if any(for_all(leaf) is not None for leaf in own.proof.leaves) else few(most):
+    is_any_shown = any(for_all(leaf) is not None for leaf in own.proof.leaves)
+    for number in in_order(most) if is_any_shown else few(most):
         for axis in axes:
             there = with_devices(mesh, axis.name, number)
             moved = point if there == mesh else point_on(point, mesh, there)
             if moved is None:
                 axis.left_out[number] = "the symbols of the sizes do not allow this number"
+                continue
+            if not is_any_shown and there != mesh:
+                axis.proofs[number] = _with_numbers(proofs.fault(moved, there, own), point, moved)
                 continue
             others = [axis.proofs[1]] if 1 in axis.proofs else []
             asking = spent + latest <= MOST_ASKED

@@ -12,7 +12,7 @@ from samebits.prove.pair_proof import PairProof, for_all, proof_of, undecided
 from samebits.prove.part_of_family import as_part, known_by
 from samebits.prove.size_attempts import Attempt, PairPoint, attempts, numbers_on
 from samebits.prove.size_tracing import Sides, traced
-from samebits.prove.size_witnesses import denied
+from samebits.prove.size_witnesses import denied, searched
 from samebits.schema.meshes import MeshSpec
 
 
@@ -115,6 +115,27 @@ class MeshProofs:
             return MeshProof(undecided(str(error)))
         return _named(self._by_point[key], mesh, like.proof.why_mesh)
 
+    def fault(self, point: PairPoint, mesh: MeshSpec, like: MeshProof) -> MeshProof:
+        """Look for a fault on another mesh, at concrete sizes alone; what is not refuted there is undecided.
+
+        Args:
+            point: with its sizes on that mesh.
+            mesh: that mesh.
+            like: what is left undecided on the mesh of the point: the same sizes are numbers there.
+        """
+        nothing = MeshProof(undecided("nothing is shown on the mesh of the point, and no fault was met here"))
+        fixed = _sizes_of(like.proof.fixed)
+        try:
+            attempt = next((a for a in attempts(point, mesh, self._most_fixed) if _sizes_of(a.fixed) == fixed), None)
+            if attempt is None:
+                return nothing
+            key = "fault", _name_of(point, mesh, attempt)
+            if key not in self._by_point:
+                self._by_point[key] = _refuted(attempt, point) or nothing
+        except SamebitsError:  # of a declaration that does not know this mesh
+            return nothing
+        return _named(self._by_point[key], mesh, like.proof.why_mesh)
+
     def _known(self, attempt: Attempt, sides: Sides, point: PairPoint) -> MeshProof | None:
         """The proof of another point or mesh that has the same programs of the same shapes."""
         known = known_by(attempt.family, sides, point.direction)
@@ -144,6 +165,21 @@ def _traced(attempt: Attempt, point: PairPoint) -> Sides:
     return first, second
 
 
+def _refuted(attempt: Attempt, point: PairPoint) -> MeshProof | None:
+    """The refutation of a point at concrete sizes; None where the sides differ at none of those that are tried."""
+    sizes, differing = searched(attempt.functions, attempt.family, point.direction)
+    if not differing:
+        return None
+    outputs = traced(attempt.functions[0], attempt.family.at(sizes), point.direction).outputs
+    leaves = [
+        SizesProof(leaf, "different", sizes=sizes, reason=differing[leaf])
+        if leaf in differing
+        else SizesProof(leaf, "error", reason="no fault was met here")
+        for leaf in outputs
+    ]
+    return MeshProof(proof_of(attempt, leaves), attempt)
+
+
 def _by_others(attempt: Attempt, sides: Sides, point: PairPoint, others: Sequence[MeshProof]) -> MeshProof | None:
     """The proof of another mesh that has the same programs, for more sizes than these."""
     operations = _operations(sides)
@@ -162,5 +198,5 @@ def _named(shown: MeshProof, mesh: MeshSpec, why_mesh: str | None) -> MeshProof:
 
 def _name_of(point: PairPoint, mesh: MeshSpec, attempt: Attempt) -> Hashable:
     """A point with its sizes and its mesh."""
-    at = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.mode)
+    at = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.mode, point.platform)
     return (*at, mesh.id, tuple(point.case.numbers.items()), tuple(attempt.fixed.items()))

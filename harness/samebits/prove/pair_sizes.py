@@ -36,8 +36,8 @@ class PairSizes:
     def __init__(self, most_fixed: int = 3, most_devices: int = MOST_DEVICES) -> None:
         self._most_fixed, self._most_devices = most_fixed, most_devices
         self._on_meshes = MeshProofs(most_fixed)
-        self._everywhere: dict[tuple[str, ...], tuple[PairProof, Family] | str] = {}
-        self._one_program: dict[tuple[str, ...], PairProof | None] = {}
+        self._everywhere: dict[tuple[str | None, ...], tuple[PairProof, Family] | str] = {}
+        self._one_program: dict[tuple[str | None, ...], PairProof | None] = {}
 
     def prove(self, point: PairPoint, mesh: MeshSpec) -> PairProof:
         """Prove a point on a mesh, in auto mode for every number of devices if its code does not ask for it.
@@ -52,7 +52,7 @@ class PairSizes:
         proof = self._shown(point, mesh)
         if not any(leaf.verdict in ("rounding", "error") for leaf in proof.leaves) or point.case.transform is not None:
             return proof
-        key = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.mode)
+        key = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.mode, point.platform)
         if key not in self._one_program:
             self._one_program[key] = one_program(point, mesh.single, self._most_fixed)
         alone = self._one_program[key]
@@ -67,7 +67,7 @@ class PairSizes:
             return undecided("its arguments are adapted, which may compute with static arguments that are sizes")
         if point.mode == "explicit":
             return self._on_mesh(point, mesh, "shardings are part of types in explicit mode")
-        key = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction)
+        key = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.platform)
         if key not in self._everywhere:
             self._everywhere[key] = self._on_every_mesh(point, mesh)
         everywhere = self._everywhere[key]

@@ -45,7 +45,7 @@ def known_by(family: Family, sides: Sides, direction: str) -> Hashable | None:
         for name, arg in family.args.items()
     )
     names = tuple((side.inputs, side.outputs) for side in sides)
-    return direction, tuple(family.free.items()), shapes, family.differentiable, names, tuple(texts)
+    return direction, family.platform, tuple(family.free.items()), shapes, family.differentiable, names, tuple(texts)
 
 
 def as_part(

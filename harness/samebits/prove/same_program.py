@@ -17,6 +17,7 @@ from samebits.interpret.all_sizes.devices import added_axes, split_axes
 from samebits.interpret.dead_code import live
 from samebits.interpret.interpreter import CALLS
 from samebits.prove.moved_floats import in_any_float
+from samebits.prove.symbolic_slices import with_slices
 
 INLINED = frozenset(
     {"jit", "pjit", "closed_call", "core_call", "eval_jaxpr", "custom_jvp_call", "custom_vjp_call"} & CALLS.keys()
@@ -36,11 +37,14 @@ PLACES = frozenset({"sharding", "out_sharding"})
 def same_on_one_device(first: Any, second: Any) -> bool:
     """Whether two closed jaxprs are the same program on one device; False is no answer.
 
+    What jax writes otherwise for symbols alone is written as for numbers, which says nothing of code that writes it so
+    itself: the programs at numbers have to be compared too.
+
     Args:
         first, second: of the same inputs and outputs; dimensions may be symbols.
     """
-    text = written(first)
-    return text is not None and text == written(second)
+    text = written(with_slices(first))
+    return text is not None and text == written(with_slices(second))
 
 
 def written(closed: Any) -> WrittenProgram | None:
@@ -139,6 +143,10 @@ class _Written:
 def _kept(eqn: Any) -> Mapping[str, Any]:
     """The parameters of an equation that decide what it computes."""
     params = {key: value for key, value in eqn.params.items() if key not in PLACES}
+    if eqn.primitive.name == "slice" and params["strides"] is None:
+        return {**params, "strides": (1,) * len(params["start_indices"])}
+    if eqn.primitive.name == "pad":  # of integers, which are numpy's here and there
+        return {**params, "padding_config": [tuple(map(_integer, sizes)) for sizes in params["padding_config"]]}
     if eqn.primitive.name != "shard_map":
         return params
     sizes = added_axes(params)
@@ -147,6 +155,10 @@ def _kept(eqn: Any) -> Mapping[str, Any]:
     }
     names = {key: sorted(value) for key, value in params.items() if isinstance(value, frozenset)}
     return {**params, **names, **split, "mesh": sizes}
+
+
+def _integer(value: Any) -> Any:
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def _context(eqn: Any) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ class PairPoint:
     Args:
         pair: the declaration.
         variant, case, dtype, direction, mode: of the point.
+        platform: whose branches of `lax.platform_dependent` run; None where that is not known.
     """
 
     pair: Pair
@@ -47,6 +48,7 @@ class PairPoint:
     dtype: str
     direction: str
     mode: Mode = "auto"
+    platform: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ def _attempt(point: PairPoint, mesh: MeshSpec, symbols: SizeSymbols, fixed: Mapp
         statics=statics,
         differentiable=differentiable(args, point.dtype),
         divided=_divided(args, case, mesh, texts),
+        platform=point.platform,
     )
     built = None if every else mesh.abstract(point.mode)
     single = mesh.single.abstract(point.mode) if built is not None and case.context_meshes else None

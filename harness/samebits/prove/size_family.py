@@ -52,6 +52,7 @@ class Family:
         divided: dimensions with the number of devices that they are split over, by which they divide where it runs.
         answers: by polynomial, whether code is told that it is at least 0.
         own: symbols that a part of a family has in place of others.
+        platform: whose branches of `lax.platform_dependent` run; None where that is not known.
     """
 
     symbols: Mapping[str, int]
@@ -62,6 +63,7 @@ class Family:
     divided: tuple[tuple[str, str], ...] = ()
     answers: Mapping[Polynomial, bool] = field(default_factory=dict)
     own: frozenset[str] = frozenset()
+    platform: str | None = None
 
     def __post_init__(self) -> None:
         texts = [str(size) for arg in self.args.values() for size in arg.shape]

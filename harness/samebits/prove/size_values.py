@@ -51,7 +51,8 @@ def formulas_at(
         return
     first, second = (traced(function, family.at(numbers), direction) for function in functions)
     for draw in range(DRAWS):
-        question = Question(first.closed, second.closed, inputs_at(first, draw, family.at(numbers)), first.outputs)
+        inputs = inputs_at(first, draw, family.at(numbers))
+        question = Question(first.closed, second.closed, inputs, first.outputs, family.platform)
         try:
             yield identity(question)
         except (NotCovered, NothingCompared):

@@ -81,7 +81,7 @@ def moved_apart_at(
     if longest > MOST_ITERATIONS:
         raise NotCovered(f"a loop of {longest} iterations; at most {MOST_ITERATIONS} are interpreted")
     inputs = inputs_at(first, 0, family.at(numbers))
-    leaves = movement(Question(first.closed, second.closed, inputs, first.outputs))
+    leaves = movement(Question(first.closed, second.closed, inputs, first.outputs, family.platform))
     return {leaf: identity.witness or "" for leaf, identity in leaves.items() if not identity.equal}
 
 

@@ -157,6 +157,31 @@ def test_one_program_has_the_same_bits_on_one_device() -> None:
     prover.close()
 
 
+def halves(x: jax.Array, *, cp: int) -> jax.Array:
+    return jnp.exp(x.reshape(cp, -1)[:, 0::3])
+
+
+def sliced(x: jax.Array, *, cp: int) -> jax.Array:
+    return jnp.exp(jax.lax.slice_in_dim(x.reshape(cp, -1), 0, None, 3, axis=1))
+
+
+def picked(x: jax.Array, *, cp: int) -> jax.Array:
+    rows = x.reshape(cp, -1)
+    places = 3 * jnp.arange(rows.shape[1] // 3)
+    how: Any = {"mode": "promise_in_bounds", "indices_are_sorted": True, "unique_indices": True}
+    return jnp.exp(rows.at[:, places].get(**how, wrap_negative_indices=False))
+
+
+def test_a_gather_that_runs_is_not_taken_for_a_slice() -> None:
+    case = replace(FAULTY.cases[0], sizes={"group": 6}, symbols={"group": "3*part"})
+    pair = replace(FAULTY, reference=halves, variants={"sliced": sliced, "picked": picked}, cases=(case,))
+    prover = SizePointProver(pair, Locator(name="rolled"))
+    for variant, shown in (("sliced", "proved"), ("picked", "rounding")):
+        (row,) = prover.results(replace(WRONG, variant=variant, mesh="context1"))
+        assert (row.verdict, row.sizes) == (shown, "all"), row
+    prover.close()
+
+
 def in_order(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return np.broadcast_to(np.arange(shape[-1]), shape)
 

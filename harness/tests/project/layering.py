@@ -59,6 +59,7 @@ JAX_AT_IMPORT = (
     "prove/size_operators",
     "prove/same_program",
     "prove/size_tracing",
+    "prove/symbolic_slices",
     "programs/host_trees",
     "programs/sides",
     "programs/widened",

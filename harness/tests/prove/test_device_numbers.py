@@ -121,6 +121,29 @@ def test_a_number_on_which_code_raises_is_not_claimed() -> None:
     assert "five is not supported" in shown.why_not
 
 
+def test_where_nothing_is_shown_a_fault_is_looked_for_and_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    def counted(*functions: Any, **words: Any) -> Any:
+        calls.append(functions)
+        return prove_all_sizes(*functions, **words)
+
+    def undecided(x: jax.Array, *, cp: int, wrong_at: int = 0) -> jax.Array:
+        turned = RINGS["ppermute"](x, cp=cp)
+        start = (0, turned)  # no rule for all sizes follows a loop without a length
+        again = jax.lax.while_loop(lambda state: state[0] < 2, lambda state: (state[0] + 1, state[1][::-1]), start)[1]
+        return x if cp == wrong_at else again
+
+    monkeypatch.setattr(mesh_proofs, "prove_all_sizes", counted)
+    (leaf,) = _proof(ring_pair({"undecided": undecided})).leaves
+    assert leaf.verdict == "error"
+    assert "while" in leaf.reason
+    assert len(calls) == 1
+    wrong = _proof(ring_pair({"wrong": functools.partial(undecided, wrong_at=3)}))
+    assert [leaf.verdict for leaf in wrong.leaves] == ["different"]
+    assert wrong.family(wrong.leaves[0]).mesh == "context3"
+
+
 def test_numbers_are_asked_for_up_to_the_most_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_numbers, "MOST_ASKED", -1)
     proof = _proof(ring_pair({"all_gather": RINGS["all_gather"]}))

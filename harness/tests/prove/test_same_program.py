@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +12,11 @@ import numpy as np
 import pytest
 from jax.experimental.xla_metadata import set_xla_metadata
 
+from samebits.interpret.dead_code import live
 from samebits.prove.same_program import same_on_one_device
+from samebits.prove.size_family import Family, Shaped
 from samebits.prove.size_tracing import traced
+from samebits.prove.symbolic_slices import with_slices
 from tests.prove.size_faults import ON_TABLE
 
 
@@ -85,3 +89,94 @@ def test_loops_and_branches_are_compared_inside() -> None:
         first, same, wrong = (traced(form(factor), ON_TABLE).closed for factor in (2.0, 2.0, 3.0))
         assert same_on_one_device(first, same)
         assert not same_on_one_device(first, wrong)
+
+
+ROWS = Family(symbols={"m": 1, "n": 1}, args={"x": Shaped(("6*m", "n"))})
+SLICED: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "even": lambda x: x[0::2],
+    "odd": lambda x: x[1::2],
+    "every third": lambda x: x[::3],
+    "after the first": lambda x: x[1:],
+    "before the last": lambda x: x[:-1],
+    "the last two": lambda x: x[-2:],
+    "second half": lambda x: x[x.shape[0] // 2 :],
+    "some": lambda x: x[1:3],
+    "a column": lambda x: x[:, :1],
+    "one": lambda x: x[0],
+    "the last": lambda x: x[-1],
+    "one of each": lambda x: x[:, 0],
+}
+
+
+@pytest.mark.parametrize("direction", ["forward", "gradient"])
+@pytest.mark.parametrize("name", SLICED)
+def test_a_slice_of_symbols_is_written_as_it_is_with_numbers(name: str, direction: str) -> None:
+    def squared(x: jax.Array) -> jax.Array:
+        return jnp.square(SLICED[name](x))
+
+    numbers = ROWS.at({"m": 2, "n": 2})
+    symbolic, concrete = (live(with_slices(traced(squared, family, direction).closed)) for family in (ROWS, numbers))
+    assert [eqn.primitive.name for eqn in symbolic.eqns] == [eqn.primitive.name for eqn in concrete.eqns]
+    for first, second in zip(symbolic.eqns, concrete.eqns, strict=True):
+        if first.primitive.name == "slice":
+            at = {"m": 2, "n": 2}
+            for key in ("start_indices", "limit_indices"):
+                assert [eval(str(size), {}, at) for size in first.params[key]] == list(second.params[key])
+            assert (first.params["strides"] or (1, 1)) == (second.params["strides"] or (1, 1))
+
+
+def _silu_of(*starts: int, stride: int = 2, late: bool = False) -> Callable[[jax.Array], jax.Array]:
+    """Written with slices of `lax`, or all at once and sliced afterwards."""
+
+    def function(x: jax.Array) -> jax.Array:
+        if late:
+            x = jax.nn.silu(x)
+        parts = (jax.lax.slice_in_dim(x, start, None, stride) for start in starts)
+        return jnp.stack([part if late else jax.nn.silu(part) for part in parts])
+
+    return function
+
+
+def _indexed(x: jax.Array) -> jax.Array:
+    return jnp.stack([jax.nn.silu(x[0::2]), jax.nn.silu(x[1::2])])
+
+
+def _gathered(x: jax.Array) -> jax.Array:
+    """With the very gathers that jax writes for symbols."""
+    places = 2 * jnp.arange(x.shape[0] // 2)
+    how: Any = {"mode": "promise_in_bounds", "indices_are_sorted": True, "unique_indices": True}
+    parts = [x.at[places + start].get(**how, wrap_negative_indices=False) for start in (0, 1)]
+    return jnp.stack([jax.nn.silu(part) for part in parts])
+
+
+@pytest.mark.parametrize("direction", ["forward", "gradient"])
+def test_indexing_with_strides_is_a_slice(direction: str) -> None:
+    numbers = ROWS.at({"m": 2, "n": 2})
+    for family in (ROWS, numbers):
+        indexed, *others = (
+            traced(side, family, direction).closed
+            for side in (_indexed, _silu_of(0, 1), _silu_of(1, 0), _silu_of(0, 0), _silu_of(0, 1, late=True))
+        )
+        same, *wrong = (same_on_one_device(indexed, other) for other in others)
+        assert same
+        assert not any(wrong)
+    assert not same_on_one_device(*(traced(side, numbers, direction).closed for side in (_indexed, _gathered)))
+
+
+def test_an_index_that_is_not_promised_to_be_a_slice_is_none() -> None:
+    def taken(x: jax.Array) -> jax.Array:
+        return x.at[2 * jnp.arange(x.shape[0] // 2)].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+    first, second = (traced(side, ROWS).closed for side in (lambda x: x[0::2], taken))
+    assert not same_on_one_device(first, second)
+
+
+def test_a_slice_that_ends_earlier_is_another_program() -> None:
+    def earlier(x: jax.Array) -> jax.Array:
+        return jax.lax.slice_in_dim(x, 0, -1, 2)
+
+    first, second = (traced(side, ROWS).closed for side in (lambda x: x[0::2], earlier))
+    assert not same_on_one_device(first, second)
+    numbers = ROWS.at({"m": 2, "n": 2})
+    first, second = (traced(side, numbers).closed for side in (lambda x: x[0:-1:2], SLICED["even"]))
+    assert not same_on_one_device(first, second)

@@ -33,6 +33,7 @@ class Evaluator(Protocol):
     assumed: dict[Fact, None]
     promised: dict[RequiredFact, None]
     axis_sizes: dict[str, int]
+    platform: str | None
 
     def value(self, frame: Any, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
         """What stands at a place of a value."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import MissingRule
-from samebits.interpret.all_sizes.conditionals import conditional
+from samebits.interpret.all_sizes.conditionals import conditional, platform_index
 from samebits.interpret.all_sizes.constants import element_of
 from samebits.interpret.all_sizes.demand import Demand, Devices, Index
 from samebits.interpret.all_sizes.device_sums import DEVICE_SUMS
@@ -35,6 +35,7 @@ from samebits.schema.domain import RequiredFact
 SPECIAL: dict[str, Rule] = {
     "cond": conditional,
     "dot_general": dot_general,
+    "platform_index": platform_index,
     "ragged_dot_general": ragged_dot_general,
     "shard_map": shard_map,
     "sort": sort,
@@ -90,10 +91,11 @@ class Evaluation:
         space: sizes and indices, shared by the programs that are compared.
         closed: the closed jaxpr.
         names: of its inputs.
+        platform: whose branches of `lax.platform_dependent` run; None where that is not known.
     """
 
-    def __init__(self, space: Space, closed: Any, names: Sequence[str]) -> None:
-        self.space = space
+    def __init__(self, space: Space, closed: Any, names: Sequence[str], platform: str | None = None) -> None:
+        self.space, self.platform = space, platform
         self.assumed: dict[Fact, None] = {}
         self.promised: dict[RequiredFact, None] = {}
         self.axis_sizes: dict[str, int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -232,3 +232,19 @@ def variables_in(source: Source) -> frozenset[str]:
             inner = frozenset[str]().union(*known, *(variables_in(piece.source) for piece in pieces))
             return inner - set(bound)
     return frozenset()
+
+
+def parts_of(source: Source) -> Iterator[Source]:
+    """A source and all that it is made of."""
+    yield source
+    match source:
+        case Term(operands=operands):
+            for operand in operands:
+                yield from parts_of(operand)
+        case Reduction(pieces=pieces):
+            for piece in pieces:
+                yield from parts_of(piece.source)
+        case WholeResult(operands=wholes):
+            for whole in wholes:
+                for piece in whole.pieces:
+                    yield from parts_of(piece.source)

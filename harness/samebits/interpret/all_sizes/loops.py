@@ -20,7 +20,6 @@ from samebits.interpret.all_sizes.facts import (
     Facts,
     Integer,
     MapPiece,
-    Reduction,
     Source,
     Term,
     Whole,
@@ -28,6 +27,7 @@ from samebits.interpret.all_sizes.facts import (
     at_least,
     below,
     complement,
+    parts_of,
     variables_in,
 )
 from samebits.interpret.all_sizes.integers import integer_pieces
@@ -43,6 +43,7 @@ _DEPTH = re.compile(rf"\b(?:{_TURN}|{_SPOT}|{_CARRY}) (\d+)")
 class Loop(Protocol):
     """A scan of a program."""
 
+    name: str
     demand: Demand
     length: Polynomial
     carries: int
@@ -255,6 +256,11 @@ def depth_of_loops(space: Space, names: Iterable[str]) -> int:
     return max((int(number) + 1 for text in texts for number in _DEPTH.findall(text)), default=0)
 
 
+def is_carried(source: Source) -> bool:
+    """Whether a source is what a loop carries, known or unknown."""
+    return isinstance(source, Carried) or (isinstance(source, Element) and source.name.startswith(f"{_CARRY} "))
+
+
 def _is(space: Space, source: Source, element: Element) -> bool:
     return source == element or source == Integer(space.value_of(element))
 
@@ -280,7 +286,7 @@ def _depth_around(loop: Loop, polynomials: Iterable[Polynomial], devices: Device
 
 def _mentions(space: Space, source: Source, facts: Facts, depth: int) -> bool:
     """Whether an unknown carry of this depth is in a source, or decides where it stands."""
-    if any(_depends(space, part, depth) for part in _parts(source)):
+    if any(_depends(space, part, depth) for part in parts_of(source)):
         return True
     names = [*names_in(source), *variables_in(source), *(name for fact in facts for name in fact.polynomial.variables)]
     todo, seen = list(names), set[str]()
@@ -290,7 +296,7 @@ def _mentions(space: Space, source: Source, facts: Facts, depth: int) -> bool:
             return True
         if name not in seen and name in space.sources:
             inner = space.sources[name]
-            if any(_depends(space, part, depth) for part in _parts(inner)):
+            if any(_depends(space, part, depth) for part in parts_of(inner)):
                 return True
             todo += [*names_in(inner), *variables_in(inner)]
         seen.add(name)
@@ -300,19 +306,3 @@ def _mentions(space: Space, source: Source, facts: Facts, depth: int) -> bool:
 def _depends(space: Space, source: Source, depth: int) -> bool:
     """Whether a source is carried by a loop inside the step that is looked at."""
     return isinstance(source, Carried) and space.scans[source.name].demand.frame.depth > depth
-
-
-def _parts(source: Source) -> Iterator[Source]:
-    """A source and all that it is made of."""
-    yield source
-    match source:
-        case Term(operands=operands):
-            for operand in operands:
-                yield from _parts(operand)
-        case Reduction(pieces=pieces):
-            for piece in pieces:
-                yield from _parts(piece.source)
-        case WholeResult(operands=wholes):
-            for whole in wholes:
-                for piece in whole.pieces:
-                    yield from _parts(piece.source)

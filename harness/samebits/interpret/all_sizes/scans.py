@@ -60,7 +60,8 @@ class Scan:
         if known is not None:
             return known
         if time.constant is None or time.constant > UNROLLED:
-            return [MapPiece((), Carried(self.name, number, time, index, tuple(sorted(devices.items()))))]
+            name = self.name if devices else self.demand.space.scans.name_of(self)
+            return [MapPiece((), Carried(name, number, time, index, tuple(sorted(devices.items()))))]
         return self.step(number, time - 1, index, facts, devices)
 
     def start(self, number: int, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:

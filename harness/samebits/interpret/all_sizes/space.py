@@ -11,6 +11,7 @@ from samebits.interpret.all_sizes import bounds, dimensions
 from samebits.interpret.all_sizes.congruence import equal_values
 from samebits.interpret.all_sizes.divisions import CutIndex, Divisions
 from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, at_least, variables_in
+from samebits.interpret.all_sizes.known_loops import KnownLoops
 from samebits.interpret.all_sizes.linear_questions import LimitReached, LinearQuestions
 from samebits.interpret.all_sizes.parts import solution, weights
 from samebits.interpret.all_sizes.permutations import Permutations
@@ -19,8 +20,8 @@ from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, var
 NESTED = 2
 """How deep unknown integers inside the indices of others are compared."""
 
-MOST_CONJUNCTIONS = 50_000
-"""How many distinct conditions the proof of one output may look at, about half a minute; then it is undecided."""
+MOST_CONJUNCTIONS = 20_000
+"""How many distinct conditions the proof of one output may look at, some ten seconds; then it is undecided."""
 
 
 class Space:
@@ -41,7 +42,7 @@ class Space:
         self._values: dict[Source, str] = {}
         self.sources: dict[str, Source] = {}
         self.permutations = Permutations()
-        self.scans: dict[str, Any] = {}
+        self.scans = KnownLoops()
         self.inside: dict[str, frozenset[str]] = {}
         self.questions = LinearQuestions(self.ranges, self.lowest)
         self._contradictory: dict[Facts, bool] = {}

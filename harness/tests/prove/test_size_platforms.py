@@ -1,0 +1,95 @@
+"""Branches of `lax.platform_dependent` for all sizes: the proof is for the platform where it would run, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+from samebits import Arg, Case, MeshSpec, Pair
+from samebits.prove.all_sizes import prove_all_sizes
+from samebits.prove.pair_sizes import PairSizes
+from samebits.prove.size_attempts import PairPoint
+from samebits.prove.size_witnesses import different_at
+from tests.prove.size_faults import ON_LINE
+
+Function = Callable[[jax.Array], jax.Array]
+
+
+def turned(x: jax.Array) -> jax.Array:
+    return x[::-1]
+
+
+def as_it_is(x: jax.Array) -> jax.Array:
+    return x
+
+
+def _on(platform: str | None, direction: str, **branches: Function) -> list[tuple[str, tuple[str, ...]]]:
+    family = replace(ON_LINE, platform=platform)
+
+    def variant(x: jax.Array) -> jax.Array:
+        result: jax.Array = lax.platform_dependent(x, **branches)
+        return result
+
+    proofs = prove_all_sizes(turned, variant, family, direction)
+    for proof in proofs:
+        if proof.verdict == "different":
+            assert different_at((turned, variant), family, direction, proof.sizes)
+    return [(proof.verdict, proof.conditions) for proof in proofs]
+
+
+@pytest.mark.parametrize("direction", ["forward", "gradient"])
+def test_the_branch_of_the_platform_is_proved_and_the_platform_is_a_condition(direction: str) -> None:
+    for platform, branches in (
+        ("cpu", {"cpu": turned, "default": as_it_is}),
+        ("tpu", {"cpu": as_it_is, "default": turned}),
+        ("gpu", {"cuda": turned, "rocm": turned, "default": as_it_is}),
+    ):
+        ((verdict, conditions),) = _on(platform, direction, **branches)
+        assert verdict == "proved"
+        assert f"the platform is {platform}" in conditions
+
+
+@pytest.mark.parametrize("direction", ["forward", "gradient"])
+def test_a_fault_in_the_branch_of_the_platform_is_refuted(direction: str) -> None:
+    for platform, branches in (
+        ("cpu", {"cpu": as_it_is, "default": turned}),
+        ("tpu", {"cpu": turned, "default": as_it_is}),
+        ("cpu", {"cpu": lambda x: jnp.flip(x) if x.shape[0] != 7 else x, "default": turned}),
+    ):
+        ((verdict, _),) = _on(platform, direction, **branches)
+        assert verdict == "different"
+
+
+def test_without_a_platform_nothing_is_proved() -> None:
+    ((verdict, _),) = _on(None, "forward", cpu=turned, default=turned)
+    assert verdict == "error"
+
+
+def test_a_platform_without_a_branch_is_undecided() -> None:
+    ((verdict, _),) = _on("tpu", "forward", cpu=turned, cuda=turned)
+    assert verdict == "error"
+
+
+def test_points_are_proved_for_their_own_platform() -> None:
+    def by_platform(x: jax.Array) -> jax.Array:
+        result: jax.Array = lax.platform_dependent(x, cpu=turned, default=as_it_is)
+        return result
+
+    pair = Pair(
+        name="turned",
+        reference=turned,
+        variants={"by_platform": by_platform},
+        args={"x": Arg(shape=("length",))},
+        cases=(Case(id="small", sizes={"length": 4}),),
+        dtypes=("float32",),
+        gradients=False,
+    )
+    prover, point = PairSizes(), PairPoint(pair, "by_platform", pair.cases[0], "float32", "forward")
+    for platform, verdict in (("cpu", "proved"), ("tpu", "different"), ("cpu", "proved")):
+        (leaf,) = prover.prove(replace(point, platform=platform), MeshSpec.parse("none")).leaves
+        assert leaf.verdict == verdict, platform
