@@ -121,7 +121,7 @@ def test_a_number_on_which_code_raises_is_not_claimed() -> None:
     assert "five is not supported" in shown.why_not
 
 
-def test_where_nothing_is_shown_a_fault_is_looked_for_and_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_is_shown_only_a_fault_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
 
     def counted(*functions: Any, **words: Any) -> Any:

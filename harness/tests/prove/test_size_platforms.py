@@ -43,7 +43,7 @@ def _on(platform: str | None, direction: str, **branches: Function) -> list[tupl
 
 
 @pytest.mark.parametrize("direction", ["forward", "gradient"])
-def test_the_branch_of_the_platform_is_proved_and_the_platform_is_a_condition(direction: str) -> None:
+def test_the_branch_is_proved_and_the_platform_is_a_condition(direction: str) -> None:
     for platform, branches in (
         ("cpu", {"cpu": turned, "default": as_it_is}),
         ("tpu", {"cpu": as_it_is, "default": turned}),
