@@ -3,7 +3,7 @@
 In: `samebits prove --all-sizes --json FILE` over all pairs, run here, or the file of such a run. Out: what is shown of
 each pair for all sizes, under which conditions, and why the rest is undecided.
 
-`python docs/make_all_sizes.py [PROOFS.json]`
+`python docs/make_all_sizes.py [PROOFS.json]...`; the pairs of a later file stand in place of those of an earlier one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from samebits.engine.size_points import sized_points
+from samebits.host.environment import DEVICES
+from samebits.programs.catalogue import Locator, load, names
+from samebits.programs.plan import Request, plan
 from samebits.report.document import read_as
 from samebits.report.markdown import escaped, markdown_table
 from samebits.report.prove import ProofDocument, leaf_words
@@ -32,10 +36,12 @@ LONGEST = 160
 HEAD = f"""# Pairs at every size
 
 Made by `make sizes`, which runs `samebits prove --all-sizes --timeout {SECONDS}` over all pairs; every number is from
-that run. What "all" means, and what the words promise, is in [every size at once](../guides/all_sizes.md). A leaf is
+such a run. What "all" means, and what the words promise, is in [every size at once](../guides/all_sizes.md). A leaf is
 one output, or one gradient, of a variant in one case, dtype and mesh."""
 
-CUT_SHORT = "The run was interrupted: leaves that it did not come to are not counted."
+CUT_SHORT = "The run was interrupted: points that it did not come to are not counted"
+
+IN_PARTS = "These pairs are of a run of their own, later than that of the others"
 
 SHOWN = """## What is shown
 
@@ -50,24 +56,40 @@ Of these, proofs at the sizes of the cases and executions tell what there is to 
 def main(arguments: Sequence[str]) -> int:
     """Write the page of a file of proofs, or of a run made now."""
     if arguments:
-        path = Path(arguments[0])
-        PAGE.write_text(page(read_as(path, ProofDocument)), encoding="utf-8")
+        documents = [read_as(Path(argument), ProofDocument) for argument in arguments]
+        PAGE.write_text(page(*documents), encoding="utf-8")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "proofs.json"
-        command = [sys.executable, "-m", "samebits", "prove", "--all-sizes", "--timeout", str(SECONDS), "--json", path]
+        command = [
+            sys.executable,
+            "-m",
+            "samebits",
+            "prove",
+            "--all-sizes",
+            "--timeout",
+            str(SECONDS),
+            "--json",
+            str(path),
+        ]
         # It exits with 3, since of some leaves proof alone does not tell.
         subprocess.run(command, cwd=ROOT, check=False)
         return main([str(path)])
 
 
-def page(document: ProofDocument) -> str:
-    """The page as Markdown."""
-    proofs = [proof for proof in document.results if proof.verdict != "refused"]
+def page(*documents: ProofDocument) -> str:
+    """The page as Markdown; the pairs of a later document stand in place of those of an earlier one."""
+    by_pair = {proof.pair: document for document in documents for proof in document.results}
+    results = [proof for document in documents for proof in document.results if by_pair[proof.pair] is document]
+    results.sort(key=lambda proof: proof.pair)
+    proofs = [proof for proof in results if proof.verdict != "refused"]
+    later = [pair for pair, document in sorted(by_pair.items()) if document is not documents[0]]
+    missing = _missing(results) if any(document.interrupted for document in documents) else []
     parts = [
         HEAD,
-        escaped("; ".join(document.environment.lines())) + ".",
-        *([CUT_SHORT] if document.interrupted else []),
+        escaped("; ".join(documents[-1].environment.lines())) + ".",
+        *([f"{IN_PARTS}: {', '.join(later)}."] if later else []),
+        *([f"{CUT_SHORT} ({', '.join(missing)})."] if missing else []),
         _summary(proofs),
         SHOWN,
         markdown_table(("pair", "variant", "leaf", "where", "shown", "sizes"), list(_shown(proofs))),
@@ -75,6 +97,22 @@ def page(document: ProofDocument) -> str:
         markdown_table(("pair", "variant", "leaf", "where", "reason"), list(_undecided(proofs))),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _missing(results: Iterable[ProofResult]) -> list[str]:
+    """Of each pair of the tree with points that no run came to, how many these are."""
+    reached = {(proof.pair, _point(proof)) for proof in results}
+    missing = []
+    for name in names(ROOT):
+        pair = load(Locator(name=name, root=str(ROOT)))
+        points = sized_points(pair, plan(pair, Request(), DEVICES).points)
+        left = sum((name, str(point)) not in reached for point in points)
+        missing += [f"{name}: {left} of {len(points)}"] if left else []
+    return missing
+
+
+def _point(proof: ProofResult) -> str:
+    return "-".join((proof.variant, proof.case, proof.dtype, proof.mesh, proof.mode, proof.direction))
 
 
 def _summary(proofs: Iterable[ProofResult]) -> str:

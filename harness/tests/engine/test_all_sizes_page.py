@@ -14,6 +14,7 @@ from samebits.host.environment import capture
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.report.prove import ProofDocument
+from samebits.schema.proof import ProofResult
 from tests.support.invoke import REPOSITORY
 
 PAIR = Pair(
@@ -54,3 +55,32 @@ def test_every_leaf_is_counted_and_every_reason_is_said(maker: ModuleType) -> No
     refused = replace(proofs[0], verdict="refused")
     fewer = maker.page(ProofDocument(environment=capture(), results=(refused,), problems=()))
     assert "| all |  |  |  |  |  |" in fewer
+
+
+def test_pairs_of_a_later_run_stand_in_place_of_the_earlier_ones(maker: ModuleType) -> None:
+    """The page names them, and what an interrupted run did not come to."""
+    proof = ProofResult(
+        pair="doubled",
+        variant="added",
+        case="small",
+        dtype="float32",
+        mesh="data1",
+        mode="auto",
+        direction="forward",
+        leaf="out",
+        verdict="error",
+        required="rounding",
+        ok=False,
+        reason="took long",
+    )
+    first = ProofDocument(
+        environment=capture(), results=(proof, replace(proof, pair="other")), problems=(), interrupted=True
+    )
+    second = ProofDocument(environment=capture(), results=(replace(proof, reason="no rule"),), problems=())
+    page = maker.page(first, second)
+    assert "later than that of the others: doubled." in page
+    assert "did not come to are not counted (activation_layout: " in page
+    rows = [line for line in page.split("## What is undecided")[1].splitlines() if line.startswith("| doubled")]
+    assert len(rows) == 1 and "no rule" in rows[0]
+    assert "| other | added |" in page
+    assert "did not come to" not in maker.page(second)
