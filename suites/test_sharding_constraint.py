@@ -135,11 +135,7 @@ PAIR = Pair(
             tests=("test_explicit_types_keep_axes_of_size_one",),
         ),
     ),
-    contracts=(
-        Contract(lowest="proved"),
-        Contract(case="mixed", mode="auto", lowest="proved", sizes="all"),
-        Contract(direction="gradient", lowest="proved", domain=DOMAIN),
-    ),
+    contracts=(Contract(lowest="proved"), Contract(direction="gradient", lowest="proved", domain=DOMAIN)),
 )
 
 test_sharding_constraint = pair_test(PAIR)
