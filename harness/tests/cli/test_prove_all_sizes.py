@@ -183,6 +183,7 @@ def test_a_fault_at_sixteen_devices_fails_in_its_replay(tmp_path: Path, directio
     assert passed.code == 0, passed.out  # the fault is beyond the declared meshes
 
 
+@pytest.mark.slow
 def test_faults_at_some_sizes_are_refuted_there(tmp_path: Path) -> None:
     (tmp_path / "some.py").write_text(SOME_SIZES)
     ended = samebits("prove", f"{tmp_path}/some.py:PAIR", "--all-sizes", "--json", tmp_path / "p.json")

@@ -199,6 +199,7 @@ def test_sizes_of_a_case_remember_their_symbols() -> None:
     assert polynomial_of(sizes["rows"] // 2).constant == 1
 
 
+@pytest.mark.slow  # a contract of sequence_reorder requires one case of it in every check
 def test_the_reorder_is_proved_for_every_number_of_devices() -> None:
     pair, prover = test_sequence_reorder.PAIR, PairSizes()
     for case in ("bshd", "bshd_undo"):

@@ -59,6 +59,7 @@ def _numbers(proof: PairProof) -> dict[str, tuple[int, ...]]:
     return {shown.axis: shown.numbers for shown in proof.family(leaf).devices}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("pair", "name", "side"), HONEST, ids=[name for _, name, _ in HONEST])
 def test_an_exchange_is_proved_on_every_number(pair: Callable[[Any], Pair], name: str, side: Any) -> None:
     proof = _proof(pair({name: side}))
@@ -68,7 +69,7 @@ def test_an_exchange_is_proved_on_every_number(pair: Callable[[Any], Pair], name
     assert "the devices of context2, and every number of devices up to 16 on axis context" in family.text
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("pair", "name", "number", "side"), WRONG, ids=[name for _, name, *_ in WRONG])
 def test_a_fault_on_some_numbers_is_refuted(pair: Callable[[Any], Pair], name: str, number: int, side: Any) -> None:
     proof = _proof(pair({name: side}))
@@ -78,6 +79,7 @@ def test_a_fault_on_some_numbers_is_refuted(pair: Callable[[Any], Pair], name: s
     assert proof.place_of(leaf).startswith(f"on context{number} at ")
 
 
+@pytest.mark.slow
 def test_an_exchange_is_proved_in_explicit_mode_and_gradients() -> None:
     pair = ring_pair({"ppermute": RINGS["ppermute"]})
     assert _numbers(_proof(pair, direction="gradient")) == {"context": EVERY}

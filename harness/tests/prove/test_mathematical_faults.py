@@ -27,7 +27,7 @@ from tests.support.toys import run
 SLOW = ("decoder", "train_step")
 """Whole layers and steps: their proofs take seconds to a minute each."""
 
-QUICK = 3
+QUICK = 2
 """How many faults of a specimen are proved, and of one specimen executed, in every run of the tests."""
 
 LAWS = "the fields do not know every law of the functions in it"

@@ -29,6 +29,7 @@ UNSHOWN = [(honest, name) for honest in COMPARED for name in honest.wrong]
 NAMED = pytest.mark.parametrize("honest", EQUAL, ids=[honest.name for honest in EQUAL])
 
 
+@pytest.mark.sampled(8)
 @NAMED
 def test_equal_formulas_are_the_same_formulas(honest: Honest) -> None:
     for proof in prove_all_sizes(honest.reference, honest.variant, honest.family):
