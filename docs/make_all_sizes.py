@@ -3,7 +3,8 @@
 In: `samebits prove --all-sizes --json FILE` over all pairs, run here, or the file of such a run. Out: what is shown of
 each pair for all sizes, under which conditions, and why the rest is undecided.
 
-`python docs/make_all_sizes.py [PROOFS.json]...`; the pairs of a later file stand in place of those of an earlier one.
+`python docs/make_all_sizes.py [PROOFS.json]...`; the points of a later file stand in place of those of an earlier
+one.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ one output, or one gradient, of a variant in one case, dtype and mesh."""
 
 CUT_SHORT = "The run was interrupted: points that it did not come to are not counted"
 
-IN_PARTS = "These pairs are of a run of their own, later than that of the others"
+IN_PARTS = "Points of these pairs are of a later run than the others"
 
 SHOWN = """## What is shown
 
@@ -78,12 +79,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def page(*documents: ProofDocument) -> str:
-    """The page as Markdown; the pairs of a later document stand in place of those of an earlier one."""
-    by_pair = {proof.pair: document for document in documents for proof in document.results}
-    results = [proof for document in documents for proof in document.results if by_pair[proof.pair] is document]
+    """The page as Markdown; the points of a later document stand in place of those of an earlier one."""
+    latest = {_point(proof): document for document in documents for proof in document.results}
+    results = [proof for document in documents for proof in document.results if latest[_point(proof)] is document]
     results.sort(key=lambda proof: proof.pair)
     proofs = [proof for proof in results if proof.verdict != "refused"]
-    later = [pair for pair, document in sorted(by_pair.items()) if document is not documents[0]]
+    later = sorted({pair for (pair, _), document in latest.items() if document is not documents[0]})
     missing = _missing(results) if any(document.interrupted for document in documents) else []
     parts = [
         HEAD,
@@ -101,7 +102,7 @@ def page(*documents: ProofDocument) -> str:
 
 def _missing(results: Iterable[ProofResult]) -> list[str]:
     """Of each pair of the tree with points that no run came to, how many these are."""
-    reached = {(proof.pair, _point(proof)) for proof in results}
+    reached = {_point(proof) for proof in results}
     missing = []
     for name in names(ROOT):
         pair = load(Locator(name=name, root=str(ROOT)))
@@ -111,8 +112,9 @@ def _missing(results: Iterable[ProofResult]) -> list[str]:
     return missing
 
 
-def _point(proof: ProofResult) -> str:
-    return "-".join((proof.variant, proof.case, proof.dtype, proof.mesh, proof.mode, proof.direction))
+def _point(proof: ProofResult) -> tuple[str, str]:
+    words = proof.variant, proof.case, proof.dtype, proof.mesh, proof.mode, proof.direction
+    return proof.pair, "-".join(words)
 
 
 def _summary(proofs: Iterable[ProofResult]) -> str:
