@@ -57,7 +57,7 @@ def test_every_leaf_is_counted_and_every_reason_is_said(maker: ModuleType) -> No
     assert "| all |  |  |  |  |  |" in fewer
 
 
-def test_points_of_a_later_run_stand_in_place_of_the_earlier_ones(maker: ModuleType) -> None:
+def test_points_of_a_later_run_take_the_place_of_earlier_ones(maker: ModuleType) -> None:
     """The page names their pairs, and what an interrupted run did not come to."""
     proof = ProofResult(
         pair="doubled",
