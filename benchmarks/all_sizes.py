@@ -40,7 +40,8 @@ def for_all(pair: Pair, points: list[Point]) -> Counter[str]:
     """Prove points for all sizes; how many leaves come to what."""
     sizes, shown = PairSizes(), Counter[str]()
     for point in points:
-        searched = PairPoint(pair, point.variant, pair.case(point.case), point.dtype, point.direction)
+        case = pair.case(point.case)
+        searched = PairPoint(pair, point.variant, case, point.dtype, point.direction, platform="cpu")
         shown.update(WORDS[leaf.verdict] for leaf in sizes.prove(searched, MeshSpec.parse(point.mesh)).leaves)
     return shown
 

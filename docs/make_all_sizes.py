@@ -62,19 +62,9 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "proofs.json"
-        command = [
-            sys.executable,
-            "-m",
-            "samebits",
-            "prove",
-            "--all-sizes",
-            "--timeout",
-            str(SECONDS),
-            "--json",
-            str(path),
-        ]
+        command = ["prove", "--all-sizes", "--timeout", str(SECONDS), "--json", str(path)]
         # It exits with 3, since of some leaves proof alone does not tell.
-        subprocess.run(command, cwd=ROOT, check=False)
+        subprocess.run([sys.executable, "-m", "samebits", *command], cwd=ROOT, check=False)
         return main([str(path)])
 
 
@@ -101,7 +91,7 @@ def page(*documents: ProofDocument) -> str:
 
 
 def _missing(results: Iterable[ProofResult]) -> list[str]:
-    """Of each pair of the tree with points that no run came to, how many these are."""
+    """By pair of the tree, how many of its points no run came to; pairs of which none is missing are left out."""
     reached = {_point(proof) for proof in results}
     missing = []
     for name in names(ROOT):

@@ -91,12 +91,12 @@ def proof_notes(results: Sequence[Result], *, all_sizes: bool) -> list[str]:
     alone = sum(result.proof_alone for result in proved)
     notes = []
     if alone:
-        others = "at other points, which have every case, dtype, mesh and mode of each variant and direction"
-        if all_sizes:
-            others = (
-                "at one point at least of each variant and direction, and at every case, dtype, mesh and mode of what "
-                "is not proved for all sizes"
-            )
+        others = (
+            "at one point at least of each variant and direction, and at every case, dtype, mesh and mode of what is "
+            "not proved for all sizes"
+            if all_sizes
+            else "at other points, which have every case, dtype, mesh and mode of each variant and direction"
+        )
         notes.append(
             f"{alone} of {len(proved)} proved results were not executed: the compiler was checked {others}; --full "
             "executes all"

@@ -68,7 +68,7 @@ def compile_(chosen: CompileOptions) -> int:
 
     `samebits compile PAIR --tune` compiles each value that the declaration gives for one static argument, such as tile
     sizes; shows which are the same program, which are rejected, and which is best by the compiler's own estimate; and
-    checks on a CPU, at a small size, that results are equal. All of it in worker processes too.
+    checks on a CPU, at a small size, that results are equal. Values are compiled and run in worker processes too.
 
     `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration, each in a
     worker process too.

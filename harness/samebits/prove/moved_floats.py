@@ -15,6 +15,9 @@ from samebits.numerics.floats import is_float
 
 ANY_FLOAT = "any floating-point dtype"
 
+WITH_ZEROS = frozenset({"float16", "bfloat16", "float32", "float64"})
+"""The dtypes that share proofs: all have infinities and a zero of each sign, of which narrower ones lack some."""
+
 MOVING = frozenset(
     {
         "all_gather",
@@ -54,7 +57,7 @@ MOVING = frozenset(
 
 
 def one_moved_dtype(programs: Iterable[Any]) -> str | None:
-    """The floating-point dtype of programs that only move numbers of it; None where they do more, or have two of them.
+    """The dtype of `WITH_ZEROS` whose numbers programs only move; None where they do more, or have another float.
 
     Args:
         programs: open jaxprs.
@@ -67,7 +70,7 @@ def one_moved_dtype(programs: Iterable[Any]) -> str | None:
             if floats and equation.primitive.name not in MOVING:
                 return None
             dtypes.update(floats)
-    return dtypes.pop() if len(dtypes) == 1 else None
+    return dtypes.pop() if len(dtypes) == 1 and dtypes <= WITH_ZEROS else None
 
 
 def _floats(variables: Iterable[Any]) -> set[str]:

@@ -40,21 +40,25 @@ def test_only_a_request_for_whole_pairs_is_sparing(
     assert [effort.sparing for effort in efforts] == [sparing]
 
 
+def _proved(pair: str, leaf: str, **more: Any) -> Result:
+    return Result(
+        pair=pair,
+        variant="v",
+        case="c",
+        dtype="float32",
+        mesh="data4",
+        mode="auto",
+        direction="forward",
+        leaf=leaf,
+        verdict="proved",
+        required="proved",
+        ok=True,
+        **more,
+    )
+
+
 def test_results_without_execution_are_counted_in_a_note() -> None:
-    where: dict[str, Any] = {
-        "pair": "p",
-        "variant": "v",
-        "case": "c",
-        "dtype": "float32",
-        "mesh": "data4",
-        "mode": "auto",
-    }
-    rows = [
-        Result(
-            **where, direction="forward", leaf=leaf, verdict="proved", required="bitwise", ok=True, proof_alone=alone
-        )
-        for leaf, alone in (("a", True), ("b", False), ("c", True))
-    ]
+    rows = [_proved("p", leaf, proof_alone=alone) for leaf, alone in (("a", True), ("b", False), ("c", True))]
     assert proof_notes(rows[1:2], all_sizes=False) == []
     (note,) = proof_notes(rows, all_sizes=False)
     assert note.startswith("2 of 3 proved results were not executed: the compiler was checked at other points")
@@ -64,23 +68,9 @@ def test_results_without_execution_are_counted_in_a_note() -> None:
 
 def test_results_for_every_size_are_counted_in_a_note() -> None:
     """The pair is named once, with the command that prints the sizes."""
-    rows = [
-        Result(
-            pair=pair,
-            variant="v",
-            case="c",
-            dtype="float32",
-            mesh="data4",
-            mode="auto",
-            direction="forward",
-            leaf=leaf,
-            verdict="proved",
-            required="proved",
-            ok=True,
-            sizes="all" if pair != "here" else "these",
-        )
-        for pair, leaf in (("moved", "a"), ("moved", "b"), ("here", "a"), ("turned", "a"))
-    ]
+    sizes: dict[str, Any] = {"moved": "all", "here": "these", "turned": "all"}
+    places = (("moved", "a"), ("moved", "b"), ("here", "a"), ("turned", "a"))
+    rows = [_proved(pair, leaf, sizes=sizes[pair]) for pair, leaf in places]
     assert proof_notes(rows, all_sizes=False) == [
         "3 of 4 proved results hold for every size, not only for those of their cases (moved, turned); "
         "`samebits prove moved --all-sizes` says for which"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 
 from samebits import Arg, Case, MeshSpec, Pair
 from samebits.prove import mesh_proofs
 from samebits.prove.all_sizes import SizesProof, prove_all_sizes
+from samebits.prove.moved_floats import one_moved_dtype
 from samebits.prove.pair_proof import PairProof
 from samebits.prove.pair_sizes import PairSizes
 from samebits.prove.size_attempts import PairPoint
@@ -123,3 +125,12 @@ def test_a_program_of_two_dtypes_is_not_general() -> None:
     )
     for proof in _in_each_dtype(pair, dtypes=("bfloat16", "float16")).values():
         assert all(leaf.verdict == "proved" for leaf in proof.leaves)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shared"), [("float16", "float16"), ("float8_e4m3fnuz", None), ("float8_e8m0fnu", None)]
+)
+def test_a_dtype_without_both_zeros_shares_nothing(dtype: str, shared: str | None) -> None:
+    """Of these, one has no negative zero and one has no zero at all."""
+    traced = jax.make_jaxpr(_flipped)(jax.ShapeDtypeStruct((4, 6), dtype))
+    assert one_moved_dtype([traced.jaxpr]) == shared
