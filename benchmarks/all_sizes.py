@@ -41,7 +41,7 @@ def for_all(pair: Pair, points: list[Point]) -> Counter[str]:
     sizes, shown = PairSizes(), Counter[str]()
     for point in points:
         case = pair.case(point.case)
-        searched = PairPoint(pair, point.variant, case, point.dtype, point.direction, platform="cpu")
+        searched = PairPoint(pair, point.variant, case, point.dtype, point.direction, point.mode, "cpu")
         shown.update(WORDS[leaf.verdict] for leaf in sizes.prove(searched, MeshSpec.parse(point.mesh)).leaves)
     return shown
 

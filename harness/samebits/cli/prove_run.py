@@ -84,7 +84,7 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
 
     def execute(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> None:
         """Prove all points."""
-        items = prove_items(inputs.loaded)
+        items = prove_items(inputs.loaded, all_sizes=self.all_sizes)
         work = ProveWork(self.platform or inputs.environment.platform, assuming=self.assuming, all_sizes=self.all_sizes)
         names = {item.locator.name: item.pair.name for item in inputs.loaded}
 

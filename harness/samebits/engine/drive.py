@@ -36,9 +36,6 @@ from samebits.user_errors import retain_text
 
 Row = TypeVar("Row")
 
-CHUNK = 32
-"""At most how many items a process gets at a time."""
-
 TIMEOUT = 900.0
 """Seconds after which an item that has not ended is ended."""
 
@@ -101,7 +98,7 @@ class _Running:
     stages: dict[str, str] = field(default_factory=dict)
 
 
-def chunks_of(items: Sequence[Item], ahead: int, size: int = CHUNK) -> list[Chunk]:
+def chunks_of(items: Sequence[Item], ahead: int, size: int) -> list[Chunk]:
     """Items in chunks of one pair or one group; a group is divided only where it is larger than two chunks."""
     chunks: list[list[Item]] = []
     for item in items:
@@ -152,7 +149,7 @@ class _Drive(Generic[Row]):
         self.items = {item.key: item for item in items}
         # At the end of a run no worker waits for a chunk of another one that is longer than half of its share.
         share = -(-len(items) // (2 * executor.slots))
-        self.waiting = deque(chunks_of(items, work.ahead, min(share, CHUNK)))
+        self.waiting = deque(chunks_of(items, work.ahead, min(share, work.chunk)))
         self.next_number = len(self.waiting)
         self.running: dict[int, _Running] = {}
         self.ended: set[str] = set()

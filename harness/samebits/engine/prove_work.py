@@ -20,15 +20,22 @@ if TYPE_CHECKING:
     from samebits.engine.prove_points import PointProver
 
 
-def prove_items(loaded: Sequence[LoadedPair]) -> list[Item]:
-    """The points of pairs, in the order of their plans; those of one case and dtype share inputs and programs."""
+CASES = 6
+"""At most about how many points are proved for all sizes in one process before the next are given out."""
+
+
+def prove_items(loaded: Sequence[LoadedPair], *, all_sizes: bool = False) -> list[Item]:
+    """The points of pairs, in the order of their plans; those of one case and dtype share inputs and programs.
+
+    For all sizes, those of a case in all dtypes share proofs.
+    """
     return [
         Item(
             key=f"{pair.pair.name}/{point}",
             pair=pair.locator.name,
             words=f"{pair.pair.name}: {point}",
             replay=replay(pair.locator, point, "prove"),
-            group=(pair.pair.name, point.case, point.dtype),
+            group=(pair.pair.name, point.case, "" if all_sizes else point.dtype),
             payload=(pair.locator, pair.pair.name, point),
         )
         for pair in loaded
@@ -50,6 +57,7 @@ class ProveWork(Work[ProofResult]):
 
     def __init__(self, platform: str, *, assuming: bool = True, all_sizes: bool = False) -> None:
         self.platform, self.assuming, self.all_sizes = platform, assuming, all_sizes
+        self.chunk = CASES if all_sizes else super().chunk
         self._prover: PointProver | None = None
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
@@ -91,7 +99,7 @@ class ProveWork(Work[ProofResult]):
             self._prover = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {"platform": self.platform, "assuming": self.assuming, "all_sizes": self.all_sizes, "_prover": None}
+        return {**vars(self), "_prover": None}
 
     def _prover_of(self, locator: Locator) -> PointProver:
         """The prover of a pair; that of the latest one is cached."""

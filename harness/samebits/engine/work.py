@@ -144,6 +144,9 @@ class Work(ABC, Generic[Row]):
     ahead: int = 0
     """How many items may have started beside the one that is running; the driver puts it into each chunk."""
 
+    chunk: int = 32
+    """At most about how many items a process gets at a time: few where an item takes seconds."""
+
     @abstractmethod
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         """Do some items in this process, one after the other.

@@ -83,6 +83,7 @@ def prove_all_sizes(
     *,
     depth: int = DEPTH,
     sides: Sides | None = None,
+    turn: int | None = None,
 ) -> list[SizesProof]:
     """Prove that two functions put the same into every place of their outputs, for every size of a family.
 
@@ -92,6 +93,7 @@ def prove_all_sizes(
         direction: `forward`, or `gradient`.
         depth: how many comparisons of sizes in traced code are followed one inside the other.
         sides: their programs of this family, where they are traced already.
+        turn: which of the concrete sizes what is shown is tried at; None for all of them (see `denied`).
 
     Returns:
         One proof for each output; a single one for `*` where the programs cannot be compared.
@@ -99,7 +101,10 @@ def prove_all_sizes(
     functions = reference, variant
     proofs = _proved(functions, family, direction, depth, sides)
     undecided = any(proof.verdict == "error" for proof in proofs)
-    sizes, differing = (searched if undecided else denied)(functions, family, direction)
+    if undecided:
+        sizes, differing = searched(functions, family, direction)
+    else:
+        sizes, differing = denied(functions, family, direction, turn)
     if not differing:
         return proofs
     if proofs[0].leaf == "*":

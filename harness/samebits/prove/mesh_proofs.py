@@ -108,7 +108,7 @@ class MeshProofs:
                 proof = self._known(attempt, sides, point) or _by_others(attempt, sides, point, others)
                 if proof is None and not asking:
                     return None
-                self._by_point[key] = proof or self._proved(attempt, sides, point)
+                self._by_point[key] = proof or self._proved(attempt, sides, point, turn=mesh.devices)
         except StopIteration:
             return MeshProof(undecided("other sizes are numbers there"))
         except SamebitsError as error:  # of tracing, or of a declaration that does not know this mesh
@@ -142,8 +142,8 @@ class MeshProofs:
         leaves = None if known is None else self._by_program.get(known)
         return None if leaves is None else MeshProof(proof_of(attempt, leaves), attempt, 0, _operations(sides))
 
-    def _proved(self, attempt: Attempt, sides: Sides, point: PairPoint) -> MeshProof:
-        leaves = tuple(prove_all_sizes(*attempt.functions, attempt.family, point.direction, sides=sides))
+    def _proved(self, attempt: Attempt, sides: Sides, point: PairPoint, turn: int | None = None) -> MeshProof:
+        leaves = tuple(prove_all_sizes(*attempt.functions, attempt.family, point.direction, sides=sides, turn=turn))
         known = known_by(attempt.family, sides, point.direction)
         if known is not None and all(leaf.verdict != "different" for leaf in leaves):
             self._by_program[known] = leaves

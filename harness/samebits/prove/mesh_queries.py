@@ -109,15 +109,16 @@ def _forget() -> None:
     properties.
     """
     jax.clear_caches()
-    kind = type(_cached)
-    for thing in gc.get_objects():
-        if type(thing) is kind:
+    caches = type(_cached)
+    kinds = {caches, Mesh, AbstractMesh, *Mesh.__subclasses__(), *AbstractMesh.__subclasses__()}
+    for thing in [thing for thing in gc.get_objects() if type(thing) in kinds]:
+        if type(thing) is caches:
             code = getattr(inspect.unwrap(thing), "__code__", None)
             if code is not None and not is_machinery(code.co_filename):
                 thing.cache_clear()
-        elif isinstance(thing, Mesh | AbstractMesh):
-            kind_of_mesh: Any = type(thing)
-            for name in _cached(kind_of_mesh):
+        else:
+            kind: type = type(thing)
+            for name in _cached(kind):
                 vars(thing).pop(name, None)
 
 

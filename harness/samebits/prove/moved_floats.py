@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from samebits.interpret.inner_equations import equations
 from samebits.interpret.interpreter import CALLS
 from samebits.numerics.floats import is_float
@@ -79,7 +81,9 @@ def _floats(variables: Iterable[Any]) -> set[str]:
 
 
 def in_any_float(text: Any, dtype: str) -> Any:
-    """A written program with one word for its dtype; None where it holds other numbers of that dtype than zeros.
+    """A written program with one word for its dtype; None where it holds other numbers of it than zeros and plain NaNs.
+
+    Those two are told apart in every dtype, and so are the places where they stand.
 
     Args:
         text: nested tuples, in which a constant is `("array", shape, dtype, bytes)` or `("float", "0.0")`.
@@ -90,9 +94,17 @@ def in_any_float(text: Any, dtype: str) -> Any:
     if not isinstance(text, tuple):
         return text
     if len(text) == 4 and text[0] == "array" and text[2] == dtype:
-        return None if any(text[3]) else ("array", text[1], ANY_FLOAT, b"")
-    if len(text) == 2 and text[0] == "float" and text[1] != "0.0":
+        return _constant(text[1], dtype, text[3])
+    if len(text) == 2 and text[0] == "float" and text[1] not in ("0.0", "nan"):
         return None
     changed = tuple(in_any_float(part, dtype) for part in text)
     lost = any(after is None and before is not None for before, after in zip(text, changed, strict=True))
     return None if lost else changed
+
+
+def _constant(shape: Any, dtype: str, data: bytes) -> Any:
+    """A constant of zeros, or of NaNs as `jnp.nan` is one, in any dtype; None of anything else."""
+    if not any(data):
+        return "array", shape, ANY_FLOAT, b""
+    nan = np.array(np.nan, dtype).tobytes()
+    return ("array", shape, ANY_FLOAT, b"NaN") if data == nan * (len(data) // len(nan)) else None

@@ -7,6 +7,8 @@ are then compiled to the same one, whatever the numbers are that symbols for siz
 from __future__ import annotations
 
 import enum
+import math
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -178,6 +180,8 @@ def _plain(value: Any) -> Any:
     """A parameter as something that can be compared; what is not known is the same where it is the same object."""
     if export.is_symbolic_dim(value):
         return "dimension", str(value)
+    if isinstance(value, float) and math.isnan(value) and struct.pack("d", value) != struct.pack("d", math.nan):
+        return "float", struct.pack("d", value)  # Python writes every NaN alike
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | enum.Enum | np.dtype | type):
         return type(value).__name__, repr(value)
     if isinstance(value, Mapping):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from samebits.programs.placement import partition
 from samebits.programs.side_call import side_call
 from samebits.prove.size_family import Family, Shaped, SizeOf
 from samebits.prove.size_of_case import SymbolicMesh, SymbolicSize, polynomial_of, with_symbols
-from samebits.prove.size_tracing import OnMesh
+from samebits.prove.size_tracing import OnMesh, TracedFamily, TracedOnce
 from samebits.prove.size_witnesses import Function
 from samebits.schema.case import Arg, AxisSize, Case
 from samebits.schema.mesh_ids import Mode
@@ -40,6 +40,7 @@ class PairPoint:
         pair: the declaration.
         variant, case, dtype, direction, mode: of the point.
         platform: whose branches of `lax.platform_dependent` run; None where that is not known.
+        programs: those of references that are traced already, for whoever asks next.
     """
 
     pair: Pair
@@ -49,6 +50,7 @@ class PairPoint:
     direction: str
     mode: Mode = "auto"
     platform: str | None = None
+    programs: dict[Hashable, TracedFamily] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +237,22 @@ def _function(point: PairPoint, side: str, case: Case, mesh: MeshSpec, built: An
         return call(dict(zip(names, arrays, strict=True)))
 
     if built is None:
-        return function
+        name = _name_of(point, written, case, mesh) if side == pair.reference_name else None
+        return function if name is None else TracedOnce(function, name, point.programs)
     explicit = point.mode == "explicit" and side != pair.reference_name
     specs = {name: partition(arg.spec, mesh) for name, arg in pair.arguments(case, mesh).items()}
     return OnMesh(function, built, specs if explicit else {})
+
+
+def _name_of(point: PairPoint, written: Callable[..., Any], case: Case, mesh: MeshSpec) -> Hashable | None:
+    """What a side closes over: its code, names and static arguments; None where one of these has no hash."""
+    statics = {n: str(v) if isinstance(v, SymbolicSize) else v for n, v in point.pair.statics(case, mesh).items()}
+    name = point.pair.name, case.id, written, tuple(statics.items()), tuple(point.pair.arguments(case, mesh))
+    try:
+        hash(name)
+    except TypeError:  # as of a list: then it is traced anew each time
+        return None
+    return name
 
 
 def axis_sizes(case: Case) -> dict[str, AxisSize]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -78,6 +78,14 @@ class Family:
     def free(self) -> dict[str, int]:
         """The symbols without a value, with their smallest values."""
         return {name: low for name, low in self.symbols.items() if name not in self.constants}
+
+    @property
+    def types(self) -> Hashable:
+        """All that a program of the family depends on but the function: its types, sizes, and what code is told."""
+        args = [(name, arg.dtype, tuple(map(self.sizes, arg.shape))) for name, arg in self.args.items()]
+        statics = {n: self.sizes(v.text) if isinstance(v, SizeOf) else v for n, v in self.statics.items()}
+        symbols, answers = tuple(self.free.items()), tuple(self.answers.items())
+        return tuple(args), tuple(statics.items()), symbols, answers, self.differentiable
 
     def where(self, symbol: str, value: Polynomial) -> Family:
         """The family with a value for a symbol."""

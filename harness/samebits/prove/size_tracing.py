@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,9 @@ from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family, SizeOf
 from samebits.prove.size_operators import comparisons
 from samebits.schema.domain import cotangent_of
+
+MOST_PROGRAMS = 256
+"""How many programs are kept for whoever asks next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,36 @@ class OnMesh:
             return kind
         sharding = jax.sharding.NamedSharding(self.mesh, self.specs[name])
         return jax.ShapeDtypeStruct(kind.shape, kind.dtype, sharding=sharding)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedOnce:
+    """A function whose program of a family is traced once, for all that share the memory.
+
+    It is for code that looks at nothing but its arguments; what asks for a mesh is traced anew on each.
+
+    Args:
+        function: takes the arguments by position and the static ones by keyword.
+        name: what it is, with all that it closes over.
+        programs: the memory: by name, family and direction.
+    """
+
+    function: Callable[..., Any]
+    name: Hashable
+    programs: dict[Hashable, TracedFamily]
+
+    def __call__(self, *arrays: Any, **sizes: Any) -> Any:
+        """Call the function."""
+        return self.function(*arrays, **sizes)
+
+    def of(self, family: Family, direction: str) -> TracedFamily:
+        """Its program for a family."""
+        key = self.name, direction, family.types
+        if key not in self.programs:
+            if len(self.programs) >= MOST_PROGRAMS:
+                self.programs.pop(next(iter(self.programs)))
+            self.programs[key] = traced(self.function, family, direction)
+        return self.programs[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +124,18 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
     Raises:
         NotTraced: the function needs a number where it gets a symbol.
     """
+    if isinstance(function, TracedOnce):
+        return function.of(family, direction)
     if isinstance(function, OnMesh) and function.specs:
         with jax.sharding.use_abstract_mesh(function.mesh):
             return _traced(function, family, direction)
     return _traced(function, family, direction)
+
+
+def each_once(functions: Sequence[Callable[..., Any]]) -> list[TracedOnce]:
+    """Functions whose programs are kept as long as these objects are."""
+    programs: dict[Hashable, TracedFamily] = {}
+    return [f if isinstance(f, TracedOnce) else TracedOnce(f, number, programs) for number, f in enumerate(functions)]
 
 
 def _traced(function: Callable[..., Any], family: Family, direction: str) -> TracedFamily:
@@ -103,7 +145,7 @@ def _traced(function: Callable[..., Any], family: Family, direction: str) -> Tra
         return function(*arrays, **statics)
 
     inputs = tuple(family.args)
-    with comparisons(family.free, family.answers) as seen:
+    with comparisons(family.free, family.answers) as seen, _whole_tracebacks():
         try:
             if isinstance(function, OnMesh):
                 types = [function.placed(name, kind) for name, kind in zip(family.args, types, strict=True)]
@@ -123,6 +165,18 @@ def _traced(function: Callable[..., Any], family: Family, direction: str) -> Tra
             raise NotTraced(f"it cannot be traced with symbols for sizes: {_first_line(error)}", tuple(seen)) from error
     names = tuple(tuple(family.args)[n] for n in chosen) if direction == "gradient" else tuple(_paths("out", shapes))
     return TracedFamily(closed, inputs, names, tuple(seen))
+
+
+@contextmanager
+def _whole_tracebacks() -> Iterator[None]:
+    """Leave tracebacks as they are: jax looks at the path of every frame to shorten them, and here they are dropped."""
+    config: Any = jax.config
+    before = config.jax_traceback_filtering
+    config.update("jax_traceback_filtering", "off")
+    try:
+        yield
+    finally:
+        config.update("jax_traceback_filtering", before)
 
 
 def _of_cotangent(kind: Any) -> Any:

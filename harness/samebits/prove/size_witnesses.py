@@ -22,7 +22,7 @@ from samebits.interpret.label_proof import movement
 from samebits.interpret.problem import Question
 from samebits.prove.size_family import Family, SizeOf
 from samebits.prove.size_operators import is_of_code
-from samebits.prove.size_tracing import TracedFamily, traced
+from samebits.prove.size_tracing import TracedFamily, each_once, traced
 from samebits.prove.size_values import MOST_ELEMENTS as MOST_VALUES
 from samebits.prove.size_values import formulas_differ_at, inputs_at
 
@@ -119,6 +119,7 @@ def searched(functions: Sequence[Function], family: Family, direction: str) -> t
         family: of shapes.
         direction: `forward` or `gradient`.
     """
+    functions = each_once(functions)
     tried: list[dict[str, int]] = []
     best: tuple[dict[str, int], dict[str, str]] = ({}, {})
     computed, computes = 0, False
@@ -149,7 +150,9 @@ def searched(functions: Sequence[Function], family: Family, direction: str) -> t
     return best if best[1] else ({}, {})
 
 
-def denied(functions: Sequence[Function], family: Family, direction: str) -> tuple[dict[str, int], dict[str, str]]:
+def denied(
+    functions: Sequence[Function], family: Family, direction: str, turn: int | None = None
+) -> tuple[dict[str, int], dict[str, str]]:
     """The smallest sizes, or ones that code names, at which outputs differ, with the places; both empty without any.
 
     What is proved is tried there: code may tell a symbol from an integer in ways that are not seen (`n is 16`), and jax
@@ -159,14 +162,17 @@ def denied(functions: Sequence[Function], family: Family, direction: str) -> tup
         functions: the reference and the variant.
         family: of shapes.
         direction: `forward` or `gradient`.
+        turn: which of these sizes is tried, counted round; None for all of them. What is proved on several numbers of
+            devices is tried at all sizes on one of them, and on each other one at the next size in turn.
     """
-    tried: list[dict[str, int]] = []
+    functions = each_once(functions)
     small = itertools.islice(small_sizes(family.free), FEWEST)
-    for free in itertools.chain(itertools.islice(_of_code_and_smallest(functions, family), MOST_DENIALS), small):
-        numbers = family.numbers(free)
-        if numbers in tried or family.elements(numbers) > MOST_VALUES:
-            continue
-        tried.append(numbers)
+    every = itertools.chain(itertools.islice(_of_code_and_smallest(functions, family), MOST_DENIALS), small)
+    sizes: list[dict[str, int]] = []
+    for numbers in map(family.numbers, every):
+        if numbers not in sizes and family.elements(numbers) <= MOST_VALUES:
+            sizes.append(numbers)
+    for numbers in sizes if turn is None or not sizes else [sizes[turn % len(sizes)]]:
         differing = different_at(functions, family, direction, numbers)
         if differing:
             return numbers, differing

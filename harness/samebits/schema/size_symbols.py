@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import functools
 import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -72,14 +73,23 @@ def size_symbols(where: str, declared: Mapping[str, str], known: Mapping[str, in
     Raises:
         DeclarationError: a name is no size, an expression is none, or it cannot be the declared number.
     """
-    texts: dict[str, str] = {}
-    lowest: dict[str, int] = {}
     for name, text in declared.items():
         if not isinstance(text, str):
             raise DeclarationError(
                 f"{where}: '{name}' is {text!r}, of type {type(text).__name__}; expected an expression as a text, "
                 f"of {EXAMPLE}"
             )
+    return _read(where, tuple(declared.items()), tuple(known.items()))
+
+
+@functools.lru_cache(maxsize=1024)  # proofs for many numbers of devices read the same declaration thousands of times
+def _read(
+    where: str, declared: tuple[tuple[str, str], ...], numbers: tuple[tuple[str, int | None], ...]
+) -> SizeSymbols:
+    known = dict(numbers)
+    texts: dict[str, str] = {}
+    lowest: dict[str, int] = {}
+    for name, text in declared:
         bound = _LOWEST.fullmatch(text.strip())
         if bound is not None:
             lowest[name] = int(bound[1])
@@ -116,7 +126,12 @@ def value_of(text: str, numbers: Mapping[str, int]) -> int:
         text: the expression.
         numbers: by symbol.
     """
-    return _value(ast.parse(text, mode="eval").body, numbers)
+    return _value(_parsed(text), numbers)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
 
 
 def _value(node: ast.expr, numbers: Mapping[str, int]) -> int:

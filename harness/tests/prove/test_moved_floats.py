@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from samebits import Arg, Case, MeshSpec, Pair
@@ -15,6 +17,7 @@ from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.moved_floats import one_moved_dtype
 from samebits.prove.pair_proof import PairProof
 from samebits.prove.pair_sizes import PairSizes
+from samebits.prove.same_program import written
 from samebits.prove.size_attempts import PairPoint
 from tests.prove.device_faults import RINGS, ring_pair
 
@@ -41,15 +44,21 @@ def _pair(reference: Callable[..., Any], variant: Callable[..., Any]) -> Pair:
     )
 
 
-def test_other_dtypes_are_not_proved_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither on the mesh at hand nor on other numbers of devices; the sizes are said in the dtype of the point."""
-    asked: list[str] = []
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The dtypes in which something is proved, as it happens."""
+    dtypes: list[str] = []
 
     def counted(*functions: Any, **options: Any) -> list[SizesProof]:
-        asked.append(next(iter(functions[2].args.values())).dtype)
+        dtypes.append(next(iter(functions[2].args.values())).dtype)
         return prove_all_sizes(*functions, **options)
 
     monkeypatch.setattr(mesh_proofs, "prove_all_sizes", counted)
+    return dtypes
+
+
+def test_other_dtypes_are_not_proved_again(asked: list[str]) -> None:
+    """Neither on the mesh at hand nor on other numbers of devices; the sizes are said in the dtype of the point."""
     proofs = _in_each_dtype(ring_pair({"ppermute": RINGS["ppermute"]}), "context4")
     assert set(asked) == {"float32"}
     for dtype, proof in proofs.items():
@@ -72,6 +81,27 @@ def _padded(number: float) -> Callable[[Any], Any]:
         return jnp.pad(x, ((0, 1), (0, 0)), constant_values=number)
 
     return padded
+
+
+def _taken(x: Any) -> Any:
+    """By indices, where NaN stands for what is out of bounds."""
+    return jnp.take(x, jnp.arange(x.shape[0])[::-1], axis=0)
+
+
+def test_nan_for_what_is_out_of_bounds_is_nan_in_every_dtype(asked: list[str]) -> None:
+    proofs = _in_each_dtype(_pair(_taken, _flipped))
+    assert {proof.leaves[0].verdict for proof in proofs.values()} == {"proved"}
+    assert asked == ["float32"]
+
+
+@pytest.mark.parametrize(("number", "shared"), [(math.nan, True), (-math.nan, False), (1.0, False), (0.0, True)])
+def test_plain_nans_and_zeros_are_of_every_dtype(number: float, shared: bool) -> None:
+    """A NaN with a sign has other bits, and 1 has neighbours that are other numbers in each dtype."""
+    for constant in (np.float32(number), number):
+        traced = jax.make_jaxpr(lambda x, c=constant: jnp.full_like(x, c))(jnp.zeros(3))
+        program = written(traced)
+        assert program is not None
+        assert (program.in_any_float("float32") is not None) == shared
 
 
 def _through(dtype: Any) -> Callable[[Any], Any]:

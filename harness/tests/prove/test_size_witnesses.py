@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 
-from samebits.prove.size_witnesses import numbers_in, searched
+from samebits.prove import size_tracing
+from samebits.prove.size_tracing import TracedFamily, TracedOnce, each_once, traced
+from samebits.prove.size_witnesses import denied, numbers_in, searched
 from tests.prove.size_faults import ON_LINE
 
 
@@ -44,3 +48,43 @@ def test_a_size_at_which_nothing_divides_is_kept() -> None:
 
 def test_equal_functions_have_no_such_sizes() -> None:
     assert searched((lambda x: x, lambda x: x[:]), ON_LINE, "forward") == ({}, {})
+
+
+def _unseen(x: jax.Array) -> jax.Array:
+    """Wrong at one size, in a way that tracing with symbols does not see."""
+    return jnp.zeros_like(x) if type(x.shape[0]) is int and x.shape[0] == 13 else x
+
+
+def test_what_is_proved_is_tried_at_every_size_or_at_one_in_turn() -> None:
+    sides = (lambda x: x, _unseen)
+    sizes, differing = denied(sides, ON_LINE, "forward")
+    assert (sizes, list(differing)) == ({"n": 13}, ["out"])
+    in_turn = [denied(sides, ON_LINE, "forward", turn)[0] for turn in range(16)]
+    # Sixteen numbers of devices come to each of the sizes, and each of them to one alone.
+    assert {"n": 13} in in_turn and {} in in_turn
+
+
+def test_programs_are_traced_once_for_each_family() -> None:
+    traces: list[object] = []
+
+    def counted(x: jax.Array) -> jax.Array:
+        traces.append(x.shape[0])
+        return x[::-1]
+
+    (once,) = each_once([counted])
+    for _ in range(2):
+        for number in (3, 4):
+            assert traced(once, ON_LINE.at({"n": number})).closed.in_avals[0].shape == (number,)
+    assert traces == [3, 4]
+    assert len(traced(once, ON_LINE, "gradient").closed.in_avals) == 2
+    longer = replace(ON_LINE, args={name: replace(arg, dtype="bfloat16") for name, arg in ON_LINE.args.items()})
+    assert traced(once, longer.at({"n": 3})).closed.in_avals[0].dtype == jnp.bfloat16
+
+
+def test_few_programs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size_tracing, "MOST_PROGRAMS", 2)
+    programs: dict[Hashable, TracedFamily] = {}
+    once = TracedOnce(jnp.flip, "flip", programs)
+    for number in (1, 2, 3, 4):
+        traced(once, ON_LINE.at({"n": number}))
+    assert len(programs) == 2

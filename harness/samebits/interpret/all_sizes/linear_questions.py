@@ -53,6 +53,8 @@ class LinearQuestions:
         self._ranges = ranges
         self._lowest = lowest
         self._answers: dict[tuple[frozenset[Fact], frozenset[Facts]], bool] = {}
+        self._expressions: dict[Fact, Any] = {}
+        self._products: dict[Monomial, Any] = {}
         self.asked = 0
 
     @cached_property
@@ -90,7 +92,8 @@ class LinearQuestions:
 
     def _contradict(self, facts: Facts, never: Sequence[Facts]) -> bool:
         z3 = self._z3
-        solver = z3.SolverFor("QF_LIA", ctx=self._context)
+        # Most questions are small: to set up z3's solver of linear arithmetic takes three times as long as to ask them.
+        solver = z3.SimpleSolver(ctx=self._context)
         solver.set("rlimit", STEPS)
         everything = (*facts, *(fact for conjunction in never for fact in conjunction))
         known = sorted({*facts, *self._bounds(everything), *self._weighted(facts)}, key=in_order)
@@ -100,10 +103,19 @@ class LinearQuestions:
         return bool(solver.check() == z3.unsat)
 
     def _asserted(self, fact: Fact) -> Any:
-        total = self._z3.IntVal(0, self._context)
-        for monomial, factor in fact.polynomial.terms:
-            total = total + (factor * self._z3.Int("*".join(monomial), self._context) if monomial else factor)
-        return total >= 0 if fact.kind == "not_negative" else total == 0
+        """A fact in z3's words, which are found once."""
+        if fact not in self._expressions:
+            terms = [
+                factor * self._product(monomial) if monomial else factor for monomial, factor in fact.polynomial.terms
+            ]
+            total = sum(terms, self._z3.IntVal(0, self._context))
+            self._expressions[fact] = total >= 0 if fact.kind == "not_negative" else total == 0
+        return self._expressions[fact]
+
+    def _product(self, monomial: Monomial) -> Any:
+        if monomial not in self._products:
+            self._products[monomial] = self._z3.Int("*".join(monomial), self._context)
+        return self._products[monomial]
 
     def _bounds(self, facts: Iterable[Fact]) -> list[Fact]:
         """The bounds of every product that occurs, and of those that occur in the bounds."""

@@ -22,7 +22,10 @@ class Polynomial:
     terms: tuple[tuple[Monomial, int], ...] = ()
 
     def __add__(self, other: Polynomial | int) -> Polynomial:
-        return _of([*self.terms, *of(other).terms])
+        added = of(other)
+        if not added.terms:
+            return self
+        return _of((*self.terms, *added.terms)) if self.terms else added
 
     __radd__ = __add__
 
@@ -36,6 +39,9 @@ class Polynomial:
         return of(other) - self
 
     def __mul__(self, other: Polynomial | int) -> Polynomial:
+        number = other if isinstance(other, int) else other.constant
+        if number is not None:
+            return self if number == 1 else Polynomial(tuple((m, f * number) for m, f in self.terms) if number else ())
         return _of(
             (tuple(sorted((*first, *second))), a * b) for first, a in self.terms for second, b in of(other).terms
         )
@@ -66,7 +72,7 @@ class Polynomial:
             if len(other) != len(monomial) - 1:
                 return None
             factor.append((other, number))
-        return _of(factor), _of(rest)
+        return _of(factor), Polynomial(tuple(rest))
 
     def substitute(self, values: Mapping[str, Polynomial]) -> Polynomial:
         """The polynomial with other polynomials in place of variables."""
@@ -166,8 +172,10 @@ def _of(terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
     total: dict[Monomial, int] = {}
     for monomial, number in terms:
         total[monomial] = total.get(monomial, 0) + number
-    # Longest first, so that a constant term is the last one.
-    kept = sorted((term for term in total.items() if term[1]), key=_degree, reverse=True)
+    kept = [term for term in total.items() if term[1]]
+    if len(kept) > 1:
+        # Longest first, so that a constant term is the last one.
+        kept.sort(key=_degree, reverse=True)
     return Polynomial(tuple(kept))
 
 

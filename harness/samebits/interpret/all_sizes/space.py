@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from samebits.errors import NotCovered
-from samebits.interpret.all_sizes import bounds, dimensions
+from samebits.interpret.all_sizes import dimensions
 from samebits.interpret.all_sizes.congruence import equal_values
 from samebits.interpret.all_sizes.divisions import CutIndex, Divisions
 from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, at_least, variables_in
 from samebits.interpret.all_sizes.known_loops import KnownLoops
 from samebits.interpret.all_sizes.linear_questions import LimitReached, LinearQuestions
-from samebits.interpret.all_sizes.parts import solution, weights
+from samebits.interpret.all_sizes.parts import solution
 from samebits.interpret.all_sizes.permutations import Permutations
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, variable
+from samebits.interpret.all_sizes.simple_facts import SimpleFacts
 
 NESTED = 2
 """How deep unknown integers inside the indices of others are compared."""
@@ -46,6 +46,7 @@ class Space:
         self.inside: dict[str, frozenset[str]] = {}
         self.questions = LinearQuestions(self.ranges, self.lowest)
         self._contradictory: dict[Facts, bool] = {}
+        self._facts = SimpleFacts(self.ranges, self.lowest)
 
     def size(self, value: Any) -> Polynomial:
         """A dimension of a shape."""
@@ -112,6 +113,7 @@ class Space:
             self.ranges[name] = below
             self.bounded[f"{getattr(source, 'name', name.partition('(')[0])}[...] is in [0, {below})"] = None
             self.questions.ask_again()
+            self._facts.look_again()
             self._contradictory = {facts: True for facts, shown in self._contradictory.items() if shown}
 
     def name_of(self, source: Source) -> str:
@@ -120,49 +122,21 @@ class Space:
 
     def simplified(self, facts: Facts) -> Facts | None:
         """Facts without those that always hold and without common weights; None where one never holds."""
-        known: dict[Fact, None] = {}
-        todo = list(reversed(facts))
-        while todo:
-            fact = todo.pop()
-            if self._never(fact):
-                return None
-            if self._always(fact):
-                continue
-            parts = self._lighter(fact)
-            if parts is None:
-                known[fact] = None
-            else:
-                todo += reversed(parts)
-        return tuple(known)
-
-    def _lighter(self, fact: Fact) -> list[Fact] | None:
-        """A fact about digits of weight `w` and the rest below `w`: about the digits alone, or about both."""
-        p, zero = fact.polynomial, fact.kind == "zero"
-        for weight in weights(p, self.lowest, self.ranges):
-            whole, rest = p.divided(weight)
-            if not whole.variables or whole == p:
-                continue
-            for shift in (0, 1):
-                low = rest + weight * shift
-                # A multiple of the weight between -w and w is 0.
-                least = low + weight - 1 if zero else low
-                if self._bounded(least) and self._bounded(weight - 1 - low):
-                    high = Fact(fact.kind, whole - shift)
-                    return [high, Fact("zero", low)] if zero else [high]
-        return None
+        return self._facts.simplified(facts)
 
     def _bounded(self, p: Polynomial) -> bool:
-        return bounds.is_not_negative(p, self.ranges, self.lowest)
+        """Whether a polynomial is shown to be at least 0 in the box of all sizes and indices."""
+        return self._facts.is_not_negative(p)
 
     def proves(self, facts: Facts, p: Polynomial) -> bool:
         """Whether a polynomial is shown to be at least 0 where the facts hold."""
-        if bounds.is_not_negative(p, self.ranges, self.lowest):
+        if self._bounded(p):
             return True
         if not facts and p.variables <= self.lowest.keys():
             return False
         if any(self._bounded(p - fact.polynomial) for fact in facts if fact.kind == "not_negative"):
             return True
-        if bounds.is_not_negative(-p - 1, self.ranges, self.lowest):
+        if self._bounded(-p - 1):
             return False
         return self.contradicts((*facts, at_least(-p, 1)))
 
@@ -243,21 +217,6 @@ class Space:
             return True
         defined = self._defined((*where, *(fact for facts in known for fact in facts)))
         return self.questions.contradict((*where, *defined), known)
-
-    def _never(self, fact: Fact) -> bool:
-        p = fact.polynomial
-        if bounds.is_not_negative(-p - 1, self.ranges, self.lowest):
-            return True
-        if fact.kind != "zero":
-            return False
-        rest = dict(p.terms).get((), 0)
-        common = math.gcd(*(factor for monomial, factor in p.terms if monomial))
-        return (common > 1 and rest % common != 0) or bounds.is_not_negative(p - 1, self.ranges, self.lowest)
-
-    def _always(self, fact: Fact) -> bool:
-        if fact.kind == "zero":
-            return not fact.polynomial.terms
-        return bounds.is_not_negative(fact.polynomial, self.ranges, self.lowest)
 
     def ranges_of(self, names: Iterable[str]) -> Facts:
         """That indices lie in their ranges."""

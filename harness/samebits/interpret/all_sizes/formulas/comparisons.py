@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 
-from samebits.interpret.all_sizes.facts import Facts, Source, Term, equal, variables_in
+from samebits.interpret.all_sizes.facts import Fact, Facts, Source, Term, equal, variables_in
 from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.polynomial import variable
 from samebits.interpret.all_sizes.results import depth_of
@@ -14,6 +14,8 @@ from samebits.interpret.all_sizes.space import Space
 ALIKE = "no two computed numbers that are compared are closer than what rounding changes"
 
 _COMPARISONS = frozenset({"eq", "ge", "gt", "is_finite", "le", "lt", "ne"})
+
+_ORDERS = frozenset({"ge", "gt", "le", "lt"})
 
 
 def equal_answers(
@@ -42,6 +44,36 @@ def equal_answers(
                 known[other] = None
                 equations.append((equal(variable(name), variable(other)),))
     return tuple(fact for own in equations for fact in own)
+
+
+def compared(space: Space, facts: Facts, extreme: Term) -> int | None:
+    """Which operand the larger or smaller of two numbers is, where facts say how they compare; None where none does.
+
+    Args:
+        space: sizes and indices.
+        facts: what holds of a place.
+        extreme: the larger or the smaller of two floats.
+    """
+    is_max = extreme.operation.startswith("max")
+    for fact in facts:
+        names = fact.polynomial.variables
+        source = space.sources.get(next(iter(names))) if len(names) == 1 else None
+        if not isinstance(source, Term) or source.operation.partition("[")[0] not in _ORDERS:
+            continue
+        answers = [answer for answer in (0, 1) if _allows(fact, answer)]
+        orders = [source.operands == extreme.operands, source.operands == extreme.operands[::-1]]
+        if len(answers) == 1 and any(orders):
+            # 0 where the first operand of the comparison is the larger one; where both are equal, either is right.
+            larger = 1 - answers[0] if source.operation.startswith("g") else answers[0]
+            chosen = larger if is_max else 1 - larger
+            return chosen if orders[0] else 1 - chosen
+    return None
+
+
+def _allows(fact: Fact, answer: int) -> bool:
+    (name,) = fact.polynomial.variables
+    value = fact.polynomial.value({name: answer})
+    return value >= 0 if fact.kind == "not_negative" else value == 0
 
 
 def _is_free(space: Space, name: str) -> bool:

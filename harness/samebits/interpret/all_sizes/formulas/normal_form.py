@@ -17,6 +17,7 @@ from samebits.interpret.all_sizes.facts import (
     Source,
     Term,
 )
+from samebits.interpret.all_sizes.formulas.comparisons import compared
 from samebits.interpret.all_sizes.formulas.formula import (
     INFINITY,
     ZERO,
@@ -145,6 +146,11 @@ class NormalForms:
         if name.startswith(COUNTING) and isinstance(source.operands[0], Integer):
             return polynomial(source.operands[0].value)
         operands = [self.formula(operand, facts) for operand in source.operands]
+        if name in ("max", "min"):
+            chosen = compared(self._space, facts, source)
+            if chosen is not None:
+                self.over_reals = True
+                return operands[chosen]
         law = LAWS.get(name)
         if law is not None:
             return law(self.ring, source.operation, operands)
@@ -182,7 +188,7 @@ def _constant(text: str) -> Formula:
     if text in ("inf", "-inf"):
         return Formula((Summand(Fraction(1 if text == "inf" else -1), powers=INFINITY),))
     try:
-        return number(Fraction(text))
+        return number(Fraction(float(text)))  # its value: the text is only as long as tells it from its neighbours
     except ValueError:
         raise NoFormula(f"the constant {text}") from None
 
@@ -223,6 +229,19 @@ def _logistic(ring: FormulaRing, operation: str, operands: list[Formula]) -> For
     return ring.power(ring.add(number(1), falling), Fraction(-1))
 
 
+def _error_function(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
+    """It is odd: of what begins with a negative factor, the opposite of that of the opposite."""
+    (only,) = operands
+    if only.summands and min(only.summands, key=str).factor < 0 and not only.infinite:
+        return ring.scaled(ring.function("erf", ring.scaled(only, -1)), -1)
+    return ring.function("erf", only)
+
+
+def _hyperbolic_tangent(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
+    of_twice = _logistic(ring, operation, [ring.scaled(operands[0], 2)])
+    return ring.subtract(ring.scaled(of_twice, 2), number(1))
+
+
 def _absolute(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
     (only,) = operands
     return only if ring.is_positive(only) else ring.function("abs", only)
@@ -233,6 +252,8 @@ LAWS: dict[str, Law] = {
     "add": lambda ring, _, x: ring.add(*x),
     "add_any": lambda ring, _, x: ring.add(*x),
     "div": lambda ring, _, x: ring.multiply(x[0], ring.power(x[1], Fraction(-1))),
+    "erf": _error_function,
+    "erfc": lambda ring, text, x: ring.subtract(number(1), _error_function(ring, text, x)),
     "exp": lambda ring, _, x: ring.exponential(x[0]),
     "expm1": _exponential_less_one,
     "integer_pow": lambda ring, text, x: ring.power(x[0], _parameter(text, "y")),
@@ -251,6 +272,7 @@ LAWS: dict[str, Law] = {
     "sqrt": lambda ring, _, x: ring.power(x[0], _HALF),
     "square": lambda ring, _, x: ring.power(x[0], Fraction(2)),
     "sub": lambda ring, _, x: ring.subtract(*x),
+    "tanh": _hyperbolic_tangent,
 }
 """The operations of which laws are used; any other is a function of which none is known."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.divisions import CutIndex
@@ -27,7 +27,9 @@ def with_other_indices(
         known: what holds besides.
     """
     for number, summand in enumerate(summands):
-        other = _with_digits(space, left, summand) or with_quotient(space, summand) or _at_zero(space, summand, known)
+        other = (
+            _with_digits(space, left, summand) or with_quotient(space, summand) or _at_one_place(space, summand, known)
+        )
         if other is not None:
             return [*summands[:number], other, *summands[number + 1 :]]
     return None
@@ -111,16 +113,27 @@ def with_quotient(space: Space, summand: Summand) -> Summand | None:
     return None
 
 
-def _at_zero(space: Space, summand: Summand, known: Facts) -> Summand | None:
-    """A product with 0 for an index that is nothing else where its facts hold; None where there is no such index."""
+def _at_one_place(space: Space, summand: Summand, known: Facts) -> Summand | None:
+    """A product with the only value that its facts leave to an index, 0 or a lower bound; None where none has one."""
     region = (*known, *summand.facts, *space.ranges_of(summand.bound))
     for name in summand.bound:
-        if follows(space, region, equal(variable(name), 0)):
-            # Its range has a 0, as every size is at least 1; where a size may be 0, that is a fact.
-            inside = (below(of(0), space.ranges[name]),) if name in space.ranges else ()
-            body = Substitution(space, {name: of(0)}).body(summand)
-            return Summand(body.factor, body.number, body.powers, body.bound, (*body.facts, *inside))
+        for value in dict.fromkeys((of(0), *_lower_bounds(name, summand))):
+            if follows(space, region, equal(variable(name), value)):
+                # Its range has a 0, as every size is at least 1; where a size may be 0, that is a fact.
+                inside = (at_least(value, 0), below(value, space.ranges[name])) if name in space.ranges else ()
+                body = Substitution(space, {name: value}).body(summand)
+                return Summand(body.factor, body.number, body.powers, body.bound, (*body.facts, *inside))
     return None
+
+
+def _lower_bounds(name: str, summand: Summand) -> Iterator[Polynomial]:
+    """What facts say that a bound index is at least, without other bound indices."""
+    for fact in summand.facts:
+        parts = fact.polynomial.by(name)
+        if fact.kind != "not_negative" or parts is None or parts[0].constant != 1:
+            continue
+        if parts[1].variables.isdisjoint(summand.bound):
+            yield -parts[1]
 
 
 def _opened(space: Space, summand: Summand, fact: Fact) -> tuple[str, tuple[Fact, ...], dict[str, Polynomial]] | None:
