@@ -125,7 +125,15 @@ _COMPILED = (
 
 def _case(name: str, mesh: str, mode: Any, dtype: str, variants: tuple[str, ...] | None = None, **more: Any) -> Case:
     return Case(
-        id=name, sizes=SIZES, statics=STATICS, meshes=(mesh,), modes=(mode,), dtypes=(dtype,), variants=variants, **more
+        id=name,
+        sizes=SIZES,
+        statics=STATICS,
+        symbols={"embed": "2*width"},
+        meshes=(mesh,),
+        modes=(mode,),
+        dtypes=(dtype,),
+        variants=variants,
+        **more,
     )
 
 
