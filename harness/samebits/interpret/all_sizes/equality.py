@@ -133,6 +133,7 @@ class _Formulas:
     def __init__(self, space: Space) -> None:
         self._space = space
         self._forms = [NormalForms(space, same, finite) for finite in (False, True)]
+        self._unfolded = NormalForms(space, same, unfolded=True)
         self._alike: dict[str, None] = {}
         self._without_nan = False
 
@@ -144,7 +145,9 @@ class _Formulas:
     @property
     def over_reals(self) -> bool:
         """Whether an answer of a comparison was taken for the one that it has over the reals."""
-        return self._without_nan or bool(self._alike) or any(forms.over_reals for forms in self._forms)
+        return (
+            self._without_nan or bool(self._alike) or any(forms.over_reals for forms in (*self._forms, self._unfolded))
+        )
 
     def same(self, facts: Facts, first: Source, second: Source) -> bool:
         """Whether both are shown to be one formula, where facts hold."""
@@ -167,7 +170,11 @@ class _Formulas:
         if says_infinite(self._space, facts):
             self._forms[1].note(FINITE)
             return True
-        return any(self._equal(forms, facts, first, second) for forms in self._forms)
+        if any(self._equal(forms, facts, first, second) for forms in self._forms):
+            return True
+        # Quotients of exponentials make long formulas: only where one side has another function in the place of tanh.
+        has_tanh = [any(map(_is_tanh, parts_of(source))) for source in (first, second)]
+        return has_tanh[0] != has_tanh[1] and self._equal(self._unfolded, facts, first, second)
 
     def _equal(self, forms: NormalForms, facts: Facts, first: Source, second: Source) -> bool:
         try:
@@ -175,6 +182,10 @@ class _Formulas:
         except (NoFormula, CutIndex):
             return False  # as of a NaN, of which nothing is shown
         return forms.vanishing.equal(formulas[0], formulas[1], facts)
+
+
+def _is_tanh(source: Source) -> bool:
+    return isinstance(source, Term) and source.operation.startswith("tanh[")
 
 
 def is_computed(source: Source) -> bool:

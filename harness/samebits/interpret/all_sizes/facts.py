@@ -235,16 +235,19 @@ def variables_in(source: Source) -> frozenset[str]:
 
 
 def parts_of(source: Source) -> Iterator[Source]:
-    """A source and all that it is made of."""
-    yield source
-    match source:
-        case Term(operands=operands):
-            for operand in operands:
-                yield from parts_of(operand)
-        case Reduction(pieces=pieces):
-            for piece in pieces:
-                yield from parts_of(piece.source)
-        case WholeResult(operands=wholes):
-            for whole in wholes:
-                for piece in whole.pieces:
-                    yield from parts_of(piece.source)
+    """A source and all that it is made of, each object once: they share their parts."""
+    seen: set[int] = set()
+    left: list[Source] = [source]
+    while left:
+        part = left.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        match part:
+            case Term(operands=operands):
+                left += reversed(operands)
+            case Reduction(pieces=pieces):
+                left += [piece.source for piece in reversed(pieces)]
+            case WholeResult(operands=wholes):
+                left += [piece.source for whole in reversed(wholes) for piece in reversed(whole.pieces)]

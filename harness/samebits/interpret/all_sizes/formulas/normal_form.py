@@ -52,11 +52,13 @@ class NormalForms:
         space: sizes and indices.
         same: whether two sources are one, by their structure.
         finite: whether comparisons with infinity are assumed to say that computed numbers are finite.
+        unfolded: whether `tanh` is the quotient of exponentials that it is, and no function of its own.
     """
 
-    def __init__(self, space: Space, same: Same, finite: bool = False) -> None:
+    def __init__(self, space: Space, same: Same, finite: bool = False, unfolded: bool = False) -> None:
         self._space = space
         self.finite = finite
+        self._unfolded = unfolded
         self.ring = FormulaRing(space)
         self.notes: dict[str, None] = {}
         self.over_reals = False
@@ -151,7 +153,7 @@ class NormalForms:
             if chosen is not None:
                 self.over_reals = True
                 return operands[chosen]
-        law = LAWS.get(name)
+        law = None if name == "tanh" and not self._unfolded else LAWS.get(name)
         if law is not None:
             return law(self.ring, source.operation, operands)
         return self.ring.function(source.operation.rpartition(":")[0], *operands)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.divisions import CutIndex
@@ -114,10 +114,10 @@ def with_quotient(space: Space, summand: Summand) -> Summand | None:
 
 
 def _at_one_place(space: Space, summand: Summand, known: Facts) -> Summand | None:
-    """A product with the only value that its facts leave to an index, 0 or a lower bound; None where none has one."""
+    """A product with the only value that its facts leave to an index, 0 or a bound; None where no index has one."""
     region = (*known, *summand.facts, *space.ranges_of(summand.bound))
     for name in summand.bound:
-        for value in dict.fromkeys((of(0), *_lower_bounds(name, summand))):
+        for value in dict.fromkeys((of(0), *_between_bounds(space, name, summand))):
             if follows(space, region, equal(variable(name), value)):
                 # Its range has a 0, as every size is at least 1; where a size may be 0, that is a fact.
                 inside = (at_least(value, 0), below(value, space.ranges[name])) if name in space.ranges else ()
@@ -126,14 +126,15 @@ def _at_one_place(space: Space, summand: Summand, known: Facts) -> Summand | Non
     return None
 
 
-def _lower_bounds(name: str, summand: Summand) -> Iterator[Polynomial]:
-    """What facts say that a bound index is at least, without other bound indices."""
+def _between_bounds(space: Space, name: str, summand: Summand) -> list[Polynomial]:
+    """The values that facts say an index is at least, and at most: of others nothing is asked, as that takes long."""
+    bounds: dict[int, set[Polynomial]] = {1: set(), -1: {space.ranges[name] - 1} if name in space.ranges else set()}
     for fact in summand.facts:
         parts = fact.polynomial.by(name)
-        if fact.kind != "not_negative" or parts is None or parts[0].constant != 1:
-            continue
-        if parts[1].variables.isdisjoint(summand.bound):
-            yield -parts[1]
+        if fact.kind == "not_negative" and parts is not None and parts[0].constant in bounds:
+            sign = parts[0].constant
+            bounds[sign].add(parts[1] * -sign)
+    return sorted((value for value in bounds[1] & bounds[-1] if value.variables.isdisjoint(summand.bound)), key=str)
 
 
 def _opened(space: Space, summand: Summand, fact: Fact) -> tuple[str, tuple[Fact, ...], dict[str, Polynomial]] | None:
