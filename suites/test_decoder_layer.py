@@ -124,17 +124,8 @@ _COMPILED = (
 
 
 def _case(name: str, mesh: str, mode: Any, dtype: str, variants: tuple[str, ...] | None = None, **more: Any) -> Case:
-    return Case(
-        id=name,
-        sizes=SIZES,
-        statics=STATICS,
-        symbols={"embed": "2*width"},
-        meshes=(mesh,),
-        modes=(mode,),
-        dtypes=(dtype,),
-        variants=variants,
-        **more,
-    )
+    more = {"sizes": SIZES, "statics": STATICS, "symbols": {"embed": "2*width"}, **more}
+    return Case(id=name, meshes=(mesh,), modes=(mode,), dtypes=(dtype,), variants=variants, **more)
 
 
 def _refused(name: str, match: str) -> Case:
