@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from samebits.engine.prove_points import PointProver
 
 
-CASES = 6
-"""At most about how many points are proved for all sizes in one process before the next are given out."""
+FEW = 6
+"""Roughly how many points a process gets at a time where they are proved for all sizes, which takes seconds each."""
 
 
 def prove_items(loaded: Sequence[LoadedPair], *, all_sizes: bool = False) -> list[Item]:
@@ -57,7 +57,7 @@ class ProveWork(Work[ProofResult]):
 
     def __init__(self, platform: str, *, assuming: bool = True, all_sizes: bool = False) -> None:
         self.platform, self.assuming, self.all_sizes = platform, assuming, all_sizes
-        self.chunk = CASES if all_sizes else super().chunk
+        self.chunk = FEW if all_sizes else super().chunk
         self._prover: PointProver | None = None
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:

@@ -145,7 +145,7 @@ class Work(ABC, Generic[Row]):
     """How many items may have started beside the one that is running; the driver puts it into each chunk."""
 
     chunk: int = 32
-    """At most about how many items a process gets at a time: few where an item takes seconds."""
+    """Roughly how many items a process gets at a time: few where an item takes seconds."""
 
     @abstractmethod
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:

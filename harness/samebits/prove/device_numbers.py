@@ -72,7 +72,7 @@ def on_other_numbers(proofs: MeshProofs, point: PairPoint, mesh: MeshSpec, own: 
                 continue
             others = [axis.proofs[1]] if 1 in axis.proofs else []
             asking = spent + latest <= MOST_ASKED
-            shown = own if there == mesh else proofs.on(moved, there, own, others, asking=asking)
+            shown = own if there == mesh else proofs.on(moved, there, own, others, asking=asking, turn=number)
             if shown is None:
                 axis.left_out[number] = "not tried, as other numbers took as many questions as are asked"
                 continue

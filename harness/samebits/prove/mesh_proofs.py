@@ -88,7 +88,7 @@ class MeshProofs:
         return self._proved(attempt, sides, point)
 
     def on(
-        self, point: PairPoint, mesh: MeshSpec, like: MeshProof, others: Sequence[MeshProof], *, asking: bool
+        self, point: PairPoint, mesh: MeshSpec, like: MeshProof, others: Sequence[MeshProof], *, asking: bool, turn: int
     ) -> MeshProof | None:
         """Prove a point on another mesh than its own; None where that needs a proof of its own and none is asked for.
 
@@ -98,6 +98,7 @@ class MeshProofs:
             like: what is shown on the mesh of the point: the same sizes are numbers there.
             others: what is shown on meshes whose programs may be these, for more sizes.
             asking: whether it is proved by itself where no other proof holds for it.
+            turn: which concrete size what is proved is tried at (see `denied`).
         """
         fixed = _sizes_of(like.proof.fixed)
         try:
@@ -108,7 +109,7 @@ class MeshProofs:
                 proof = self._known(attempt, sides, point) or _by_others(attempt, sides, point, others)
                 if proof is None and not asking:
                     return None
-                self._by_point[key] = proof or self._proved(attempt, sides, point, turn=mesh.devices)
+                self._by_point[key] = proof or self._proved(attempt, sides, point, turn=turn)
         except StopIteration:
             return MeshProof(undecided("other sizes are numbers there"))
         except SamebitsError as error:  # of tracing, or of a declaration that does not know this mesh

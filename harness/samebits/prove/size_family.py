@@ -81,9 +81,9 @@ class Family:
 
     @property
     def types(self) -> Hashable:
-        """All that a program of the family depends on but the function: its types, sizes, and what code is told."""
+        """What a program depends on besides its function and plain static arguments: types, sizes, answers to code."""
         args = [(name, arg.dtype, tuple(map(self.sizes, arg.shape))) for name, arg in self.args.items()]
-        statics = {n: self.sizes(v.text) if isinstance(v, SizeOf) else v for n, v in self.statics.items()}
+        statics = {name: self.sizes(value.text) for name, value in self.statics.items() if isinstance(value, SizeOf)}
         symbols, answers = tuple(self.free.items()), tuple(self.answers.items())
         return tuple(args), tuple(statics.items()), symbols, answers, self.differentiable
 

@@ -110,3 +110,14 @@ def test_lines_are_left_to_the_first_points() -> None:
     few = few_lines(rows)
     assert [bool(row.lines or row.no_lines) for row in few] == [True] * POINTS + [False] * 3
     assert few_lines([replace(row, direction="gradient") for row in rows])[0].no_lines is not None
+
+
+def test_points_for_all_sizes_are_given_out_by_the_case(tree: Path) -> None:
+    """All dtypes of a case together, since they share proofs, and few cases at a time, since each point takes long."""
+    loaded = _loaded(tree, "good", "planted")
+    items = prove_items(loaded, all_sizes=True)
+    groups = {item.payload[2]: item.group for item in prove_items(loaded)}
+    for item in items:
+        point = item.payload[2]
+        assert item.group == (item.pair, point.case, "") != groups[point]
+    assert pickle.loads(pickle.dumps(ProveWork("cpu", all_sizes=True))).chunk < ProveWork("cpu").chunk

@@ -91,6 +91,13 @@ ACTIVATIONS = (
         },
     ),
     Honest(
+        "one constant for two",
+        lambda x: 2 * (SLOPE * jnp.exp(x)),
+        lambda x: (2 * SLOPE) * jnp.exp(x),
+        LINE,
+        {"another constant": lambda x: (2 * SLOPE + 1e-3) * jnp.exp(x)},
+    ),
+    Honest(
         "tanh by exponentials",
         jnp.tanh,
         lambda x: (jnp.exp(x) - jnp.exp(-x)) / (jnp.exp(x) + jnp.exp(-x)),

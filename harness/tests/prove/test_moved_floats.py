@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -94,6 +95,10 @@ def test_nan_for_what_is_out_of_bounds_is_nan_in_every_dtype(asked: list[str]) -
     assert asked == ["float32"]
 
 
+def _filled(x: Any, number: float) -> Any:
+    return jnp.take(x, jnp.arange(4), mode="fill", fill_value=number)
+
+
 @pytest.mark.parametrize(("number", "shared"), [(math.nan, True), (-math.nan, False), (1.0, False), (0.0, True)])
 def test_plain_nans_and_zeros_are_of_every_dtype(number: float, shared: bool) -> None:
     """A NaN with a sign has other bits, and 1 has neighbours that are other numbers in each dtype."""
@@ -102,6 +107,9 @@ def test_plain_nans_and_zeros_are_of_every_dtype(number: float, shared: bool) ->
         program = written(traced)
         assert program is not None
         assert (program.in_any_float("float32") is not None) == shared
+    fills = [jax.make_jaxpr(functools.partial(_filled, number=fill))(jnp.zeros(3)) for fill in (number, math.nan)]
+    parameters = [written(fill) for fill in fills]  # Python's own numbers, as which every NaN reads alike
+    assert (parameters[0] == parameters[1]) == (shared and math.isnan(number))
 
 
 def _through(dtype: Any) -> Callable[[Any], Any]:

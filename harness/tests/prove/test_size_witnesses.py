@@ -88,3 +88,9 @@ def test_few_programs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (1, 2, 3, 4):
         traced(once, ON_LINE.at({"n": number}))
     assert len(programs) == 2
+
+
+def test_plain_static_arguments_need_no_hash() -> None:
+    family = replace(ON_LINE, statics={"axes": [0]})
+    sides = (lambda x, axes: jnp.flip(x, axes), lambda x, axes: x[::-1])
+    assert denied(sides, family, "forward") == searched(sides, family, "forward") == ({}, {})

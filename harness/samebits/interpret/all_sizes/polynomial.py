@@ -39,12 +39,11 @@ class Polynomial:
         return of(other) - self
 
     def __mul__(self, other: Polynomial | int) -> Polynomial:
-        number = other if isinstance(other, int) else other.constant
+        factors = of(other)
+        number = factors.constant
         if number is not None:
             return self if number == 1 else Polynomial(tuple((m, f * number) for m, f in self.terms) if number else ())
-        return _of(
-            (tuple(sorted((*first, *second))), a * b) for first, a in self.terms for second, b in of(other).terms
-        )
+        return _of((tuple(sorted((*first, *second))), a * b) for first, a in self.terms for second, b in factors.terms)
 
     __rmul__ = __mul__
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import operator as op
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -21,7 +24,7 @@ from samebits.interpret.all_sizes.facts import (
     below,
     equal,
 )
-from samebits.interpret.all_sizes.formulas.comparisons import equal_answers
+from samebits.interpret.all_sizes.formulas.comparisons import compared, equal_answers
 from samebits.interpret.all_sizes.formulas.formula import Formula, Summand
 from samebits.interpret.all_sizes.formulas.merging import merged
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
@@ -196,3 +199,43 @@ def test_answers_are_equal_of_equal_operands_alone(space: Space) -> None:
     assert equations(Term("lt[]:bool", (total, one)), Term("le[]:bool", (other, one))) == 0
     assert equations(Term("lt[]:bool", (total, one)), Term("lt[]:bool", (one, other))) == 0
     assert equations(Term("lt[]:bool", (total, one)), Term("lt[]:bool", (applied("add", other, one), one))) == 0
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("answer", [0, 1])
+@pytest.mark.parametrize(("order", "holds"), [("gt", op.gt), ("ge", op.ge), ("lt", op.lt), ("le", op.le)])
+def test_a_comparison_chooses_the_extreme(
+    space: Space, kind: str, swapped: bool, answer: int, order: str, holds: Callable[[int, int], bool]
+) -> None:
+    """At all numbers with that answer, the operand that is chosen is the extreme one."""
+    operands = x(M), x(N)
+    comparison = Term(f"{order}[]:bool", operands[::-1] if swapped else operands)
+    fact = equal(space.value_of(comparison), answer)
+    chosen = compared(space, (fact,), applied(kind, *operands))
+    assert chosen is not None
+    for numbers in itertools.product(range(3), repeat=2):
+        if holds(*(numbers[::-1] if swapped else numbers)) == bool(answer):
+            assert numbers[chosen] == (max if kind == "max" else min)(numbers)
+    assert compared(space, (fact,), applied(kind, x(M), x(M + N))) is None
+    assert compared(space, (), applied(kind, *operands)) is None
+
+
+@pytest.mark.parametrize("less", [None, "0.0", "1.0", "2.0", "0.5"])
+@pytest.mark.parametrize(("order", "holds"), [("gt", op.gt), ("ge", op.ge), ("lt", op.lt), ("le", op.le)])
+@pytest.mark.parametrize("factor", [1, -1])
+@pytest.mark.parametrize("more", range(-4, 5))
+def test_the_sign_of_a_size_is_that_of_the_integer(
+    space: Space, order: str, holds: Callable[[float, float], bool], less: str | None, more: int, factor: int
+) -> None:
+    """What is said of `m + more - less` and 0, or of `-m` in the place of m, is so for every m from 1 on."""
+    number: Source = Term("int32 to float32", (Integer(M * factor + more),))
+    if less is not None:
+        number = applied("sub", number, Number("float32", b"", less))
+    answer = space.value_of(Term(f"{order}[]:bool", (number, ZERO)))
+    answers = {holds(factor * m + more - float(less or 0), 0) for m in range(1, 9)}
+    for said in (0, 1):
+        if says_negative(space, (equal(answer, said),)):
+            assert bool(said) not in answers
+    if less != "0.5" and len(answers) == 1 and factor * (more - float(less or 0)) >= 0:
+        assert says_negative(space, (equal(answer, 1 - answers.pop()),))
