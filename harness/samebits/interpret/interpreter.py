@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import MissingRule
+from samebits.host.blas_threads import one_blas_thread
 from samebits.interpret import complex_pairs, devices
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.collectives import COLLECTIVES
@@ -123,7 +124,8 @@ class Interpreter:
         program, outer = live(closed), self._steps
         self._steps = _steps_of(program)
         try:
-            return self.closed(program, known, Axes())
+            with one_blas_thread():
+                return self.closed(program, known, Axes())
         finally:
             self._steps = outer
 

@@ -133,6 +133,7 @@ PACKAGES = {
     "pytest": ("testing",),
     "ray": ("engine/ray_cluster", "engine/ray_connection", "engine/ray_node", "engine/ray_probe"),
     "rich": ("cli", "report"),
+    "threadpoolctl": ("host/blas_threads",),
     "vl_convert": ("report/html/charts",),
     "yaml": ("audit/defaults",),
     "z3": ("interpret/all_sizes/linear_questions", "interpret/all_sizes/models"),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered
+from samebits.host.blas_threads import one_blas_thread
 from samebits.interpret.alignment.custom_rules import with_rules
 from samebits.interpret.alignment.fingerprints import Counterparts, Fingerprints
 from samebits.interpret.alignment.frontier import Side, frontier, reaching
@@ -115,6 +116,7 @@ class Alignment:
         places = self._named(number, True)
         return places if places or not refuted else self._named(number, False)
 
+    @one_blas_thread()
     def _named(self, number: int, approximate: bool) -> tuple[LineDifference, ...]:
         if (number, approximate) not in self._places:
             self._places[number, approximate] = named(*self.sides(approximate), number)

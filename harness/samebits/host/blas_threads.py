@@ -1,0 +1,32 @@
+"""One thread for NumPy's products of matrices while programs are interpreted.
+
+Interpretation multiplies many small matrices, and the other processors have worker processes or XLA's compiler. The
+threads of OpenBLAS wait for each other in busy loops: with a busy neighbour on each processor a product takes ten
+times as long as on one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS runs on one thread inside, and on as many as before outside.
+
+    It holds for all threads of this process where BLAS has one pool for all; the first one inside decides then.
+    """
+    with _libraries().limit(limits=1, user_api="blas"):
+        yield
+
+
+@functools.cache
+def _libraries() -> Any:
+    """The libraries of this process that have pools of threads; to look for them takes milliseconds."""
+    import numpy  # noqa: F401 - what is not loaded is not found
+    import threadpoolctl
+
+    return threadpoolctl.ThreadpoolController()
