@@ -49,6 +49,8 @@ def _evidence(leaf: Result | ProofResult) -> str:
     if isinstance(leaf, Result):
         words += [leaf.evidence or leaf.reason or ""]
     else:
+        if leaf.domain and leaf.verdict in ("proved", "rounding"):
+            words += [f"in this domain: {leaf.domain}"]
         if leaf.family is None:
             words += [f"by {leaf.method}" if leaf.method else ""]
         elif leaf.method is not None:

@@ -81,9 +81,10 @@ def show_pair(to: Console, pair: str, arguments: Sequence[ProofResult]) -> None:
 
 
 def title(proof: ProofResult) -> str:
-    """What a proof comes to."""
+    """What a proof comes to, and of which inputs where it is not of every one."""
     known = FOR_ALL if proof.sizes == "all" else TITLES
-    return known.get(proof.verdict, proof.verdict)
+    words = known.get(proof.verdict, proof.verdict)
+    return f"{words} in this domain: {proof.domain}" if proof.verdict == "proved" and proof.domain else words
 
 
 def proof_groups(proofs: Iterable[ProofResult]) -> list[list[ProofResult]]:

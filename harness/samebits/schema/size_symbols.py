@@ -168,6 +168,8 @@ def check_expression(
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
         raise DeclarationError(f"{where} is '{text}', which is no expression; expected {EXAMPLE}") from None
+    if not text.isascii():  # Python reads some letters as others
+        raise DeclarationError(f"{where} is '{text}', which has letters beyond ASCII; expected {EXAMPLE}")
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not is_symbol(node.id):
             raise DeclarationError(f"{where} is '{text}', and '{node.id}' cannot be the name of a symbol; give another")

@@ -41,6 +41,14 @@ def _normed(x: Any, less: int = 0, *, by_hand: bool = False) -> Any:
     return (x - mean) / jnp.sqrt(variance + 1e-6)
 
 
+def _cut_off(x: Any, factor: float = 1, lowest: float = 0, *, over: bool = True, axis: int | None = -1) -> Any:
+    """Normalised by the difference of two means, cut off at 0, as Flax's layers are."""
+    mean = jnp.mean(x, axis, keepdims=True)
+    difference = jnp.mean(jnp.square(x), axis, keepdims=True) - factor * jnp.square(mean)
+    variance = jnp.maximum(lowest, difference) if over else jnp.minimum(difference, lowest)
+    return (x - mean) * lax.rsqrt(variance + 1e-6)
+
+
 def _with_ones(x: Any, w: Any, b: Any, *, ones: int = 1, first: bool = False) -> Any:
     rows = jnp.broadcast_to(b, (ones, b.shape[0]))
     column = jnp.ones((x.shape[0], ones), x.dtype)
@@ -120,6 +128,45 @@ ACTIVATIONS = (
         lambda x: _normed(x, 1, by_hand=True),
         LONGER,
         {"of all": _normed, "two less": lambda x: _normed(x, 2, by_hand=True)},
+    ),
+    Honest(
+        "variance cut off at 0",
+        _normed,
+        _cut_off,
+        ROWS,
+        {
+            "twice the mean": lambda x: _cut_off(x, 2),
+            "half of the mean": lambda x: _cut_off(x, 0.5),
+            "cut off at 1": lambda x: _cut_off(x, lowest=1),
+            "the smaller one": lambda x: _cut_off(x, over=False),
+            "of another axis": lambda x: _cut_off(x, axis=0),
+            "of all axes": lambda x: _cut_off(x, axis=None),
+            "of the opposite": lambda x: (
+                (x - jnp.mean(x, -1, keepdims=True))
+                * lax.rsqrt(
+                    jnp.maximum(0, jnp.square(jnp.mean(x, -1, keepdims=True)) - jnp.mean(x * x, -1, keepdims=True))
+                    + 1e-6
+                )
+            ),
+        },
+    ),
+    Honest(
+        "squares cut off at 0",
+        lambda x: jnp.sum(x**2, -1),
+        lambda x: jnp.maximum(jnp.sum(x * x, -1), 0),
+        ROWS,
+        {
+            "cubes": lambda x: jnp.maximum(jnp.sum(x**3, -1), 0),
+            "less 1": lambda x: jnp.maximum(jnp.sum(x * x, -1) - 1, 0),
+            "at most 0": lambda x: jnp.minimum(jnp.sum(x * x, -1), 0),
+        },
+    ),
+    Honest(
+        "variance of a difference, cut off at 0",
+        lambda x: _normed(x[:, 1:] - x[:, :-1]),
+        lambda x: _cut_off(x[:, 1:] - x[:, :-1]),
+        LONGER,
+        {"of a sum": lambda x: _cut_off(x[:, 1:] + x[:, :-1])},
     ),
     Honest(
         "bias as a row",

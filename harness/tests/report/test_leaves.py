@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from samebits.report.leaves import LONGEST, leaf_rows, text
+from samebits.report.prove import title
 from samebits.schema.line_difference import LineDifference
+from samebits.schema.proof import ProofResult
 from tests.support.documents import toy_result
 
 LEAF = toy_result(
@@ -38,3 +40,33 @@ def test_the_line_of_the_cause_comes_first() -> None:
 def test_what_fails_says_what_was_required() -> None:
     (row,) = leaf_rows([LEAF], "r")
     assert row.evidence == "required rounding; not the same mathematics"
+
+
+PROOF = ProofResult(
+    pair="p",
+    variant="v",
+    case="c",
+    dtype="float32",
+    mesh="none",
+    mode="auto",
+    direction="forward",
+    leaf="out",
+    verdict="proved",
+    required="bitwise",
+    ok=True,
+    method="labels",
+    domain="no -0.0 in x",
+)
+
+
+def test_a_proof_says_of_which_inputs_it_is() -> None:
+    (row,) = leaf_rows([PROOF], "r")
+    assert row.evidence == "in this domain: no -0.0 in x; by labels"
+    assert leaf_rows([replace(PROOF, domain=None)], "r")[0].evidence == "by labels"
+    (row,) = leaf_rows([replace(PROOF, verdict="error", reason="no rule")], "r")
+    assert row.evidence == "by labels; no rule"
+
+
+def test_the_title_of_a_proof_says_of_which_inputs_it_is() -> None:
+    assert title(PROOF) == "PROVED: the same bits for every input in this domain: no -0.0 in x"
+    assert title(replace(PROOF, domain=None)) == "PROVED: the same bits for every input"

@@ -42,6 +42,7 @@ def test_without_expressions_sizes_are_symbols_as_they_are() -> None:
             {"length": "max(n, 2)"},
             "'length' is 'max(n, 2)', which is no expression of sizes; expected sums and products",
         ),
+        ({"length": "4*é"}, "'length' is '4*é', which has letters beyond ASCII; expected sums and products"),
         ({"length": "4*mod"}, "'length' is '4*mod', and 'mod' cannot be the name of a symbol; give another"),
         ({"length": "n +"}, "'length' is 'n +', which is no expression"),
         ({"length": 64}, "'length' is 64, of type int; expected an expression as a text"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Set
+import itertools
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from samebits.errors import NotCovered
@@ -84,7 +85,7 @@ def compare(space: Space, first: Evaluation, second: Evaluation, number: int, sh
         NotCovered: an equation has no rule here.
     """
     for _ in range(CUTS):
-        index = tuple(space.index(f"{'ijklmnop'[axis % 8]}{axis // 8 or ''}", n) for axis, n in enumerate(shape))
+        index = tuple(space.index(name, n) for name, n in zip(_names_of_axes(space), shape, strict=False))
         space.scans.begin(functools.partial(_same_loops, space))
         try:
             sides = [side.output(number, index) for side in (first, second)]
@@ -92,6 +93,12 @@ def compare(space: Space, first: Evaluation, second: Evaluation, number: int, sh
         except CutIndex as request:
             space.cut(request)
     raise NotCovered(f"the places of output {number} are cut more than {CUTS} times")
+
+
+def _names_of_axes(space: Space) -> Iterator[str]:
+    """Names of indices: i, j, ... without those that sizes have."""
+    names = (f"{letter}{number or ''}" for number in itertools.count() for letter in "ijklmnop")
+    return (name for name in names if name not in space.lowest)
 
 
 def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doubt | OutputAgreement:

@@ -36,6 +36,7 @@ from samebits.interpret.all_sizes.formulas.signs import possible
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
 from samebits.interpret.all_sizes.formulas.summands import simplified
 from samebits.interpret.all_sizes.formulas.vanishing import Same, Vanishing
+from samebits.interpret.all_sizes.formulas.variances import Variances
 from samebits.interpret.all_sizes.polynomial import variable
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import WIDER
@@ -63,6 +64,7 @@ class NormalForms:
         self.notes: dict[str, None] = {}
         self.over_reals = False
         self.vanishing = Vanishing(self.ring, same)
+        self._variances = Variances(self.ring, self.formula, self.vanishing.equal)
         self._recurrences = Recurrences(self.ring, self.formula, self.vanishing.equal, self.left)
         self._known: dict[tuple[Source, Facts], Formula] = {}
 
@@ -150,6 +152,8 @@ class NormalForms:
         operands = [self.formula(operand, facts) for operand in source.operands]
         if name in ("max", "min"):
             chosen = compared(self._space, facts, source)
+            if chosen is None and (larger := self._variances.larger(source.operands, facts)) is not None:
+                chosen = larger if name == "max" else 1 - larger
             if chosen is not None:
                 self.over_reals = True
                 return operands[chosen]
