@@ -194,7 +194,6 @@ THROUGH = (
             "interpret/field/comparisons",
             "interpret/field/folded_constants",
             "interpret/field/functions",
-            "interpret/field/held_values",
             "interpret/field/infinities",
             "interpret/field/integer_rounding",
             "interpret/field/square_roots",

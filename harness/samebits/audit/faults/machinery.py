@@ -101,10 +101,7 @@ def _always_the_same(domain: Any, name: str, *of_both: Any) -> Any:
 def _hold_as_positive(values: Any, element: Any) -> None:
     """Without a random sign, the root of a square is the value itself at any number of random points."""
     if element.degree.largest and not element.degree.guessed:
-        values._rows.append(element.parts[0].reshape(len(element.parts[0]), -1))
-        values._shadows.append(abs(element.shadow).reshape(-1))
-        values._size += element.shadow.size
-        values._sorted = None
+        values.hold(element.parts[0], abs(element.shadow))
 
 
 def _not_stored(question: Any) -> dict[str, str]:

@@ -121,24 +121,18 @@ class Ring:
         u + v i with u^2 = (x + n) / 2 or (x - n) / 2 and v = y / (2 u); Cohen, A Course in Computational Algebraic
         Number Theory, section 1.5.
         """
-        p, half = PRIMES[0], np.array((PRIMES[0] + 1) // 2)
+        p = PRIMES[0]
         if not self.extended:
             roots, fits = _root(a, p)
             return roots, np.all(fits, 0)
         x, y = self._halves(a)
-        size, _ = _root(self._norm(x, y, p), p)
-        pure, _ = _root(residues.negate(x, p), p)  # where y is 0 and x is no square, the root is a multiple of i
-        candidates = [(np.zeros_like(x), pure)]
-        for n in (size, residues.negate(size, p)):
-            u, _ = _root(residues.multiply(residues.add(x, n, p), half, p), p)
-            candidates.append((u, residues.multiply(residues.multiply(y, half, p), residues.inverse(u, p), p)))
-        roots, known = np.zeros_like(a), np.zeros(x.shape, bool)
-        for candidate in candidates:
-            trial = np.concatenate(candidate)
-            fits = self.vanishes(residues.subtract(self.multiply(trial, trial, p), a, p)) & ~known
-            roots = np.where(np.concatenate([fits, fits]), trial, roots)
-            known |= fits
-        return roots, np.all(known, 0)
+        size, fits = _root(self._norm(x, y, p), p)
+        # The norm of a square is a square, at every random point; elsewhere no root is looked for.
+        there = np.all(fits, 0)
+        first, second, squares = _roots(x[:, there], y[:, there], size[:, there], p)
+        roots, known = np.zeros_like(a), np.zeros(there.shape, bool)
+        roots[:, there], known[there] = np.concatenate([first, second]), np.all(squares, 0)
+        return roots, known
 
 
 def _scaled(a: Array, factor: int, p: int) -> Array:
@@ -149,3 +143,21 @@ def _root(a: Array, p: int) -> tuple[Array, NDArray[np.bool_]]:
     """A root in GF(p), for p = 4 k + 3, and whether it is one."""
     candidate = residues.power(a, (p + 1) // 4, p)
     return candidate, residues.multiply(candidate, candidate, p) == a
+
+
+def _roots(x: Array, y: Array, size: Array, p: int) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Roots u + v i of x + y i with a root of its norm, for i^2 = -1, and which of them are roots; else 0."""
+    half = np.array((p + 1) // 2)
+    u, v, known = np.zeros_like(x), np.zeros_like(x), np.zeros(x.shape, bool)
+    plain = y == 0  # where x is no square, the root is a multiple of i
+    v[plain], known[plain] = _root(residues.negate(x[plain], p), p)
+    for n in (size, residues.negate(size, p)):
+        left = ~known
+        trial, fits = _root(residues.multiply(residues.add(x[left], n[left], p), half, p), p)
+        upper = residues.multiply(residues.multiply(y[left], half, p), residues.inverse(trial, p), p)
+        squares = residues.subtract(residues.multiply(trial, trial, p), residues.multiply(upper, upper, p), p)
+        product = residues.multiply(trial, upper, p)
+        fits &= (squares == x[left]) & (residues.add(product, product, p) == y[left])
+        u[left], v[left], known[left] = np.where(fits, trial, 0), np.where(fits, upper, 0), fits
+    v[~known] = 0
+    return u, v, known
