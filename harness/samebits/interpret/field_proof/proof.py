@@ -160,7 +160,7 @@ def compare_formulas(
             raise NotCovered(f"'{name}' holds a NaN at these inputs, which no formula describes")
         values = left.shadow, right.shadow
         zero = np.asarray(domain.ring.vanishes(left.parts[0]).all(0))
-        differs = np.any(left.parts[0] != right.parts[0], 0) | _apart(*values, zero)
+        differs = np.any(left.parts[0] != right.parts[0], 0) | (_apart(left, right) & ~zero)
         _refuse_infinities(domain, name, left, right, differs)
         if domain.rooted and domain.ring.repetitions >= CONFIRMED:
             _refuse_signs(name, left, right, differs | zero)
@@ -238,12 +238,18 @@ def error_bound(domain: Field, degree: int, repetitions: int) -> float:
     return math.log2(total) if 0 < total < 1 else (-math.inf if total == 0 else 0.0)
 
 
-def _apart(first: Array, second: Array, zero: Array) -> Array:
-    """Where numbers differ that a formula calls the same: the roots of the fields do not know their signs."""
+def _apart(left: FieldElement, right: FieldElement) -> Array:
+    """Where numbers differ that a formula calls the same: the roots of the fields do not know their signs.
+
+    Where all of an output cancels out, as at inputs of ones, its largest number is noise: what it was added up from
+    says how much.
+    """
+    first, second = left.shadow, right.shadow
     far = APART * np.max(np.abs(first), where=np.isfinite(first), initial=0.0)
     with np.errstate(invalid="ignore"):
         infinite = (np.isinf(first) | np.isinf(second)) & (first != second)
-        return np.asarray(~zero & ((np.abs(first - second) > far) | infinite))
+        noise = NOISE * np.maximum(left.size, right.size)
+        return np.asarray((np.abs(first - second) > np.maximum(far, noise)) | infinite)
 
 
 def _excused(

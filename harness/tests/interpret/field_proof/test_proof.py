@@ -228,6 +228,34 @@ def test_a_root_does_not_choose_its_sign(seed: int) -> None:
     assert not said(lambda x: -x, lambda x: jnp.sqrt(x * x), -x, seed=str(seed))[0].equal
 
 
+def test_what_cancels_out_is_no_other_formula() -> None:
+    """At inputs of ones a gradient of a mean is 0, and all that float64 has of it is noise, which differs by order."""
+
+    def pulled(total: Function) -> Function:
+        def mean(x: Array, y: Array) -> Array:
+            return total(x, y) / jnp.maximum(y.sum(), 1)
+
+        return lambda x, y, z: jax.vjp(mean, x, y)[1](z)
+
+    first = pulled(lambda x, y: (x * y[:, None]).sum(0))
+    args = np.ones((6, 4), np.float32), np.ones(6, np.float32)
+    gaps = []
+    for seed in range(6):
+        z = np.random.default_rng(seed).normal(size=4).astype(np.float32)
+        found = said(first, pulled(lambda x, y: jnp.einsum("sd,s->d", x, y)), *args, z)
+        assert all(one.equal for one in found)
+        gaps.append(max(one.gap for one in found))
+        wrong = said(first, pulled(lambda x, y: 1.0001 * jnp.einsum("sd,s->d", x, y)), *args, z)
+        assert not any(one.equal for one in wrong)
+    assert max(gaps) > 0.1, "no noise was met"
+
+
+def test_a_wrong_sign_beside_larger_numbers_is_told_apart() -> None:
+    """What is added up from larger numbers has more noise, and that is no reason to believe a root of either sign."""
+    x = np.array([3.0, -1.5], np.float32)
+    assert not said(lambda x: 1e3 + x - 1e3, lambda x: 1e3 + jnp.sqrt(x * x) - 1e3, x)[0].equal
+
+
 def test_a_proof_beside_a_difference_has_its_probability() -> None:
     """A leaf that differs, or of which the fields cannot tell, is not a reason to believe another after two points."""
 
