@@ -104,9 +104,8 @@ class PointProofs:
         return self._digests[compiled]
 
     def field_identity(self, job: PendingPoint, path: str) -> FieldIdentity | Unproved:
-        """Whether a leaf is the same formula on both sides, at the routing of the ordinary record."""
-        questions = self.questions(job)
-        leaves = self.prover.identity(questions[next(iter(questions))])
+        """Whether a leaf is the same formula on both sides, at the routing of the first record."""
+        leaves = self.prover.identity(self.questions(job))
         if isinstance(leaves, Unproved):
             return leaves
         # A variant with another tree structure is compared as a whole; the proof has the leaves of the reference.

@@ -206,7 +206,7 @@ def _proved(
     empty = _nothing(derivations, questions, point.direction)
     moved = [prover.movement(question) for question in questions.values()]
     why = next((movement.why for movement in moved if isinstance(movement, Unproved)), None)
-    identities = None if why is None else prover.identity(first)
+    identities = None if why is None else prover.identity(questions)
     derived = _derived(derivations, questions) if isinstance(identities, Mapping) else None
     for leaf in first.outputs:
         outcome = LeafOutcome(comparison=traced[leaf], executed=False, nothing=empty.get(leaf))

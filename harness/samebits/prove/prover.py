@@ -97,8 +97,24 @@ class Prover:
         except NothingCompared as error:
             return Unproved(str(error))
 
-    def identity(self, question: Question) -> Mapping[str, FieldIdentity] | Unproved:
-        """Whether both sides compute the same formulas, by leaf."""
+    def identity(self, questions: Mapping[str, Question]) -> Mapping[str, FieldIdentity] | Unproved:
+        """Whether both sides compute the same formulas at the first inputs, by leaf.
+
+        Given arrays are often all ones. Where they tell formulas apart that others might not, other inputs decide.
+        """
+        first, *others = questions.values()
+        proofs = self._at(first)
+        if isinstance(proofs, Unproved):
+            return proofs
+        decided = dict(proofs)
+        for leaf, proof in proofs.items():
+            if proof.unsure and not proof.undecided:
+                again = (self._at(question) for question in others)
+                there = (other[leaf] for other in again if not isinstance(other, Unproved))
+                decided[leaf] = next((other for other in there if other.equal or other.undecided), proof)
+        return decided
+
+    def _at(self, question: Question) -> Mapping[str, FieldIdentity] | Unproved:
         key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest(question))
         uneven = question.uneven
         if uneven is not None:

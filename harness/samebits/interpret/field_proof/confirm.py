@@ -57,7 +57,7 @@ def confirmed(
     for name, proof in result.items():
         if proof.undecided and proof.unsure and not elsewhere[name]:
             # Numbers that were stored for these inputs are constants too, and off by no more than their rounding.
-            result[name] = replace(proof, undecided=False, unsure=None)
+            result[name] = replace(proof, undecided=False)
     if not any(proof.equal or proof.undecided for proof in result.values()):
         return result
     try:

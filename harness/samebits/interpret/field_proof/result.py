@@ -35,7 +35,8 @@ class FieldIdentity:
         constants: the formulas are equal once constants that are roundings of others stand for these, one line each.
         constant: as formulas both sides are numbers; a zero is one in any case.
         assumptions: what the proof takes for granted, where the formulas are equal.
-        unsure: why it is undecided, where that is not for the laws of functions.
+        unsure: why it is undecided, where that is not for the laws of functions; of formulas that are told apart, why
+            they might be undecided at inputs whose elements may change places.
     """
 
     equal: bool

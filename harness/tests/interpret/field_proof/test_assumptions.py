@@ -103,7 +103,9 @@ def test_another_value_is_another_proof() -> None:
         prover, x = Prover(TracedSides(toy(), programs), None), np.ones(3, np.float32)
         question = asked(*(lambda x, n, k=k: jnp.where(n > 0, x, k * x) for k in (2, 3)), x, np.ones(3, int))
         inputs = (question.inputs[0], Input("y", np.zeros(3, int)))
-        first, second = (prover.identity(one) for one in (question, dataclasses.replace(question, inputs=inputs)))
+        first, second = (
+            prover.identity({"ordinary": one}) for one in (question, dataclasses.replace(question, inputs=inputs))
+        )
     finally:
         programs.close()
     assert not isinstance(first, Unproved) and not isinstance(second, Unproved)
