@@ -2,8 +2,9 @@
 
 Comparisons, sorts, branches and integers follow the numbers of the case, so a result that was stored for these numbers
 looks like one that is computed. The same proof is tried with the elements of each input permuted: every element stays
-in its domain, and what was decided is decided anew. Inputs that look structured stay as they are: those with many equal
-elements, with infinities, sorted, triangular or symmetric ones, and those whose rows add up to one number.
+in its domain, and what was decided is decided anew. Of inputs with many equal elements, such as zeros, only those that
+occur once change places. Inputs that look structured stay as they are: those that have few such elements, with
+infinities, sorted, triangular or symmetric ones, and those whose rows add up to one number.
 """
 
 from __future__ import annotations
@@ -31,31 +32,43 @@ def permuted(question: Question, seed: str) -> Question | None:
     """
     inputs, moved = [], False
     for argument, fixed in zip(question.inputs, question.is_fixed, strict=True):
-        if fixed or not is_free(argument.values):
+        places = np.zeros(0, np.int64) if fixed else free_places(argument.values)
+        if not places.size:
             inputs.append(argument)
             continue
-        order = generator("permuted", seed, argument.name).permutation(argument.values.size)
-        inputs.append(replace(argument, values=argument.values.reshape(-1)[order].reshape(argument.values.shape)))
+        order = generator("permuted", seed, argument.name).permutation(places.size)
+        values = argument.values.reshape(-1).copy()
+        values[places] = values[places[order]]
+        inputs.append(replace(argument, values=values.reshape(argument.values.shape)))
         moved = True
     return replace(question, inputs=inputs) if moved else None
 
 
-def is_free(array: Array) -> bool:
-    """Whether the elements of an array may change places, as those of a random draw."""
+def free_places(array: Array) -> Array:
+    """The places of a flat array whose elements may change places with each other, as those of a random draw."""
     values = np.asarray(array, np.float64)
-    if values.size < 2 or not np.isfinite(values).all():
-        return False
-    if np.unique(values, return_counts=True)[1].max() > max(1, values.size // 4):
-        return False
+    nowhere = np.zeros(0, np.int64)
+    if values.size < 2 or not np.isfinite(values).all() or _is_structured(values):
+        return nowhere
+    _, first, counts = np.unique(values, return_index=True, return_counts=True)
+    few = max(1, values.size // 4)
+    if counts.max() <= few:
+        return np.arange(values.size)
+    once = np.sort(first[counts == 1])
+    return once if once.size > few else nowhere
+
+
+def _is_structured(values: Array) -> bool:
+    """Whether elements are sorted or symmetric, or have sums that are one number."""
     for axis in range(values.ndim):
         if values.shape[axis] > 2:
             steps = np.diff(values, axis=axis)
             if np.all(steps >= 0) or np.all(steps <= 0):
-                return False
+                return True
         if values.shape[axis] > 2 and (_even(values.sum(axis)) or _even(np.square(values).sum(axis))):
-            return False
+            return True
     square = values.ndim >= 2 and values.shape[-1] == values.shape[-2] > 1
-    return not (square and np.allclose(values, np.swapaxes(values, -1, -2), rtol=1e-2))
+    return square and np.allclose(values, np.swapaxes(values, -1, -2), rtol=1e-2)
 
 
 def _even(sums: Array) -> bool:

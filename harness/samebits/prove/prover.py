@@ -100,18 +100,20 @@ class Prover:
     def identity(self, questions: Mapping[str, Question]) -> Mapping[str, FieldIdentity] | Unproved:
         """Whether both sides compute the same formulas at the first inputs, by leaf.
 
-        Given arrays are often all ones. Where they tell formulas apart that others might not, other inputs decide.
+        Given arrays are often all ones or zeros. Where these tell formulas apart that other inputs might not, and where
+        they tell nothing apart, their variation decides.
         """
-        first, *others = questions.values()
+        first, varied = next(iter(questions.values())), questions.get("varied")
         proofs = self._at(first)
-        if isinstance(proofs, Unproved):
+        if varied is None or isinstance(proofs, Unproved) or not any(map(_depends_on_inputs, proofs.values())):
+            return proofs
+        others = self._at(varied)
+        if isinstance(others, Unproved):
             return proofs
         decided = dict(proofs)
         for leaf, proof in proofs.items():
-            if proof.unsure and not proof.undecided:
-                again = (self._at(question) for question in others)
-                there = (other[leaf] for other in again if not isinstance(other, Unproved))
-                decided[leaf] = next((other for other in there if other.equal or other.undecided), proof)
+            if _depends_on_inputs(proof) and (proof.undecided or others[leaf].equal or others[leaf].undecided):
+                decided[leaf] = others[leaf]
         return decided
 
     def _at(self, question: Question) -> Mapping[str, FieldIdentity] | Unproved:
@@ -146,3 +148,8 @@ def _digest(question: Question) -> str:
     """
     words = [(argument.name, argument.is_index_operand) for argument in question.inputs]
     return digest_of([argument.values for argument in question.inputs], *words, *question.outputs)
+
+
+def _depends_on_inputs(proof: FieldIdentity) -> bool:
+    """Whether formulas are told apart for want of elements that may change places, or are not for want of numbers."""
+    return proof.undecided != bool(proof.unsure)

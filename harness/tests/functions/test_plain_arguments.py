@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -39,6 +40,42 @@ def test_factors_that_are_rounded_make_nothing_different(first: Any, second: Any
         compared = samebits.check(first, second, *arguments, gradients=False)
         assert compared.verdict == "rounding", compared.failure()
         assert samebits.prove(first, second, *arguments, gradients=False).verdict != "different"
+
+
+def weighted(x: Any, last: float = 0.0) -> Any:
+    """Averages with weights that NumPy computes before the trace."""
+    weights = 0.1 * 0.9 ** np.arange(6)
+    weights[-1] += last
+    return x @ jnp.asarray(weights[::-1].copy(), jnp.float32)
+
+
+def averaged(x: Any) -> Any:
+    """The same average, step by step."""
+    return jax.lax.scan(lambda mean, row: (0.9 * mean + 0.1 * row, None), jnp.zeros(x.shape[0]), x.T)[0]
+
+
+ZEROS = jnp.zeros((8, 6))
+SPARSE = jnp.asarray(
+    np.where(np.arange(48) % 2, 0, np.random.default_rng(3).normal(size=48)).reshape(8, 6), jnp.float32
+)
+
+
+@pytest.mark.parametrize("x", [ZEROS, SPARSE], ids=["zeros", "sparse"])
+def test_weights_that_are_rounded_make_nothing_different(x: Any) -> None:
+    assert samebits.check(averaged, weighted, x).verdict == "rounding"
+    assert samebits.prove(averaged, weighted, x).verdict != "different"
+    for compare in (samebits.check, samebits.prove):
+        assert compare(averaged, lambda x: weighted(x, 1e-4), x).verdict == "different"
+
+
+def test_what_saturates_is_no_other_formula() -> None:
+    """Of large numbers 1 - sigmoid(x) is 0 in float64, and a softmax has 1e-70 in its place."""
+    for seed in range(6):
+        x = jnp.asarray(np.random.default_rng(seed).normal(size=(16, 2)) * 1e4, jnp.float32)
+        compared = samebits.check(lambda x: jax.nn.softmax(x)[:, 0], lambda x: jax.nn.sigmoid(x[:, 0] - x[:, 1]), x)
+        assert compared.verdict in ("rounding", "bitwise"), compared.failure()
+        wrong = samebits.check(lambda x: jax.nn.softmax(x)[:, 0], lambda x: jax.nn.sigmoid(x[:, 1] - x[:, 0]), x)
+        assert wrong.verdict == "different"
 
 
 @pytest.mark.parametrize("factor", [1.0001, 1.00001])

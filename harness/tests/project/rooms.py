@@ -208,7 +208,6 @@ THROUGH = (
             "interpret/field_proof/result",
             "interpret/inner_equations",
             "interpret/overflow",
-            "interpret/probes",
         ),
     ),
     Through(

@@ -16,7 +16,16 @@ from samebits.interpret.arrays import ARITHMETIC
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.field import residues
 from samebits.interpret.field.degrees import CONSTANT, DegreeBounds, together
-from samebits.interpret.field.element import FieldElement, added, multiplied, reaching, scaled, shadows, spread
+from samebits.interpret.field.element import (
+    FieldElement,
+    added,
+    multiplied,
+    reaching,
+    scaled,
+    shadows,
+    spread,
+    sum_reach,
+)
 from samebits.interpret.field.infinities import DOUBTFUL, FINITE, MEANT
 
 if TYPE_CHECKING:
@@ -47,7 +56,7 @@ def _ring(function: Callable[..., Array], degree: Callable[..., DegreeBounds]) -
         all_of = operands(field, step, values)
         shadow = shadows(step, *all_of)
         result = FieldElement(each(field, function, *all_of), shadow, degree(*(element.degree for element in all_of)))
-        return field.settled(reaching(result, added(*all_of)), all_of)
+        return field.settled(reaching(result, sum_reach(shadow, *all_of)), all_of)
 
     return rule
 
@@ -56,7 +65,7 @@ def sum_of(field: FieldBase, first: FieldElement, second: FieldElement) -> Field
     """The sum of two elements of one shape."""
     parts = each(field, residues.add, first, second)
     result = FieldElement(parts, first.shadow + second.shadow, together((first.degree, second.degree)))
-    return field.settled(reaching(result, added(first, second)), [first, second])
+    return field.settled(reaching(result, sum_reach(result.shadow, first, second)), [first, second])
 
 
 def product(field: FieldBase, first: FieldElement, second: FieldElement) -> FieldElement:

@@ -24,6 +24,10 @@ Noise below it: float64 sums of 1e6 terms, about 1e-13 without cancellation. A t
 """
 
 
+_LOST = 2.0**-50
+"""A term that is smaller than this part of the other one leaves no trace in a float64 sum."""
+
+
 @dataclass(frozen=True, slots=True)
 class FieldElement:
     """A symbolic value.
@@ -96,6 +100,32 @@ def reaching(element: FieldElement, reach: Array | None) -> FieldElement:
     own = np.abs(element.shadow)
     reach = np.where(np.isfinite(reach), reach, 0)
     return replace(element, reach=np.maximum(reach, own) if np.any(reach / 2 > own) else None)
+
+
+def rounded_off(shadow: Array, where: Array, reach: Array | None) -> Array | None:
+    """The reach where float64 has rounded a number to one that looks exact: 1 less what was 1 - 1e-70 is no exact zero.
+
+    Args:
+        shadow: the numbers.
+        where: which of them have been rounded to.
+        reach: without that.
+    """
+    if not np.any(where):
+        return reach
+    own = np.abs(shadow)
+    reach = own if reach is None else reach
+    return np.where(where, np.maximum(reach, 3 * own), reach)
+
+
+def sum_reach(shadow: Array, *terms: FieldElement) -> Array:
+    """The reach of a sum or difference of one or two terms, element by element."""
+    reach = added(*terms)
+    if len(terms) < 2:
+        return reach
+    first, second = (np.abs(term.shadow) for term in terms)
+    small, large = np.minimum(first, second), np.maximum(first, second)
+    lost = (small > 0) & (np.abs(shadow) == large) & (small < _LOST * large)
+    return np.asarray(rounded_off(shadow, lost, reach))
 
 
 def added(*terms: FieldElement, total: Callable[..., Array] | None = None) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from samebits.interpret.equation import Step, Type
 from samebits.interpret.field.arithmetic import constant, negative, operands, power, product, reciprocal, sum_of
 from samebits.interpret.field.degrees import CONSTANT, DegreeBounds, together
-from samebits.interpret.field.element import FieldElement, reaching, sensitive, shadows
+from samebits.interpret.field.element import FieldElement, reaching, rounded_off, sensitive, shadows
 from samebits.interpret.field.infinities import BEYOND, DOUBTFUL, FINITE, MEANT
 from samebits.interpret.field.square_roots import root
 from samebits.interpret.field.uninterpreted import unknown_of
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from samebits.interpret.field.base import FieldBase
 
 Rule = Callable[..., Any]
+
+_SATURATING = frozenset({"erf", "erfc", "expm1", "logistic", "tanh"})
+"""What comes so close to a whole number that float64 holds that number."""
 
 
 # -- the exponential, and functions made of it
@@ -61,7 +64,10 @@ def exp(field: FieldBase, element: FieldElement) -> FieldElement:
 def _valued(step: Step, result: FieldElement, x: FieldElement) -> FieldElement:
     """What was written out in other functions, with the value that the function itself has."""
     shadow = shadows(step, x)
-    return reaching(replace(result, shadow=shadow, reach=None), sensitive(step, shadow, x))
+    reach = sensitive(step, shadow, x)
+    if step.name in _SATURATING:
+        reach = rounded_off(shadow, (x.shadow != 0) & (shadow == np.round(shadow)) & (shadow != 0), reach)
+    return reaching(replace(result, shadow=shadow, reach=None), reach)
 
 
 def _exp(field: FieldBase, step: Step, value: Any) -> FieldElement:
