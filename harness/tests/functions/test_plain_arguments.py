@@ -102,3 +102,9 @@ def test_a_gradient_that_cancels_out_is_no_other_one() -> None:
     assert compared.verdict in ("rounding", "bitwise"), compared.failure()
     wrong = samebits.check(masked_mean, lambda x, mask: by_einsum(x, mask, 7), *arguments)
     assert wrong.verdict == "different"
+
+
+def test_a_tie_is_named_with_its_numbers() -> None:
+    compared = samebits.prove(lambda x: jnp.maximum(x, 0), lambda x: jnp.where(x > 0, x, 0), jnp.zeros((3, 4)))
+    assert compared.verdict == "error"
+    assert "compares 0.0 and 0.0, too close to say which is larger" in str(compared.leaves[0].reason)

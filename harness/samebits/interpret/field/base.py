@@ -198,7 +198,7 @@ class FieldBase:
         near &= ~equal & np.isfinite(first) & np.isfinite(second)
         if near.any():
             at = int(np.flatnonzero(near.reshape(-1))[0])
-            pair = f"{np.ravel(first)[at]!r} and {np.ravel(second)[at]!r}"
+            pair = " and ".join(repr(float(np.ravel(side)[at])) for side in (first, second))
             raise NearTie(f"{step} compares {pair}, too close to say which is larger; draw other inputs")
 
     def unknown(self, function: str, keys: Sequence[Array], shadow: Array, degree: DegreeBounds) -> FieldElement:
