@@ -114,7 +114,7 @@ def rounded_off(shadow: Array, where: Array, reach: Array | None) -> Array | Non
         return reach
     own = np.abs(shadow)
     reach = own if reach is None else reach
-    return np.where(where, np.maximum(reach, 3 * own), reach)
+    return np.where(where, np.maximum(reach, 3 * own), reach)  # `reaching` keeps what is more than twice the size
 
 
 def sum_reach(shadow: Array, *terms: FieldElement) -> Array:
