@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -58,11 +58,12 @@ def identity(question: Question, seed: str = "") -> dict[str, FieldIdentity]:
         def folded(repetitions: int, extended: bool, vanishing: bool) -> FoldedField:
             return FoldedField(repetitions, levels, extended, seed, vanishing=vanishing, stands=stands)
 
-        again, domain = _repeated(question, folded)
-        tries.append(ProofAttempt(again, domain, folded))
+        # What is equal with the constants as they are is not asked again: that may take many random points.
+        again, domain = _repeated(question, folded, [name for name, proof in proofs.items() if not proof.equal])
+        tries.append(ProofAttempt({**proofs, **again}, domain, folded))
         return again, domain
 
-    proofs, domain = _repeated(question, plain)
+    proofs, domain = _repeated(question, plain, question.outputs)
     tries.append(ProofAttempt(proofs, domain, plain))
     if not all(proof.equal for proof in proofs.values()):
         proofs = match_constants(question, proofs, attempt)
@@ -72,46 +73,52 @@ def identity(question: Question, seed: str = "") -> dict[str, FieldIdentity]:
 Domain = TypeVar("Domain", bound=Field)
 
 
-def _repeated(question: Question, make: Callable[[int, bool, bool], Domain]) -> tuple[dict[str, FieldIdentity], Domain]:
+def _repeated(
+    question: Question, make: Callable[[int, bool, bool], Domain], outputs: Sequence[str]
+) -> tuple[dict[str, FieldIdentity], Domain]:
     """What the fields say, from the plainest of them that shows it, and the domain that did.
+
+    Formulas that float64 tells apart are asked of the plainest alone: laws of roots do not move these numbers.
 
     Args:
         question: what is asked.
         make: a domain with as many random points, with roots that keep their law, with underflow counting as zero.
+        outputs: the names of those that it is asked of.
     """
     repetitions, extended, vanishing = 2, False, False
     while True:
         domain = make(repetitions, extended, vanishing)
         try:
-            proofs, needed = _attempt(question, domain)
+            proofs, needed = _attempt(question, domain, outputs)
         except NotCovered:
             if vanishing or domain.underflows == -math.inf:
                 raise
             vanishing = True  # a sum may be zero where all its exponentials are
             continue
-        equal = all(proof.equal for proof in proofs.values())
-        if not equal and not vanishing and domain.underflows > -math.inf:
+        is_open = any(not proof.equal and not proof.clear for proof in proofs.values())
+        if is_open and not vanishing and domain.underflows > -math.inf:
             vanishing = True  # a mask of -1e9 may only need to be one of -inf
             continue
-        if not equal and not extended and any("sqrt" in proof.unknown for proof in proofs.values()):
+        if is_open and not extended and any("sqrt" in proof.unknown for proof in proofs.values()):
             extended = True  # the roots may only need their law
             continue
-        if not equal and domain.unsigned:
-            proofs, needed = _attempt(question, domain)  # whose root it is may have been computed later
-            equal = all(proof.equal for proof in proofs.values())
+        if is_open and domain.unsigned:
+            proofs, needed = _attempt(question, domain, outputs)  # whose root it is may have been computed later
         if domain.rooted and repetitions < CONFIRMED and any(proof.equal for proof in proofs.values()):
             repetitions = CONFIRMED
             continue
         if needed <= repetitions:
             return proofs, domain
         if needed > _MOST:
-            if not equal:  # what is refuted stays so
+            if not all(proof.equal for proof in proofs.values()):  # what is refuted stays so
                 return proofs, domain
             raise NotCovered(f"{needed} random points would be needed for a probability below 2^{ENOUGH}")
         repetitions = needed
 
 
-def _attempt(question: Question, domain: Field) -> tuple[dict[str, FieldIdentity], int]:
+def _attempt(
+    question: Question, domain: Field, outputs: Sequence[str] | None = None
+) -> tuple[dict[str, FieldIdentity], int]:
     args = [
         argument.values if fixed else domain.input(argument.name, argument.values, argument.kind(aval))
         for argument, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True)
@@ -122,9 +129,11 @@ def _attempt(question: Question, domain: Field) -> tuple[dict[str, FieldIdentity
     second = interpreter(question.variant, *args)
     proofs, needed, excuses = {}, domain.ring.repetitions, Excuses(question)
     for number, name in enumerate(question.outputs):
+        if outputs is not None and name not in outputs:
+            continue
         different = question.mismatch(number)
         if different is not None:
-            proofs[name] = FieldIdentity(False, 0, witness=different, gap=math.inf)
+            proofs[name] = FieldIdentity(False, 0, witness=different, gap=math.inf, clear=True)
             continue
         kind = question.types(question.reference)[number]
         proofs[name], enough = compare_formulas(domain, name, first[number], second[number], kind, excuses)
@@ -153,14 +162,15 @@ def compare_formulas(
         values: tuple[Array, Array] = np.asarray(first, np.float64), np.asarray(second, np.float64)
         points, degree = 0, 0
         log2_error = -math.inf
-        constant = True
+        constant, clear = True, bool(differs.any())
     else:
         left, right = domain.element(first, kind), domain.element(second, kind)
         if np.isnan(left.shadow).any() or np.isnan(right.shadow).any():
             raise NotCovered(f"'{name}' holds a NaN at these inputs, which no formula describes")
         values = left.shadow, right.shadow
         zero = np.asarray(domain.ring.vanishes(left.parts[0]).all(0))
-        differs = np.any(left.parts[0] != right.parts[0], 0) | (_apart(left, right) & ~zero)
+        apart = _apart(left, right) & ~zero
+        differs, clear = np.any(left.parts[0] != right.parts[0], 0) | apart, bool(apart.any())
         _refuse_infinities(domain, name, left, right, differs)
         if domain.rooted and domain.ring.repetitions >= CONFIRMED:
             _refuse_signs(name, left, right, differs | zero)
@@ -179,6 +189,7 @@ def compare_formulas(
     proof = FieldIdentity(
         undecided=undecided,
         unsure=unsure,
+        clear=clear and not undecided,
         equal=not differs.any(),
         elements=int(differs.size),
         log2_error=log2_error,

@@ -37,6 +37,7 @@ class FieldIdentity:
         assumptions: what the proof takes for granted, where the formulas are equal.
         unsure: why it is undecided, where that is not for the laws of functions; of formulas that are told apart, why
             they might be undecided at inputs whose elements may change places.
+        clear: float64 tells the formulas apart too, by more than its noise: no law of roots makes them equal.
     """
 
     equal: bool
@@ -52,6 +53,7 @@ class FieldIdentity:
     constant: bool = False
     assumptions: tuple[Assumption, ...] = ()
     unsure: str | None = None
+    clear: bool = False
 
     @property
     def probability(self) -> str:

@@ -13,6 +13,7 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
+from samebits.interpret.field_proof import proof
 from samebits.interpret.field_proof.proof import ENOUGH, FieldIdentity, identity
 from tests.interpret.executed import asked
 
@@ -260,6 +261,27 @@ def test_a_proof_beside_a_difference_has_its_probability() -> None:
     first, second = said(powers, lambda x: powers(x, 2.0), X)
     assert first.equal and not second.equal
     assert first.log2_error <= ENOUGH and first.repetitions > 2
+
+
+def test_what_float64_tells_apart_asks_no_law_of_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Roots that keep their law take sixteen points of a larger field, and move none of the numbers that differ."""
+    with_roots: list[bool] = []
+
+    def recorded(kind: Callable[..., Any]) -> Callable[..., Any]:
+        def make(repetitions: int, levels: int, extended: bool, *args: Any, **known: Any) -> Any:
+            with_roots.append(extended)
+            return kind(repetitions, levels, extended, *args, **known)
+
+        return make
+
+    for name in ("Field", "FoldedField"):
+        monkeypatch.setattr(proof, name, recorded(getattr(proof, name)))
+    assert not said(both(layer_and(0)), both(layer_and(1)), X, Y)[0].equal
+    assert with_roots and not any(with_roots)
+    # Beside it, a leaf that is equal by that law alone still is.
+    root, dropped = said(lambda x: (jnp.sqrt(x), x.sum(0)), lambda x: (x / jnp.sqrt(x), x[:3].sum(0)), X)
+    assert root.equal and root.log2_error <= ENOUGH and not dropped.equal
+    assert any(with_roots)
 
 
 def test_laws_that_the_fields_do_not_know_leave_it_undecided() -> None:
