@@ -98,13 +98,21 @@ class _Running:
     stages: dict[str, str] = field(default_factory=dict)
 
 
-def chunks_of(items: Sequence[Item], ahead: int, size: int) -> list[Chunk]:
-    """Items in chunks of one pair or one group; a group is divided only where it is larger than two chunks."""
+def chunks_of(items: Sequence[Item], ahead: int, size: int, *, divides: bool = True) -> list[Chunk]:
+    """Items in chunks of one pair or one group; a group is divided only where it is larger than two chunks.
+
+    Args:
+        items: in order.
+        ahead: of each chunk.
+        size: roughly of how many items.
+        divides: whether a group is divided at all.
+    """
     chunks: list[list[Item]] = []
     for item in items:
         last = chunks[-1] if chunks else None
         joins = last is not None and (item.pair == last[-1].pair or item.group == last[-1].group)
-        whole = last is not None and (len(last) >= 2 * size or (len(last) >= size and last[-1].group != item.group))
+        most = 2 * size if divides else len(items)
+        whole = last is not None and (len(last) >= most or (len(last) >= size and last[-1].group != item.group))
         if last is None or not joins or whole:
             chunks.append([item])
         else:
@@ -149,7 +157,7 @@ class _Drive(Generic[Row]):
         self.items = {item.key: item for item in items}
         # At the end of a run no worker waits for a chunk of another one that is longer than half of its share.
         share = -(-len(items) // (2 * executor.slots))
-        self.waiting = deque(chunks_of(items, work.ahead, min(share, work.chunk)))
+        self.waiting = deque(chunks_of(items, work.ahead, min(share, work.chunk), divides=work.divides))
         self.next_number = len(self.waiting)
         self.running: dict[int, _Running] = {}
         self.ended: set[str] = set()

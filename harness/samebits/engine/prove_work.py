@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,15 +27,25 @@ FEW = 6
 def prove_items(loaded: Sequence[LoadedPair], *, all_sizes: bool = False) -> list[Item]:
     """The points of pairs, in the order of their plans; those of one case and dtype share inputs and programs.
 
-    For all sizes, those of a case in all dtypes share proofs.
+    For all sizes, those of a variant in a case share proofs, in all dtypes and on all meshes; these come together.
     """
+    items = _items(loaded, all_sizes=all_sizes)
+    if not all_sizes:
+        return items
+    groups: dict[Hashable, list[Item]] = {}
+    for item in items:
+        groups.setdefault(item.group, []).append(item)
+    return [item for group in groups.values() for item in group]
+
+
+def _items(loaded: Sequence[LoadedPair], *, all_sizes: bool) -> list[Item]:
     return [
         Item(
             key=f"{pair.pair.name}/{point}",
             pair=pair.locator.name,
             words=f"{pair.pair.name}: {point}",
             replay=replay(pair.locator, point, "prove"),
-            group=(pair.pair.name, point.case, "" if all_sizes else point.dtype),
+            group=(pair.pair.name, point.case, point.variant if all_sizes else point.dtype),
             payload=(pair.locator, pair.pair.name, point),
         )
         for pair in loaded
@@ -58,6 +68,8 @@ class ProveWork(Work[ProofResult]):
     def __init__(self, platform: str, *, assuming: bool = True, all_sizes: bool = False) -> None:
         self.platform, self.assuming, self.all_sizes = platform, assuming, all_sizes
         self.chunk = FEW if all_sizes else super().chunk
+        # Each process that had a part of them would prove them on every number of devices again.
+        self.divides = not all_sizes
         self._prover: PointProver | None = None
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:

@@ -147,6 +147,9 @@ class Work(ABC, Generic[Row]):
     chunk: int = 32
     """Roughly how many items a process gets at a time: few where an item takes seconds."""
 
+    divides: bool = True
+    """Whether several processes may share a large group: not where its items are mostly one and the same work."""
+
     @abstractmethod
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         """Do some items in this process, one after the other.

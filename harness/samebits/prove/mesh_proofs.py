@@ -81,11 +81,12 @@ class MeshProofs:
             sides: the programs.
             point: that they are of.
         """
-        known = self._known(attempt, sides, point)
+        program = known_by(attempt.family, sides, point.direction)
+        known = self._known(attempt, sides, program)
         # Code may do otherwise in this dtype in ways that tracing does not see, so this one is tried too.
         if known is not None and not denied(attempt.functions, attempt.family, point.direction)[0]:
             return known
-        return self._proved(attempt, sides, point)
+        return self._proved(attempt, sides, point, program)
 
     def on(
         self, point: PairPoint, mesh: MeshSpec, like: MeshProof, others: Sequence[MeshProof], *, asking: bool, turn: int
@@ -106,10 +107,11 @@ class MeshProofs:
             key = _name_of(point, mesh, attempt)
             if key not in self._by_point:
                 sides = _traced(attempt, point)
-                proof = self._known(attempt, sides, point) or _by_others(attempt, sides, point, others)
+                program = known_by(attempt.family, sides, point.direction)
+                proof = self._known(attempt, sides, program) or _by_others(attempt, sides, point, others)
                 if proof is None and not asking:
                     return None
-                self._by_point[key] = proof or self._proved(attempt, sides, point, turn=turn)
+                self._by_point[key] = proof or self._proved(attempt, sides, point, program, turn)
         except StopIteration:
             return MeshProof(undecided("other sizes are numbers there"))
         except SamebitsError as error:  # of tracing, or of a declaration that does not know this mesh
@@ -137,17 +139,17 @@ class MeshProofs:
             return nothing
         return _named(self._by_point[key], mesh, like.proof.why_mesh)
 
-    def _known(self, attempt: Attempt, sides: Sides, point: PairPoint) -> MeshProof | None:
-        """The proof of another point or mesh that has the same programs of the same shapes."""
-        known = known_by(attempt.family, sides, point.direction)
-        leaves = None if known is None else self._by_program.get(known)
+    def _known(self, attempt: Attempt, sides: Sides, program: Hashable | None) -> MeshProof | None:
+        """The proof of another point or mesh that has the same programs of the same shapes (`known_by`)."""
+        leaves = None if program is None else self._by_program.get(program)
         return None if leaves is None else MeshProof(proof_of(attempt, leaves), attempt, 0, _operations(sides))
 
-    def _proved(self, attempt: Attempt, sides: Sides, point: PairPoint, turn: int | None = None) -> MeshProof:
+    def _proved(
+        self, attempt: Attempt, sides: Sides, point: PairPoint, program: Hashable | None, turn: int | None = None
+    ) -> MeshProof:
         leaves = tuple(prove_all_sizes(*attempt.functions, attempt.family, point.direction, sides=sides, turn=turn))
-        known = known_by(attempt.family, sides, point.direction)
-        if known is not None and all(leaf.verdict != "different" for leaf in leaves):
-            self._by_program[known] = leaves
+        if program is not None and all(leaf.verdict != "different" for leaf in leaves):
+            self._by_program[program] = leaves
         return MeshProof(proof_of(attempt, leaves), attempt, sum(leaf.asked for leaf in leaves), _operations(sides))
 
 

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from samebits.check.line_evidence import POINTS
+from samebits.engine.drive import chunks_of
 from samebits.engine.prove_points import prove_points
 from samebits.engine.prove_work import ProveWork, few_lines, prove_items
 from samebits.engine.work import Finished, Item, Loss, Reached, Remark, Started, Trouble, UserTraceback
@@ -112,12 +113,19 @@ def test_lines_are_left_to_the_first_points() -> None:
     assert few_lines([replace(row, direction="gradient") for row in rows])[0].no_lines is not None
 
 
-def test_points_for_all_sizes_are_given_out_by_the_case(tree: Path) -> None:
-    """All dtypes of a case together, since they share proofs, and few cases at a time, since each point takes long."""
+def test_points_for_all_sizes_are_given_out_by_the_variant(tree: Path) -> None:
+    """All dtypes and meshes of a case together, in one process, since they share proofs that take seconds each."""
     loaded = _loaded(tree, "good", "planted")
     items = prove_items(loaded, all_sizes=True)
-    groups = {item.payload[2]: item.group for item in prove_items(loaded)}
+    assert sorted(item.key for item in items) == sorted(item.key for item in prove_items(loaded))
     for item in items:
         point = item.payload[2]
-        assert item.group == (item.pair, point.case, "") != groups[point]
-    assert pickle.loads(pickle.dumps(ProveWork("cpu", all_sizes=True))).chunk < ProveWork("cpu").chunk
+        assert item.group == (item.pair, point.case, point.variant)
+    work = pickle.loads(pickle.dumps(ProveWork("cpu", all_sizes=True)))
+    assert work.chunk < ProveWork("cpu").chunk
+    for size in (1, 2, work.chunk):
+        chunks = chunks_of(items, 0, size, divides=work.divides)
+        groups = [{item.group for item in chunk.items} for chunk in chunks]
+        assert sum(map(len, groups)) == len(set().union(*groups)), "two processes would prove the same"
+        assert len(chunks) > 1
+    assert ProveWork("cpu").divides
