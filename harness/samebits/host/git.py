@@ -226,6 +226,8 @@ def top_folder(root: Path) -> Path:
 def is_dirty(root: Path, except_for: Path | None = None) -> list[str]:
     """The files of a tree that are not as committed, untracked ones included; empty where it is clean.
 
+    What Python compiles beside its sources does not count: samebits has it do so where it imports a declaration.
+
     Args:
         root: the tree.
         except_for: a folder of it whose files do not count.
@@ -233,7 +235,7 @@ def is_dirty(root: Path, except_for: Path | None = None) -> list[str]:
     Raises:
         RequestError: the tree is in no git repository.
     """
-    words = ["status", "--porcelain", "--untracked-files=all", "--", "."]
+    words = ["status", "--porcelain", "--untracked-files=all", "--", ".", ":(exclude,glob)**/__pycache__/**"]
     if except_for is not None:
         words.append(f":(exclude){except_for.resolve().relative_to(root.resolve()).as_posix()}")
     return [line[3:] for line in _git(root, *words).splitlines()]

@@ -88,6 +88,11 @@ def test_files_that_are_not_as_committed_are_named(tree: Path) -> None:
     write(tree, "new", "")
     assert sorted(git.is_dirty(tree)) == ["a/one", "new"]
     assert git.is_dirty(tree, except_for=tree / "a") == ["new"]
+    for place in ("__pycache__/one.cpython-311.pyc", "a/__pycache__/one.cpython-311.pyc"):  # which imports leave
+        write(tree, place, "")
+    assert sorted(git.is_dirty(tree)) == ["a/one", "new"]
+    write(tree, "a/cache__/one.pyc", "")
+    assert "a/cache__/one.pyc" in git.is_dirty(tree)
 
 
 @pytest.mark.parametrize("revision", ["nowhere", "--all"])
