@@ -70,7 +70,7 @@ docs: $(STAMP)  ## the documentation site in build/site; a warning fails it
 lint: $(STAMP)  ## formatting, linter and type checker
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 
 format: $(STAMP)  ## rewrite the files as `make lint` wants them
 	$(BIN)/ruff check --fix .
@@ -114,7 +114,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@test "$$($(BIN)/python -c '$(PRINT_VERSION)' 2>/dev/null)" = "$(VERSION)" || rm -rf "$(VENV)"
 	@test -d "$(VENV)" || $(PYTHON) -m venv "$(VENV)" >/dev/null 2>&1 || { rm -rf "$(VENV)"; \
 	  $(PYTHON) -m venv --without-pip "$(VENV)" && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]' \
+	  --constraint constraints.txt
+# pip compiles on one processor. Some packages carry files that are no Python of this version, which is no error.
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib >/dev/null || true
 	@rm -f $(VENV)/.installed-* && touch $@
 
 # MaxText comes without its own requirements.

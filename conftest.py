@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="samebits-tests-")
         os.environ["SAMEBITS_CACHE_DIR"] = folder
         config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
-    if "TESTS_BYTECODE" not in os.environ:  # see `tests.support.child`
+    if "PYTHONDONTWRITEBYTECODE" in os.environ and "TESTS_BYTECODE" not in os.environ:  # see `tests.support.child`
         os.environ["TESTS_BYTECODE"] = folder = tempfile.mkdtemp(prefix="samebits-bytecode-")
         config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
     # Tracing makes many short-lived objects; with Python's thresholds their collector takes 4 % of the tests.

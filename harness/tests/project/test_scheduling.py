@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +15,7 @@ import pytest
 from samebits.engine.shard import Shard
 from tests.support import scheduling
 from tests.support.child import ROOT, run_python
-from tests.support.scheduling import FEW, SECONDS, SLOW_SECONDS, file_group, group_seconds, part, sample
+from tests.support.scheduling import FEW, SECONDS, SLOW_SECONDS, file_group, group_seconds, imported_first, part, sample
 
 GROUPS = {"a": 0.0, "corpus": 40.0, "b": 0.0, "faults": 30.0, "c": 0.0, "steps": 10.0, "d": 0.0, "e": 0.0}
 TESTS = {"test_one.py": 2, "test_two.py": 3, "test_three.py": 1}
@@ -147,3 +149,30 @@ def test_few_processors_have_a_worker_more_of_tests_that_wait(
     monkeypatch.setattr(scheduling, "processors", lambda: 2)
     monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "1")
     assert scheduling.pytest_xdist_auto_num_workers(config) is None
+
+
+def test_each_module_is_imported_first_by_one_worker() -> None:
+    """By its own name, since one by another name would be imported twice."""
+    shares = [imported_first(number, 3) for number in range(3)]
+    names = [name for share in shares for name in share]
+    assert len(names) == len(set(names)) and __name__ in names and "suites.test_embedding" in names
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    assert sorted(imported_first(0, 1)) == sorted(names)
+
+
+def test_only_workers_that_collect_everything_import_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    monkeypatch.setattr(importlib, "import_module", taken.append)
+    whole, given = pytest.Config.ArgsSource.TESTPATHS, pytest.Config.ArgsSource.ARGS
+    worker = {"workerid": "gw1", "workercount": 400}
+
+    def start(writes: bool, **config: Any) -> int:
+        taken.clear()
+        monkeypatch.setattr(sys, "dont_write_bytecode", not writes)
+        scheduling.pytest_sessionstart(SimpleNamespace(config=SimpleNamespace(**config)))  # type: ignore[arg-type]
+        return len(taken)
+
+    assert start(True, args_source=whole, workerinput=worker) == len(imported_first(1, 400)) > 0
+    assert not start(True, args_source=given, workerinput=worker)
+    assert not start(True, args_source=whole)
+    assert not start(False, args_source=whole, workerinput=worker)

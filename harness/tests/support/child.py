@@ -10,7 +10,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 BYTECODE = "TESTS_BYTECODE"
-"""The variable with the folder in which the processes of one run of the tests share compiled modules."""
+"""The variable with the folder in which the processes of one run of the tests share compiled modules.
+
+It is set where Python must not write them beside their sources.
+"""
 
 _OF_THE_PARENT = ("JAX_", "XLA_", "PYTEST_")
 

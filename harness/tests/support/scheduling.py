@@ -7,7 +7,10 @@ pytest-split: it divides tests one by one, and needs a file of the durations of 
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -70,12 +73,12 @@ SECONDS: Mapping[str, float] = {
 """Roughly how many seconds the tests of a file take in `make test`, where that is more than a few; 0 for all others."""
 
 SLOW_SECONDS: Mapping[str, float] = {
-    "prove/test_mathematical_faults": 2400,
-    "check/test_corpus": 2400,
+    "prove/test_mathematical_faults": 780,
+    "check/test_corpus": 2600,
     "train/test_model_runs": 2050,
     "audit/faults/test_faults": 1100,
     "suites/test_scanned_stack": 1080,
-    "engine/test_sweep": 1050,
+    "engine/test_sweep": 1300,
     "engine/distributed/test_all_pairs": 740,
     "bisect/test_walkthrough": 550,
     "train/test_prove_step": 500,
@@ -114,6 +117,33 @@ def pytest_configure(config: pytest.Config) -> None:
         _shard(config)
     except RequestError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Have each of xdist's workers import its part of all test modules before it collects the others.
+
+    pytest rewrites the asserts of a module when it is imported, and keeps the bytecode. Workers that collect in step
+    would each rewrite every module.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    every = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if worker is None or not every or sys.dont_write_bytecode:
+        return
+    for name in imported_first(int(worker["workerid"].removeprefix("gw")), worker["workercount"]):
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting it says what is wrong
+            importlib.import_module(name)
+
+
+def imported_first(number: int, count: int) -> list[str]:
+    """The names of the test modules that a worker imports first.
+
+    Args:
+        number: of the worker, from 0.
+        count: of all workers.
+    """
+    folders = {ROOT / "harness": "tests", ROOT: "suites"}
+    files = [(file, root) for root, folder in folders.items() for file in sorted((root / folder).rglob("test_*.py"))]
+    return [".".join(file.relative_to(root).with_suffix("").parts) for file, root in files[number::count]]
 
 
 @pytest.hookimpl(optionalhook=True)
