@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,23 @@ import msgspec
 import pytest
 
 from samebits.check.line_evidence import POINTS
-from samebits.engine.drive import chunks_of
+from samebits.engine.drive import Limits, drive
 from samebits.engine.prove_points import prove_points
 from samebits.engine.prove_work import ProveWork, few_lines, prove_items
-from samebits.engine.work import Finished, Item, Loss, Reached, Remark, Started, Trouble, UserTraceback
+from samebits.engine.work import (
+    Chunk,
+    Ended,
+    Event,
+    Executor,
+    Finished,
+    Item,
+    Loss,
+    Reached,
+    Remark,
+    Started,
+    Trouble,
+    UserTraceback,
+)
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.schema.line_difference import LineDifference
@@ -121,11 +135,43 @@ def test_points_for_all_sizes_are_given_out_by_the_variant(tree: Path) -> None:
     for item in items:
         point = item.payload[2]
         assert item.group == (item.pair, point.case, point.variant)
-    work = pickle.loads(pickle.dumps(ProveWork("cpu", all_sizes=True)))
-    assert work.chunk < ProveWork("cpu").chunk
-    for size in (1, 2, work.chunk):
-        chunks = chunks_of(items, 0, size, divides=work.divides)
-        groups = [{item.group for item in chunk.items} for chunk in chunks]
-        assert sum(map(len, groups)) == len(set().union(*groups)), "two processes would prove the same"
-        assert len(chunks) > 1
-    assert ProveWork("cpu").divides
+    assert ProveWork("cpu", all_sizes=True).chunk < ProveWork("cpu").chunk
+
+
+class Recorded(Executor):
+    """Keeps the chunks that it is given, and does nothing with them."""
+
+    slots = 2
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = []
+        self._new: list[int] = []
+
+    def submit(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+        self._new.append(chunk.number)
+
+    def events(self, seconds: float) -> Iterator[tuple[int, Event | Ended]]:
+        numbers, self._new = self._new, []
+        yield from ((number, Ended()) for number in numbers)
+
+    def kill(self, number: int, loss: Loss) -> None:
+        raise AssertionError("nothing runs")
+
+    def close(self) -> None:
+        pass
+
+
+def test_only_proofs_for_all_sizes_keep_a_large_group_in_one_process(tree: Path) -> None:
+    def of_a_group(all_sizes: bool) -> list[int]:
+        items = prove_items(_loaded(tree, "planted"), all_sizes=all_sizes)
+        many = [replace(item, key=f"{item.key} {n}") for n in range(50) for item in items]
+        many.sort(key=lambda item: str(item.group))
+        work, executor = pickle.loads(pickle.dumps(ProveWork("cpu", all_sizes=all_sizes))), Recorded()
+        limits = Limits(seconds=60, bytes=None)
+        assert len(list(drive(work, many, executor, limits=limits, on_problem=lambda _: None))) == len(many)
+        assert len(executor.chunks) > 1
+        return list(Counter(g for chunk in executor.chunks for g in {item.group for item in chunk.items}).values())
+
+    assert set(of_a_group(all_sizes=True)) == {1}, "two processes would prove the same"
+    assert max(of_a_group(all_sizes=False)) > 1
