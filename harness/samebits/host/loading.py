@@ -132,7 +132,7 @@ def _is_at(name: str, path: Path) -> bool:
         return Path(getattr(sys.modules[name], "__file__", None) or "").resolve() == path
     try:
         spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):  # no such package, or one without a spec
+    except (Exception, SystemExit):  # no such package, or one that raises: `typo/typo.py` is found as its own parent
         return False
     return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path
 

@@ -236,6 +236,14 @@ def test_a_pair_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
 
 
+@pytest.mark.parametrize("text", ["raise TypeError('refrence')", "import sys; sys.exit(0)"])
+def test_a_file_named_like_its_folder_is_one_line(text: str, tmp_path: Path) -> None:
+    """Asked where `planted_typo.planted_typo` is, Python imports the file itself as the parent."""
+    file = write(tmp_path, "planted_typo/planted_typo.py", text)
+    with pytest.raises(DeclarationError, match=r"^\S+/planted_typo\.py does not import: .*planted_typo\.py:1\)$"):
+        catalogue.load(Locator(name=f"{file}:PAIR"))
+
+
 def test_a_module_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DeclarationError) as caught:
