@@ -162,7 +162,7 @@ class Recorded(Executor):
         pass
 
 
-def test_only_proofs_for_all_sizes_keep_a_large_group_in_one_process(tree: Path) -> None:
+def test_only_all_sizes_keep_a_large_group_whole(tree: Path) -> None:
     def of_a_group(all_sizes: bool) -> list[int]:
         items = prove_items(_loaded(tree, "planted"), all_sizes=all_sizes)
         many = [replace(item, key=f"{item.key} {n}") for n in range(50) for item in items]
