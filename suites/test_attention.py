@@ -72,12 +72,11 @@ def _balanced(tokens: int, shards: int) -> Any:
 def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
     def tokens(which: int) -> Any:
         def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-            order = slice(None)
-            if case.statics.get("balanced"):
-                order = _balanced(shape[1], mesh.size("context"))
-            return _tokens("unpacked" if case.id in UNPACKED else "packed", shape[1])[which][:, order]
+            order = _balanced(shape[1], mesh.size("context")) if case.statics.get("balanced") else slice(None)
+            return _tokens("packed", shape[1])[which][:, order]
 
-        return Arg(shape=("batch", "seq"), dtype="int32", spec=(BATCH, "context"), values=draw)
+        own: Any = {"equals": ("index1", 1)[which]} if case.id in UNPACKED else {"values": draw}
+        return Arg(shape=("batch", "seq"), dtype="int32", spec=(BATCH, "context"), **own)
 
     spec = (BATCH, "context", "tensor", None)
     keys = Arg(shape=("batch", "seq", "kv_heads", "head_dim"), spec=spec)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from samebits.errors import DeclarationError, RequestError
-from samebits.programs.input_bounds import arg_below
+from samebits.programs.input_bounds import arg_below, arg_equals
 from samebits.schema.argument_trees import ArgTree
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
@@ -52,9 +52,9 @@ def with_sizes(pair: Pair, sizes: Mapping[str, str] | Literal["all"]) -> Pair:
 
     Args:
         pair: of a call.
-        sizes: by array its shape as a text of symbols, and `; below EXPRESSION` after it for integers that select
-            elements; by static argument or by name in a shape an expression; or `all` for one symbol for all
-            dimensions of one number.
+        sizes: by array its shape as a text of symbols, and after it `; below EXPRESSION` for integers that select
+            elements, or `; equals EXPRESSION` for ones that have no choice; by static argument or by name in a shape
+            an expression; or `all` for one symbol for all dimensions of one number.
 
     Raises:
         RequestError: a name or an expression does not fit the call.
@@ -66,7 +66,7 @@ def with_sizes(pair: Pair, sizes: Mapping[str, str] | Literal["all"]) -> Pair:
         shapes = _every_dimension(leaves, pair.cases[0])
     else:
         shapes = {name: text for name, text in sizes.items() if name in leaves}
-    bounds = {name: _bound(name, leaves[name], text) for name, text in shapes.items() if ";" in str(text)}
+    integers = {name: _of_integers(name, leaves[name], text) for name, text in shapes.items() if ";" in str(text)}
     shapes = {name: str(text).partition(";")[0] for name, text in shapes.items()}
     dimensions = {name: _dimensions(name, leaves[name], text, named) for name, text in shapes.items()}
     static = pair.cases[0].numbers
@@ -81,10 +81,11 @@ def with_sizes(pair: Pair, sizes: Mapping[str, str] | Literal["all"]) -> Pair:
     try:
         cases = tuple(replace(case, sizes=named.numbers, symbols=symbols) for case in pair.cases)
         cases[0].size_symbols("sizes", pair.axes)
-        sized = {name: _sized(name, tree, dimensions, bounds) for name, tree in trees.items()}
+        sized = {name: _sized(name, tree, dimensions, integers) for name, tree in trees.items()}
         for argument, tree in sized.items():
             for name, arg in tree.leaves(argument).items():
                 arg_below(arg, name, cases[0])
+                arg_equals(arg, name, cases[0], {f"index{axis}": 0 for axis in range(len(arg.shape))})
         return replace(pair, args=sized, cases=cases)
     except DeclarationError as error:
         raise RequestError(str(error)) from None
@@ -153,28 +154,34 @@ def _check_names(
             )
 
 
-def _bound(leaf: str, arg: Arg, text: str) -> str:
-    """What all elements of an array of integers are below of.
+def _of_integers(leaf: str, arg: Arg, text: str) -> dict[str, str]:
+    """What is said of the elements of an array of integers, as a field of its `Arg`.
 
     Raises:
-        RequestError: the text does not say so, or they are no integers.
+        RequestError: the text does not say it, or they are no integers.
     """
-    word, _, bound = text.partition(";")[2].strip().partition(" ")
-    if word != "below" or not bound.strip():
-        raise RequestError(f"sizes: '{leaf}' is '{text}'; expected a bound after the shape as '; below vocab'")
+    word, _, expression = text.partition(";")[2].strip().partition(" ")
+    if word not in ("below", "equals") or not expression.strip():
+        raise RequestError(
+            f"sizes: '{leaf}' is '{text}'; expected a bound after the shape as '; below vocab', or what the elements "
+            "are as '; equals index1'"
+        )
     if not np.issubdtype(np.dtype(arg.dtype), np.integer):
         raise RequestError(
-            f"sizes: '{leaf}' is '{text}', and its elements are of {arg.dtype}; only integers have a bound"
+            f"sizes: '{leaf}' is '{text}', and its elements are of {arg.dtype}; expected integers before '{word}'"
         )
-    return bound.strip()
+    return {word: expression.strip()}
 
 
 def _sized(
-    argument: str, tree: ArgTree, dimensions: Mapping[str, tuple[int | str, ...]], bounds: Mapping[str, str]
+    argument: str,
+    tree: ArgTree,
+    dimensions: Mapping[str, tuple[int | str, ...]],
+    integers: Mapping[str, Mapping[str, Any]],
 ) -> ArgTree:
-    """An argument with names for the dimensions of its arrays, and with the bounds of its integers."""
+    """An argument with names for the dimensions of its arrays, and with what is said of its integers."""
     args = tuple(
-        replace(arg, shape=dimensions.get(argument + path, arg.shape), below=bounds.get(argument + path, arg.below))
+        replace(arg, shape=dimensions.get(argument + path, arg.shape), **integers.get(argument + path, {}))
         for path, arg in zip(tree.paths, tree.args, strict=True)
     )
     return replace(tree, args=args)

@@ -1,15 +1,16 @@
-"""The declared bound of integers that select something: all of them are in `[0, below)`."""
+"""What is declared of integers: a bound, where all are in `[0, below)`, or what each of them equals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import DeclarationError
 from samebits.schema.case import Arg, Case
-from samebits.schema.size_symbols import symbols_in, value_of
+from samebits.schema.size_symbols import INDEX, symbols_in, value_of
 
 Array = NDArray[Any]
 
@@ -22,16 +23,7 @@ def arg_below(arg: Arg, name: str, case: Case) -> int | None:
     """
     if not isinstance(arg.below, str):
         return arg.below
-    # Not `case.numbers`: a size that is a symbol is kept as it is.
-    known = {name: value for name, value in {**case.statics, **case.sizes}.items() if name in case.numbers}
-    for symbol in symbols_in(arg.below):
-        if symbol not in known:
-            which = "which" if symbol == arg.below else f"and '{symbol}'"
-            raise DeclarationError(
-                f"case '{case.id}': argument '{name}' is below '{arg.below}', {which} is no size and no static "
-                f"integer; expected {'one ' if symbol == arg.below else ''}of {', '.join(known) or 'none'}"
-            )
-    below = value_of(arg.below, cast(Mapping[str, int], known))
+    below: int = value_of(arg.below, _numbers(arg.below, f"argument '{name}' is below", case))
     if isinstance(below, int) and below < 1:
         raise DeclarationError(
             f"case '{case.id}': argument '{name}' is below '{arg.below}', which is {below}; expected at least 1"
@@ -39,15 +31,81 @@ def arg_below(arg: Arg, name: str, case: Case) -> int | None:
     return below
 
 
-def check_bound(arg: Arg, name: str, array: Array, case: Case) -> None:
-    """Reject values that a declared bound leaves out.
+def arg_equals(arg: Arg, name: str, case: Case, places: Mapping[str, Any]) -> Any:
+    """What each element of an argument is; None where that is not declared.
+
+    Args:
+        arg, name: the argument.
+        case: with its sizes.
+        places: by `index0`, `index1`, ... the place of the element along a dimension, or the places of all of them.
 
     Raises:
-        DeclarationError: an element is negative, or not below the bound.
+        DeclarationError: it names what is no size, no static integer and no place.
+    """
+    if not isinstance(arg.equals, str):
+        return arg.equals
+    taken = [place for place in INDEX.findall(" ".join(case.numbers)) if f"index{place}" in case.numbers]
+    if taken:
+        raise DeclarationError(
+            f"case '{case.id}': argument '{name}' equals '{arg.equals}', and 'index{taken[0]}' is a size; give the "
+            f"size another name, as index{taken[0]} is the place along dimension {taken[0]}"
+        )
+    return value_of(arg.equals, {**_numbers(arg.equals, f"argument '{name}' equals", case), **places})
+
+
+def equal_array(arg: Arg, name: str, shape: tuple[int, ...], dtype: Any, case: Case) -> Array:
+    """All elements of an argument that equals something.
+
+    Raises:
+        DeclarationError: it names what is no size, no static integer and no place, or the dtype does not hold it.
+    """
+    places = {f"index{axis}": index for axis, index in enumerate(np.indices(shape, np.int64, sparse=True))}
+    values = np.broadcast_to(np.asarray(arg_equals(arg, name, case, places), np.int64), shape)
+    array: Array = values.astype(dtype)
+    if (array != values).any():
+        raise DeclarationError(
+            f"case '{case.id}': argument '{name}' equals {arg.equals!r}, which is {values.min()} to {values.max()} and "
+            f"does not fit into {np.dtype(dtype).name}"
+        )
+    return array
+
+
+def _numbers(text: str, what: str, case: Case) -> dict[str, int]:
+    """The numbers that an expression names.
+
+    Raises:
+        DeclarationError: a name is no size and no static integer.
+    """
+    # Not `case.numbers`: a size that is a symbol is kept as it is.
+    known: dict[str, Any] = {n: value for n, value in {**case.statics, **case.sizes}.items() if n in case.numbers}
+    for symbol in symbols_in(text):
+        if symbol not in known and not INDEX.fullmatch(symbol):
+            which = "which" if symbol == text else f"and '{symbol}'"
+            raise DeclarationError(
+                f"case '{case.id}': {what} '{text}', {which} is no size and no static "
+                f"integer; expected {'one ' if symbol == text else ''}of {', '.join(known) or 'none'}"
+            )
+    return known
+
+
+def check_values(arg: Arg, name: str, array: Array, case: Case) -> None:
+    """Reject values that a declared bound or formula leaves out.
+
+    Raises:
+        DeclarationError: an element is negative or not below the bound, or another number than it has to be.
     """
     below = arg_below(arg, name, case)
     if below is not None and array.size and not (array.min() >= 0 and array.max() < below):
         raise DeclarationError(
             f"case '{case.id}': argument '{name}': its values are {array.min()} to {array.max()}; "
             f"expected them in [0, {below}), as below={arg.below!r} says"
+        )
+    if arg.equals is None:
+        return
+    expected = equal_array(arg, name, array.shape, array.dtype, case)
+    for place in np.argwhere(array != expected)[:1]:
+        index = tuple(int(number) for number in place)
+        raise DeclarationError(
+            f"case '{case.id}': argument '{name}': its element [{', '.join(map(str, index))}] is {array[index]}; "
+            f"expected {expected[index]}, as equals={arg.equals!r} says"
         )

@@ -18,7 +18,7 @@ from samebits.host.isolation import undone
 from samebits.numerics import floats
 from samebits.numerics.seeds import generator
 from samebits.programs.given_values import given_array, variation
-from samebits.programs.input_bounds import arg_below, check_bound
+from samebits.programs.input_bounds import arg_below, check_values, equal_array
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -128,7 +128,7 @@ def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int) -> d
     for name, arg in args.items():
         rng = generator(pair.name, case.id, dtype, name, *of_draw(draw))
         array = drawn_values(arg, name, rng, arg_shape(arg, name, case), arg_dtype(arg, dtype), case)
-        check_bound(arg, name, array, case)
+        check_values(arg, name, array, case)
         if isinstance(arg.values, Given):
             varied[name] = variation(array, rng)
             array = variation(array, rng) if draw else array
@@ -178,6 +178,8 @@ def drawn_values(
     if isinstance(arg.values, Integers):
         return _integers(arg.values, rng, shape, dtype, where)
     if isinstance(arg.values, Normal):
+        if arg.equals is not None:
+            return equal_array(arg, name, shape, dtype, case)
         below = arg_below(arg, name, case)
         if below is not None:
             return _below(below, rng, shape, dtype)

@@ -155,7 +155,7 @@ def _proved(
 
 
 def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
-    space = Space(programs.family.free, programs.family.below)
+    space = Space(programs.family.free, programs.family.below, programs.family.equals)
     first, second = (Evaluation(space, side.closed, side.inputs, programs.family.platform) for side in programs.sides)
     try:
         shape = tuple(space.size(size) for size in programs.sides[0].closed.out_avals[number].shape)

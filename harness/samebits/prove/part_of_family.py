@@ -41,7 +41,7 @@ def known_by(family: Family, sides: Sides, direction: str) -> Hashable | None:
     general = [text.in_any_float(moved) if text and moved else None for text in texts]
     texts, moved = (general, moved) if all(general) else (texts, None)
     shapes = tuple(
-        (name, arg.shape, ANY_FLOAT if arg.dtype == moved else arg.dtype, arg.below)
+        (name, arg.shape, ANY_FLOAT if arg.dtype == moved else arg.dtype, arg.below, arg.equals)
         for name, arg in family.args.items()
     )
     names = tuple((side.inputs, side.outputs) for side in sides)
@@ -112,7 +112,7 @@ def values_in(general: Family, family: Family) -> dict[str, Polynomial] | None:
 def _sizes_of_both(first: Family, second: Family) -> list[tuple[Polynomial, Polynomial]] | None:
     """The sizes of two families beside each other; None where they are not of the same arguments."""
     of_first, of_second = (
-        [(name, arg.dtype, len(arg.shape), arg.below is None) for name, arg in family.args.items()]
+        [(name, arg.dtype, len(arg.shape), arg.below is None, arg.equals is None) for name, arg in family.args.items()]
         for family in (first, second)
     )
     names = [{n for n, v in family.statics.items() if isinstance(v, SizeOf)} for family in (first, second)]
@@ -124,6 +124,8 @@ def _sizes_of_both(first: Family, second: Family) -> list[tuple[Polynomial, Poly
         pairs += [(first.sizes(a), second.sizes(b)) for a, b in zip(arg.shape, other.shape, strict=True)]
         if arg.below is not None and other.below is not None:
             pairs.append((first.sizes(arg.below), second.sizes(other.below)))
+        if arg.equals is not None and other.equals is not None:
+            pairs.append((first.sizes(arg.equals), second.sizes(other.equals)))
     return pairs + [
         (first.sizes(first.statics[n].text), second.sizes(second.statics[n].text)) for n in sorted(names[0])
     ]

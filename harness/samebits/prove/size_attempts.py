@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from samebits.interpret.all_sizes.polynomial import of
+from samebits.interpret.all_sizes.polynomial import of, variable
 from samebits.programs.implementations import implementation
-from samebits.programs.input_bounds import arg_below
+from samebits.programs.input_bounds import arg_below, arg_equals
 from samebits.programs.inputs import arg_dtype, differentiable, drawn_values
 from samebits.programs.placement import partition
 from samebits.programs.side_call import side_call
@@ -161,8 +161,9 @@ def _attempt(point: PairPoint, mesh: MeshSpec, symbols: SizeSymbols, fixed: Mapp
         name: Shaped(
             tuple(str(polynomial_of(case.sizes[size] if isinstance(size, str) else size)) for size in arg.shape),
             arg_dtype(arg, point.dtype).name,
-            None if (below := arg_below(arg, name, case)) is None else str(polynomial_of(below)),
+            _as_text(arg_below(arg, name, case)),
             _drawing(arg, name, arg_dtype(arg, point.dtype), point.case),
+            _as_text(arg_equals(arg, name, case, _places(len(arg.shape)))),
         )
         for name, arg in args.items()
     }
@@ -186,6 +187,15 @@ def _attempt(point: PairPoint, mesh: MeshSpec, symbols: SizeSymbols, fixed: Mapp
     )
     sizes = {name: case.sizes.get(name, case.statics.get(name)) for name in case.numbers}
     return Attempt(family, functions, fixed, _expressions(sizes), _expressions({n: mesh.size(n) for n in axes}))
+
+
+def _as_text(size: int | None) -> str | None:
+    return None if size is None else str(polynomial_of(size))
+
+
+def _places(dimensions: int) -> dict[str, int]:
+    """The place of an element along each dimension, as symbols."""
+    return {name: SymbolicSize.made(0, variable(name)) for name in (f"index{axis}" for axis in range(dimensions))}
 
 
 def _drawing(arg: Arg, name: str, dtype: np.dtype[Any], case: Case) -> Callable[..., Any] | None:

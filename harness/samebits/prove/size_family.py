@@ -24,12 +24,14 @@ class Shaped:
         dtype: of its elements.
         below: of integers, what all of them are below of, and at least 0; None where nothing is known.
         values: of integers, draws them in a shape as their declaration does; None where it does not say.
+        equals: of integers, what each of them is, of its place `index0, index1, ...`; None where that is not known.
     """
 
     shape: tuple[str | int, ...]
     dtype: str = "float32"
     below: str | None = None
     values: Callable[[np.random.Generator, tuple[int, ...]], Any] | None = None
+    equals: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,11 @@ class Family:
     def below(self) -> dict[str, Polynomial]:
         """By argument of integers with a bound, what all of them are below of."""
         return {name: self.sizes(arg.below) for name, arg in self.args.items() if arg.below is not None}
+
+    @property
+    def equals(self) -> dict[str, Polynomial]:
+        """By argument of integers that have no choice, what each of them is, of its place and of the free symbols."""
+        return {name: self.sizes(arg.equals) for name, arg in self.args.items() if arg.equals is not None}
 
     def elements(self, numbers: Mapping[str, int]) -> int:
         """The number of elements of the largest argument at concrete sizes."""

@@ -36,6 +36,9 @@ class SymbolicSize(int):
     def __sub__(self, other: int) -> SymbolicSize:
         return self.made(int(self) - int(other), self.polynomial - polynomial_of(other))
 
+    def __rsub__(self, other: int) -> SymbolicSize:
+        return self.made(int(other) - int(self), polynomial_of(other) - self.polynomial)
+
     def __mul__(self, other: int) -> SymbolicSize:
         return self.made(int(self) * int(other), self.polynomial * polynomial_of(other))
 

@@ -10,9 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 from jax import export
+from jax.extend.core import jaxpr_as_fun
 
 from samebits.errors import NotCovered, SamebitsError
 from samebits.interpret.all_sizes.space import Space
+from samebits.prove.counted_loops import with_scans
 from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family, SizeOf
 from samebits.prove.size_operators import comparisons
@@ -149,21 +151,17 @@ def _traced(function: Callable[..., Any], family: Family, direction: str) -> Tra
         try:
             if isinstance(function, OnMesh):
                 types = [function.placed(name, kind) for name, kind in zip(family.args, types, strict=True)]
-            program, arguments = forward, list(types)
+            closed, outputs = jax.make_jaxpr(forward, return_shape=True)(*types)
+            closed = with_scans(closed, differentiable=direction == "gradient")
             if direction == "gradient":
-                outputs = jax.eval_shape(forward, *types)
-                chosen = _chosen(family, types)
-                program, arguments = (
-                    _pull_back(forward, types, chosen, outputs),
-                    [*types, jax.tree.map(_of_cotangent, outputs)],
-                )
+                chosen, cotangents = _chosen(family, types), jax.tree.map(_of_cotangent, outputs)
+                closed = jax.make_jaxpr(_pull_back(closed, outputs, chosen))(*types, cotangents)
                 inputs = (*inputs, *(cotangent_of(path) for path in _paths("out", outputs)))
-            closed, shapes = jax.make_jaxpr(program, return_shape=True)(*arguments)
         except SamebitsError:
             raise
         except Exception as error:  # of the user's code, which may raise anything where it meets a symbol
             raise NotTraced(f"it cannot be traced with symbols for sizes: {_first_line(error)}", tuple(seen)) from error
-    names = tuple(tuple(family.args)[n] for n in chosen) if direction == "gradient" else tuple(_paths("out", shapes))
+    names = tuple(tuple(family.args)[n] for n in chosen) if direction == "gradient" else tuple(_paths("out", outputs))
     return TracedFamily(closed, inputs, names, tuple(seen))
 
 
@@ -233,17 +231,17 @@ def _of_products(family: Family) -> list[str]:
     ]
 
 
-def _pull_back(
-    forward: Callable[..., Any], types: Sequence[Any], chosen: Sequence[int], outputs: Any
-) -> Callable[..., Any]:
-    """The gradients with respect to the chosen arguments of cotangents of the outputs."""
+def _pull_back(program: Any, outputs: Any, chosen: Sequence[int]) -> Callable[..., Any]:
+    """The gradients with respect to the chosen arguments of cotangents of a program's outputs."""
+    flat, structure = jaxpr_as_fun(program), jax.tree.structure(outputs)
 
     def pull(*arrays: Any) -> Any:
         *arguments, cotangents = arrays
 
         def of_chosen(*own: Any) -> Any:
             placed = dict(zip(chosen, own, strict=True))
-            return forward(*(placed.get(number, argument) for number, argument in enumerate(arguments)))
+            operands = [placed.get(number, argument) for number, argument in enumerate(arguments)]
+            return jax.tree.unflatten(structure, flat(*operands))
 
         return jax.vjp(of_chosen, *(arguments[number] for number in chosen))[1](cotangents)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import DeclarationError, NotCovered, NothingCompared
+from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.problem import Input, Question
 from samebits.numerics.floats import is_float
@@ -95,7 +97,9 @@ def inputs_at(side: TracedFamily, draw: int, family: Family) -> list[Input]:
         rng = np.random.default_rng(zlib.crc32(f"{name} {draw} {sizes}".encode()))
         arg = family.args.get(name)
         bound = family.below[name].constant if name in family.below else None
-        if is_float(np.dtype(aval.dtype)):
+        if name in family.equals:
+            values = _at_places(family.equals[name], aval.shape)
+        elif is_float(np.dtype(aval.dtype)):
             values = rng.standard_normal(aval.shape)
         elif arg is not None and arg.values is not None:
             values = _declared(arg.values, rng, aval.shape)
@@ -117,6 +121,15 @@ def _up_to(bound: int, small: Any, rng: np.random.Generator) -> Any:
     if drawn.size:
         drawn.flat[rng.integers(drawn.size)] = bound - 1
     return drawn
+
+
+def _at_places(equals: Polynomial, shape: tuple[int, ...]) -> Any:
+    """Integers that are what a polynomial of their places says."""
+    places = np.indices(shape, np.int64, sparse=True)
+    values = np.zeros(shape, np.int64)
+    for monomial, factor in equals.terms:
+        values += factor * math.prod((places[int(name.removeprefix("index"))] for name in monomial), start=1)
+    return values
 
 
 def _declared(values: Callable[..., Any], rng: np.random.Generator, shape: tuple[int, ...]) -> Any:

@@ -171,6 +171,17 @@ def _places(atom: Any, origins: dict[Any, Any]) -> _Strided | None:
     return places if is_column else None
 
 
+def size_of(atom: Any, origins: dict[Any, Any]) -> Any:
+    """The size or number that an integer is; None where it is computed otherwise.
+
+    Args:
+        atom: a variable or a literal.
+        origins: by variable, the equation that it is a result of.
+    """
+    number = _integers(atom, origins)
+    return None if number is None or number.step != 0 else number.start
+
+
 def _integers(atom: Any, origins: dict[Any, Any]) -> _Strided | None:
     """Integers of at most one dimension as places."""
     if hasattr(atom, "val"):

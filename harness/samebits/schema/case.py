@@ -10,8 +10,8 @@ from typing import Any
 
 from samebits.errors import DeclarationError
 from samebits.schema.mesh_ids import Mode
-from samebits.schema.size_symbols import SizeSymbols, size_symbols
-from samebits.schema.validate import check_bound, check_id, check_shape, check_spec, check_tuple
+from samebits.schema.size_symbols import INDEX, SizeSymbols, size_symbols
+from samebits.schema.validate import check_bound, check_formula, check_id, check_shape, check_spec, check_tuple
 from samebits.schema.values import Given, Normal, Values
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
@@ -78,10 +78,14 @@ class Arg:
         below: of integers that select or count something: all are in `[0, below)`, a number, or an expression of
             `Case.sizes` and `Case.statics` such as `rows+1`. Proofs for all sizes take it as given, and `values` must
             keep it. No bound by default.
+        equals: of integers that have no choice: what each of them is, a number or an expression of `Case.sizes`,
+            `Case.statics` and its place, which is `index0` along the first dimension. `equals="index1"` are the
+            positions 0, 1, 2, ... of each row. Proofs for all sizes take it as given, and these are the values by
+            default; others must be the same. Nothing by default.
 
     Raises:
         DeclarationError: a field is not a tuple, a size is negative, a special value is unknown, or numbers that are
-            not integers of a fixed dtype have a bound.
+            not integers of a fixed dtype have a bound or a formula.
     """
 
     shape: tuple[int | str, ...]
@@ -92,11 +96,14 @@ class Arg:
     differentiable: bool = True
     weak_type: bool = False
     below: int | str | None = None
+    equals: int | str | None = None
 
     def __post_init__(self) -> None:
         check_shape(self.shape)
         if self.below is not None:
             check_bound(self.shape, self.below, self.dtype, self.special)
+        if self.equals is not None:
+            check_formula(self.shape, self.equals, self.dtype, self.special, self.below)
         check_tuple(f"argument of shape {self.shape}", "special", self.special)
         unknown = sorted(set(self.special) - set(SPECIALS))
         if unknown:
@@ -110,6 +117,9 @@ class Arg:
             self,
             shape=(copies, *self.shape),
             spec=(None, *self.spec),
+            equals=INDEX.sub(lambda place: f"index{int(place[1]) + 1}", self.equals)
+            if isinstance(self.equals, str)
+            else self.equals,
             values=replace(values, copies=copies)
             if isinstance(values, Given)
             else (lambda rng, shape: [values(rng, shape[1:]) for _ in range(copies)])

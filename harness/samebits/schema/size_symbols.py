@@ -9,10 +9,14 @@ import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from samebits.errors import DeclarationError
 
 EXAMPLE = "sums and products of symbols and integers, as in 4*cp*g"
+
+INDEX = re.compile(r"\bindex(\d+)\b")
+"""The place of an element along a dimension, in expressions of what an element is."""
 
 _LOWEST = re.compile(r">=\s*(-?\d+)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -119,12 +123,12 @@ def symbols_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_NAME.findall(text)))
 
 
-def value_of(text: str, numbers: Mapping[str, int]) -> int:
+def value_of(text: str, numbers: Mapping[str, Any]) -> Any:
     """The value of an expression.
 
     Args:
         text: the expression.
-        numbers: by symbol.
+        numbers: by symbol a number, or an array of numbers.
     """
     return _value(_parsed(text), numbers)
 
@@ -134,7 +138,7 @@ def _parsed(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-def _value(node: ast.expr, numbers: Mapping[str, int]) -> int:
+def _value(node: ast.expr, numbers: Mapping[str, Any]) -> Any:
     match node:
         case ast.Constant(value=int(number)):
             return number
@@ -152,14 +156,15 @@ def check_expression(
     where: str,
     text: str,
     divided: str = "write the other size as a product instead, as in length=4*cp*g",
-    subtracted: str = "write the other size as a sum instead: all=own+rest",
+    subtracted: str | None = "write the other size as a sum instead: all=own+rest",
 ) -> None:
     """Reject what is no expression of sizes.
 
     Args:
         where: what it is an expression of, for messages.
         text: the expression.
-        divided, subtracted: what to write where it divides, and where it subtracts a symbol.
+        divided: what to write where it divides.
+        subtracted: what to write where it subtracts a symbol; None where it may.
 
     Raises:
         DeclarationError: it is none.
@@ -175,7 +180,8 @@ def check_expression(
             raise DeclarationError(f"{where} is '{text}', and '{node.id}' cannot be the name of a symbol; give another")
         if isinstance(node, ast.Div | ast.FloorDiv | ast.Mod):
             raise DeclarationError(f"{where} is '{text}', which divides; {divided}")
-        if isinstance(node, ast.Sub) and any(isinstance(part, ast.Name) for part in _subtracted(tree)):
+        subtracts = isinstance(node, ast.Sub) and any(isinstance(part, ast.Name) for part in _subtracted(tree))
+        if subtracts and subtracted is not None:
             raise DeclarationError(f"{where} is '{text}', which subtracts a symbol; {subtracted}")
         whole = isinstance(node, ast.Constant) and type(node.value) is int
         if not (whole or isinstance(node, ast.BinOp | ast.Name | ast.Load | ast.Add | ast.Sub | ast.Mult)):
@@ -266,7 +272,7 @@ def _solved(
     smallest = {**values, **{other: lowest.get(other, 1) for other in unknown}}
 
     def least(value: int) -> int:
-        return value_of(text, {**smallest, name: value})
+        return int(value_of(text, {**smallest, name: value}))
 
     # Expressions grow with each of their symbols.
     span = range(smallest[name], smallest[name] + number + 1)

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from samebits.errors import DeclarationError
-from samebits.schema.size_symbols import check_expression
+from samebits.schema.size_symbols import INDEX, check_expression, symbols_in
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_]*")
 
@@ -64,6 +64,29 @@ def check_bound(shape: Any, below: Any, dtype: str | None, special: tuple[str, .
         raise DeclarationError(f"{where}; expected a number above 0, or an expression of sizes such as 'rows+1'")
     if special:
         raise DeclarationError(f"{where}; special values lie outside of it: leave out one of them")
+
+
+def check_formula(shape: Any, equals: Any, dtype: str | None, special: tuple[str, ...], below: Any) -> None:
+    """Reject a formula of what are no integers, that is none, or beside values or a bound that contradict it."""
+    where = f"argument of shape {shape}: equals={equals!r}"
+    if dtype is None or not dtype.startswith(("int", "uint")):
+        raise DeclarationError(f"{where} is of integers, and its dtype is {dtype}; write dtype='int32'")
+    if isinstance(equals, str) and equals.strip():
+        check_expression(
+            f"argument of shape {shape}: equals",
+            equals,
+            "name the quotient, as in equals='part' with Case(sizes={'n': 8, 'part': 4}, symbols={'n': '2*part'})",
+            None,
+        )
+        for name in symbols_in(equals):
+            if INDEX.fullmatch(name) and not int(name.removeprefix("index")) < len(shape):
+                raise DeclarationError(f"{where}: '{name}' is the place along a dimension that it does not have")
+    elif type(equals) is not int:
+        raise DeclarationError(f"{where}; expected an integer, or an expression such as 'index1', of sizes and places")
+    if special or below is not None:
+        raise DeclarationError(
+            f"{where}; {'special values' if special else 'a bound'} beside it: leave out one of them"
+        )
 
 
 def check_spec(where: str, spec: Any, dimensions: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import samebits
-from samebits.errors import RequestError
+from samebits.errors import DeclarationError, RequestError
 from samebits.functions.result import Comparing
 from samebits.schema.all_sizes import SizesShown
 from suites.test_sequence_reorder import PAIR
@@ -125,7 +125,8 @@ def test_a_pair_is_proved_for_all_sizes_too() -> None:
         ({"x": "_, 7*n, _"}, "'dimension 1 of x' is '7*n', which is never 64"),
         ({"x": "_, n, _", "n": "m/2"}, "'n' is 'm/2', which divides"),
         ({"x": "_, n, _", "cp": "3*m"}, "'cp' is '3*m', which is never 4, its declared size"),
-        ({"x": "_, n, _; below n"}, "'x' is '_, n, _; below n', and its elements are of float32; only integers have"),
+        ({"x": "_, n, _; below n"}, "'x' is '_, n, _; below n', and its elements are of float32; expected integers"),
+        ({"x": "_, n, _; equals"}, "after the shape as '; below vocab', or what the elements are as '; equals index1'"),
         ({"x": "_, n, _; n"}, "'x' is '_, n, _; n'; expected a bound after the shape as '; below vocab'"),
         (3, "sizes=3; expected 'all', or a dict such as"),
         ({}, "sizes={}; expected 'all', or a dict such as"),
@@ -157,6 +158,39 @@ def test_integers_of_a_call_have_a_bound() -> None:
     assert prove("; below vocab+1").verdict == "error"
     with pytest.raises(RequestError, match="argument 'ids' is below 'words', which is no size"):
         prove("; below words")
+
+
+def masked(x: Any, positions: Any) -> Any:
+    """Each sum is of the rows whose position is not later."""
+    return jnp.where(positions[:, :, None] >= positions[:, None, :], x[:, None, :], 0).sum(-1)
+
+
+def test_integers_of_a_call_are_what_is_said_of_them() -> None:
+    x, positions = np.arange(8, dtype=np.float32).reshape(2, 4), np.tile(np.arange(4, dtype=np.int32), (2, 1))
+
+    def prove(variant: Any, said: str, given: Any = positions) -> Comparing:
+        sizes = {"x": "rows, length", "positions": f"rows, length{said}"}
+        return samebits.prove(masked, variant, x, given, sizes=sizes, gradients=False)
+
+    def summed(x: Any, positions: Any) -> Any:
+        return jnp.cumsum(x, axis=1)
+
+    proved = prove(summed, "; equals index1")
+    assert proved.verdict == "rounding" and proved.leaves[0].sizes == "all"
+    assert "positions[index0, index1] is index1" in _family(proved).conditions
+    assert prove(summed, "").verdict == "different", "positions may be any"
+    backwards = prove(
+        lambda x, _: jnp.cumsum(x[:, ::-1], axis=1)[:, ::-1], "; equals length - 1 - index1", positions[:, ::-1]
+    )
+    assert backwards.verdict == "rounding" and backwards.leaves[0].sizes == "all"
+    for said, given in (("; equals length - 1 - index1", positions[:, ::-1]), ("; equals 0", 0 * positions)):
+        assert prove(summed, said, given).verdict == "different"
+    later = prove(lambda x, p: jnp.cumsum(x, axis=1) - x[:, :1] * (x.shape[1] > 20), "; equals index1")
+    assert later.verdict == "different" and _family(later).counterexample["length"] > 20
+    with pytest.raises(
+        DeclarationError, match=r"argument 'positions': its element \[0, 0\] is 3; expected 0, as equals='index1'"
+    ):
+        prove(summed, "; equals index1", positions[:, ::-1])
 
 
 def test_what_is_run_has_no_symbols() -> None:

@@ -50,6 +50,7 @@ BESIDE = (("numerics", "schema"),)
 JAX_AT_IMPORT = (
     "prove/selftest",
     "programs/alone",
+    "prove/counted_loops",
     "programs/placement",
     "programs/program_cache",
     "programs/spanning",

@@ -43,6 +43,24 @@ def wrong_arguments(
             lambda: Arg(shape=("rows", -1)),
             "argument of shape ('rows', -1): dimension 1 is -1; expected a size, or a name of Case.sizes",
         ),
+        "formula of floats": (
+            lambda: Arg(shape=("rows",), equals="index0"),
+            "argument of shape ('rows',): equals='index0' is of integers, and its dtype is None; write dtype='int32'",
+        ),
+        "formula that is none": (
+            lambda: Arg(shape=("rows",), dtype="int32", equals=" "),
+            "argument of shape ('rows',): equals=' '; expected an integer, or an expression such as 'index1', of sizes "
+            "and places",
+        ),
+        "formula of a dimension that there is not": (
+            lambda: Arg(shape=("rows",), dtype="int32", equals="index1"),
+            "argument of shape ('rows',): equals='index1': 'index1' is the place along a dimension that it does not "
+            "have",
+        ),
+        "formula beside a bound": (
+            lambda: Arg(shape=("rows",), dtype="int32", equals="index0", below="rows"),
+            "argument of shape ('rows',): equals='index0'; a bound beside it: leave out one of them",
+        ),
         "size that is no number": (
             lambda: Arg(shape=(4.0,)),  # type: ignore[arg-type]
             "argument of shape (4.0,): dimension 0 is 4.0; expected a size, or a name of Case.sizes",

@@ -32,7 +32,8 @@ from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
 from samebits.interpret.all_sizes.formulas.signs import says_negative
 from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.linear_questions import LimitReached
-from samebits.interpret.all_sizes.loops import Loop, as_result, is_carried
+from samebits.interpret.all_sizes.loop_names import is_carried
+from samebits.interpret.all_sizes.loops import Loop, as_result
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import WIDER
 

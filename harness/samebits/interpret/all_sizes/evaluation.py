@@ -14,7 +14,7 @@ from samebits.interpret.all_sizes.constants import element_of
 from samebits.interpret.all_sizes.demand import Demand, Devices, Index
 from samebits.interpret.all_sizes.device_sums import DEVICE_SUMS
 from samebits.interpret.all_sizes.devices import COLLECTIVES, added_axes, shard_map, whole_place
-from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Integer, MapPiece
+from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, MapPiece
 from samebits.interpret.all_sizes.integers import OPERATIONS, arithmetic
 from samebits.interpret.all_sizes.linear_questions import LimitReached
 from samebits.interpret.all_sizes.lookups import LOOKUPS
@@ -135,7 +135,7 @@ class Evaluation:
             return element_of(self.space, np.asarray(atom.val, atom.aval.dtype), index, facts)
         origin = frame.origins[atom]
         if isinstance(origin, str):
-            return [MapPiece((), Element(origin, index))]
+            return [MapPiece((), self.space.input(origin, index))]
         if isinstance(origin, _Array):
             return element_of(self.space, np.asarray(origin.values), index, facts)
         if callable(origin):

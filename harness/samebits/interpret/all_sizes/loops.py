@@ -6,7 +6,6 @@ adds a number to it. Two loops carry the same where they start with the same, an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,17 +26,12 @@ from samebits.interpret.all_sizes.facts import (
     at_least,
     below,
     complement,
-    parts_of,
-    variables_in,
 )
 from samebits.interpret.all_sizes.integers import integer_pieces
+from samebits.interpret.all_sizes.loop_names import CARRY, SPOT, TURN, depth_of_loops, mentions
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.solving import digits_of, solve
 from samebits.interpret.all_sizes.space import Space
-from samebits.interpret.all_sizes.terms import names_in
-
-_TURN, _SPOT, _CARRY = "turn", "spot", "carry"
-_DEPTH = re.compile(rf"\b(?:{_TURN}|{_SPOT}|{_CARRY}) (\d+)")
 
 
 class Loop(Protocol):
@@ -75,7 +69,7 @@ class _Unknowns:
         """An element of a carry."""
         if number not in self.order:
             self.order.append(number)
-        return Element(f"{_CARRY} {self.depth}.{self.order.index(number)}", index)
+        return Element(f"{CARRY} {self.depth}.{self.order.index(number)}", index)
 
     def carries(self, loop: Loop, time: Polynomial) -> dict[int, Place]:
         """All carries of a loop before a step: the known ones by induction."""
@@ -168,9 +162,12 @@ class _Induction:
         if counted is not None:
             return counted
         rests = [(piece.facts, source) for piece in written for source in _added_to(piece.source, same)]
-        if any(_mentions(self.space, source, own, unknowns.depth) for own, source in rests):
+        # What is written once may be of other carries: these are found at the step that writes.
+        often = len(written) == len(pieces)
+        whose = f"{CARRY} {unknowns.depth}." if often else same.name
+        if any(mentions(self.space, source, own, unknowns.depth, whose) for own, source in rests):
             return None
-        if len(written) == len(pieces):
+        if often:
             if any(piece.source != rest for piece, (_, rest) in zip(written, rests, strict=True)):
                 return None
             return [*self._step(self.time - 1, (at_least(self.time, 1),)), *self._start((below(self.time, 1),))]
@@ -182,7 +179,7 @@ class _Induction:
         if piece.facts or not isinstance(piece.source, Integer):
             return None
         step = piece.source.value - self.space.value_of(same)
-        if not step.variables.isdisjoint(earlier.variables) or any(name.startswith(_CARRY) for name in step.variables):
+        if not step.variables.isdisjoint(earlier.variables) or any(name.startswith(CARRY) for name in step.variables):
             return None
         demand = replace(self.loop.demand, number=self.number, facts=self.around[0], devices=self.around[1])
         operand = demand.params["num_consts"] + self.number
@@ -226,7 +223,7 @@ def as_result(loop: Loop, carried: Carried) -> WholeResult:
     operands: list[Whole] = []
     for number in unknowns.order:  # it grows while carries are met
         shape = loop.start_shape(number)
-        spots = tuple(space.index(f"{_SPOT} {unknowns.depth}.{axis} below {n}", n) for axis, n in enumerate(shape))
+        spots = tuple(space.index(f"{SPOT} {unknowns.depth}.{axis} below {n}", n) for axis, n in enumerate(shape))
         operands.append(Whole(shape, spots, tuple(loop.start(number, spots, (), devices))))
         after = loop.step_with(unknowns.carries(loop, turn), turn, number)(spots, (), devices)
         operands.append(Whole((loop.length, *shape), (turn, *spots), tuple(after)))
@@ -250,17 +247,6 @@ def _unrecorded(demand: Demand) -> Iterator[None]:
         evaluator.promised.update(promised)
 
 
-def depth_of_loops(space: Space, names: Iterable[str]) -> int:
-    """How many loops around the names are looked at with unknown carries."""
-    texts = [text for name in names for text in (name, *space.inside.get(name, ()))]
-    return max((int(number) + 1 for text in texts for number in _DEPTH.findall(text)), default=0)
-
-
-def is_carried(source: Source) -> bool:
-    """Whether a source is what a loop carries, known or unknown."""
-    return isinstance(source, Carried) or (isinstance(source, Element) and source.name.startswith(f"{_CARRY} "))
-
-
 def _is(space: Space, source: Source, element: Element) -> bool:
     return source == element or source == Integer(space.value_of(element))
 
@@ -276,33 +262,9 @@ def _added_to(source: Source, same: Element) -> tuple[Source, ...]:
 
 def _turn(loop: Loop, depth: int) -> Polynomial:
     """Any step of a loop."""
-    return loop.demand.space.index(f"{_TURN} {depth} below {loop.length}", loop.length)
+    return loop.demand.space.index(f"{TURN} {depth} below {loop.length}", loop.length)
 
 
 def _depth_around(loop: Loop, polynomials: Iterable[Polynomial], devices: Devices) -> int:
     names = [name for p in (*polynomials, *devices.values()) for name in p.variables]
     return max(depth_of_loops(loop.demand.space, names), int(loop.demand.frame.depth))
-
-
-def _mentions(space: Space, source: Source, facts: Facts, depth: int) -> bool:
-    """Whether an unknown carry of this depth is in a source, or decides where it stands."""
-    if any(_depends(space, part, depth) for part in parts_of(source)):
-        return True
-    names = [*names_in(source), *variables_in(source), *(name for fact in facts for name in fact.polynomial.variables)]
-    todo, seen = list(names), set[str]()
-    while todo:
-        name = todo.pop()
-        if name.startswith(f"{_CARRY} {depth}."):
-            return True
-        if name not in seen and name in space.sources:
-            inner = space.sources[name]
-            if any(_depends(space, part, depth) for part in parts_of(inner)):
-                return True
-            todo += [*names_in(inner), *variables_in(inner)]
-        seen.add(name)
-    return False
-
-
-def _depends(space: Space, source: Source, depth: int) -> bool:
-    """Whether a source is carried by a loop inside the step that is looked at."""
-    return isinstance(source, Carried) and space.scans[source.name].demand.frame.depth > depth

@@ -7,7 +7,8 @@ from typing import Any
 
 from samebits.interpret.all_sizes.demand import Demand, Devices, Evaluator, Index, Place
 from samebits.interpret.all_sizes.facts import Carried, Facts, MapPiece
-from samebits.interpret.all_sizes.loops import by_induction, depth_of_loops
+from samebits.interpret.all_sizes.loop_names import depth_of_loops
+from samebits.interpret.all_sizes.loops import by_induction
 from samebits.interpret.all_sizes.polynomial import Polynomial
 
 UNROLLED = 4

@@ -9,7 +9,7 @@ from samebits.errors import NotCovered
 from samebits.interpret.all_sizes import dimensions
 from samebits.interpret.all_sizes.congruence import equal_values
 from samebits.interpret.all_sizes.divisions import CutIndex, Divisions
-from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, at_least, variables_in
+from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Integer, Source, at_least, variables_in
 from samebits.interpret.all_sizes.known_loops import KnownLoops
 from samebits.interpret.all_sizes.linear_questions import LimitReached, LinearQuestions
 from samebits.interpret.all_sizes.parts import solution
@@ -30,11 +30,17 @@ class Space:
     Args:
         lowest: by symbol of a size, the smallest value that it takes.
         below: by input of integers, what all of them are below of, and at least 0, where that is declared.
+        equals: by input of integers, what each of them is, of its place `index0, index1, ...`, where that is declared.
     """
 
-    def __init__(self, lowest: Mapping[str, int], below: Mapping[str, Polynomial] | None = None) -> None:
+    def __init__(
+        self,
+        lowest: Mapping[str, int],
+        below: Mapping[str, Polynomial] | None = None,
+        equals: Mapping[str, Polynomial] | None = None,
+    ) -> None:
         self.lowest = dict(lowest)
-        self._below = dict(below or {})
+        self._below, self._equals = dict(below or {}), dict(equals or {})
         self.bounded: dict[str, None] = {}
         self.ranges: dict[str, Polynomial] = {}
         self._digits: dict[str, Polynomial] = {}
@@ -91,6 +97,14 @@ class Space:
         if request.name in self.inside:
             for digit in self._digits[request.name].variables - self.lowest.keys():
                 self.inside[digit] = self.inside[request.name]
+
+    def input(self, name: str, index: Sequence[Polynomial]) -> Source:
+        """An element of an input: itself, or the integer that it is declared to be."""
+        if name not in self._equals:
+            return Element(name, tuple(index))
+        places = {f"index{axis}": place for axis, place in enumerate(index)}
+        self.bounded[f"{name}[{', '.join(places)}] is {self._equals[name]}"] = None
+        return Integer(self.current(self._equals[name].substitute(places)))
 
     def value_of(self, source: Source, below: Polynomial | None = None) -> Polynomial:
         """The unknown integer that a source is; `below` is a size that it is at least 0 and below of, where known."""

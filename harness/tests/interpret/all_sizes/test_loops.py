@@ -57,3 +57,32 @@ def test_facts_of_an_outer_index_say_nothing_of_an_inner_one() -> None:
 
     assert prove_all_sizes(honest, honest, ROWS)[0].verdict == "rounding"
     assert prove_all_sizes(honest, equal_in_the_first_row_alone, ROWS)[0].verdict in ("different", "error")
+
+
+def _stored(x: Any, *, later: bool = False, shift: int = 0, kept: bool = False) -> Any:
+    """What a loop carries before each step, written into a buffer that it carries as well."""
+
+    def step(state: Any, row: Any) -> tuple[Any, None]:
+        number, held, buffer = state
+        after = jnp.sin(held) + (buffer[0] * row if kept else row)
+        return (number + 1, after, buffer.at[number - shift].set(after if later else held)), None
+
+    return lax.scan(step, (0, jnp.ones_like(x[0]), jnp.zeros_like(x)), x)[0][2]
+
+
+def test_what_is_written_once_may_be_of_another_carry() -> None:
+    def stacked(x: Any) -> Any:
+        return lax.scan(lambda held, row: (jnp.sin(held) + row, held), jnp.ones_like(x[0]), x)[1]
+
+    (proof,) = prove_all_sizes(stacked, _stored, ROWS)
+    assert proof.verdict == "rounding", proof.reason
+    for wrong in ({"later": True}, {"shift": 1}, {"kept": True}):
+        (proof,) = prove_all_sizes(stacked, lambda x, wrong=wrong: _stored(x, **wrong), ROWS)
+        assert proof.verdict == "different", wrong
+
+
+def test_a_carry_of_the_buffer_itself_is_no_other_one() -> None:
+    (proof,) = prove_all_sizes(lambda x: _stored(x, kept=True), lambda x: _stored(x, kept=True, later=True), ROWS)
+    assert proof.verdict == "different", proof
+    (proof,) = prove_all_sizes(lambda x: _stored(x, kept=True), _stored, ROWS)
+    assert proof.verdict == "different", proof
