@@ -246,12 +246,14 @@ def _function(point: PairPoint, side: str, case: Case, mesh: MeshSpec, built: An
         call = side_call(pair, side, traced_side if dims else written, case, mesh, built)
         return call(dict(zip(names, arrays, strict=True)))
 
+    name = _name_of(point, written, case, mesh)
     if built is None:
-        name = _name_of(point, written, case, mesh) if side == pair.reference_name else None
-        return function if name is None else TracedOnce(function, name, point.programs)
+        # Whether the code of a variant asks for a mesh is seen where it is traced.
+        return function if name is None or side != pair.reference_name else TracedOnce(function, name, point.programs)
     explicit = point.mode == "explicit" and side != pair.reference_name
     specs = {name: partition(arg.spec, mesh) for name, arg in pair.arguments(case, mesh).items()}
-    return OnMesh(function, built, specs if explicit else {})
+    placed = OnMesh(function, built, specs if explicit else {})
+    return placed if name is None else TracedOnce(placed, (name, side, mesh, built, explicit), point.programs)
 
 
 def _name_of(point: PairPoint, written: Callable[..., Any], case: Case, mesh: MeshSpec) -> Hashable | None:

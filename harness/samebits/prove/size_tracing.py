@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import numpy as np
-from jax import export
 from jax.extend.core import jaxpr_as_fun
 
 from samebits.errors import NotCovered, SamebitsError
 from samebits.interpret.all_sizes.space import Space
 from samebits.prove.counted_loops import with_scans
+from samebits.prove.jax_types import jax_types
 from samebits.prove.size_comparisons import SizeComparison
-from samebits.prove.size_family import Family, SizeOf
+from samebits.prove.size_family import Family
 from samebits.prove.size_operators import comparisons
 from samebits.schema.domain import cotangent_of
 
-MOST_PROGRAMS = 256
+MOST_PROGRAMS = 512
 """How many programs are kept for whoever asks next."""
 
 
@@ -55,29 +54,40 @@ class OnMesh:
 class TracedOnce:
     """A function whose program of a family is traced once, for all that share the memory.
 
-    It is for code that looks at nothing but its arguments; what asks for a mesh is traced anew on each.
+    It is for code that looks at nothing but its arguments and the mesh that it is traced on.
 
     Args:
         function: takes the arguments by position and the static ones by keyword.
-        name: what it is, with all that it closes over.
+        name: what it is, with all that it closes over, its mesh included.
         programs: the memory: by name, family and direction.
     """
 
     function: Callable[..., Any]
     name: Hashable
-    programs: dict[Hashable, TracedFamily]
+    programs: dict[Hashable, Any]
 
     def __call__(self, *arrays: Any, **sizes: Any) -> Any:
         """Call the function."""
         return self.function(*arrays, **sizes)
 
     def of(self, family: Family, direction: str) -> TracedFamily:
-        """Its program for a family."""
-        key = self.name, direction, family.types
+        """Its program for a family: the gradient is that of the program that the other direction has."""
+        program: TracedFamily = self._kept(
+            (self.name, direction, family.types),
+            lambda: _traced(self.function, family, direction, self._called(family)),
+        )
+        return program
+
+    def _called(self, family: Family) -> _Called:
+        called: _Called = self._kept((self.name, family.types), lambda: _called(self.function, family))
+        return called
+
+    def _kept(self, key: Hashable, build: Callable[[], Any]) -> Any:
         if key not in self.programs:
+            value = build()
             if len(self.programs) >= MOST_PROGRAMS:
                 self.programs.pop(next(iter(self.programs)))
-            self.programs[key] = traced(self.function, family, direction)
+            self.programs[key] = value
         return self.programs[key]
 
 
@@ -128,10 +138,7 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
     """
     if isinstance(function, TracedOnce):
         return function.of(family, direction)
-    if isinstance(function, OnMesh) and function.specs:
-        with jax.sharding.use_abstract_mesh(function.mesh):
-            return _traced(function, family, direction)
-    return _traced(function, family, direction)
+    return _traced(function, family, direction, _called(function, family))
 
 
 def each_once(functions: Sequence[Callable[..., Any]]) -> list[TracedOnce]:
@@ -140,29 +147,86 @@ def each_once(functions: Sequence[Callable[..., Any]]) -> list[TracedOnce]:
     return [f if isinstance(f, TracedOnce) else TracedOnce(f, number, programs) for number, f in enumerate(functions)]
 
 
-def _traced(function: Callable[..., Any], family: Family, direction: str) -> TracedFamily:
-    types, statics = _types(family)
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """A function's program as it was called.
+
+    Args:
+        closed: its jaxpr.
+        types: of the arguments.
+        outputs: their types, as a tree.
+        comparisons: of sizes.
+    """
+
+    closed: Any
+    types: tuple[Any, ...]
+    outputs: Any
+    comparisons: tuple[SizeComparison, ...]
+
+
+def _called(function: Callable[..., Any], family: Family) -> _Called:
+    """Call a function with symbols.
+
+    Raises:
+        NotTraced: it needs a number where it gets a symbol.
+    """
+    types, statics = jax_types(family)
+    if isinstance(function, OnMesh):
+        types = [function.placed(name, kind) for name, kind in zip(family.args, types, strict=True)]
 
     def forward(*arrays: Any) -> Any:
         return function(*arrays, **statics)
 
-    inputs = tuple(family.args)
-    with comparisons(family.free, family.answers) as seen, _whole_tracebacks():
+    with _tracing(function, family) as seen:
+        closed, outputs = jax.make_jaxpr(forward, return_shape=True)(*types)
+    return _Called(closed, tuple(types), outputs, tuple(seen))
+
+
+def _traced(function: Callable[..., Any], family: Family, direction: str, called: _Called) -> TracedFamily:
+    """The program of a function that was called, or that of its pull-back.
+
+    Raises:
+        NotTraced: a gradient needs a number where it gets a symbol, or there is none.
+    """
+    paths = _paths("out", called.outputs)
+    if direction != "gradient":
+        with _tracing(function, family):
+            closed = with_scans(called.closed)
+        return TracedFamily(closed, tuple(family.args), tuple(paths), called.comparisons)
+    chosen, cotangents = _chosen(family, called.types), jax.tree.map(_of_cotangent, called.outputs)
+    with _tracing(function, family, called.comparisons) as seen:
+        flat = jaxpr_as_fun(with_scans(called.closed, differentiable=True))
+        forward = OnMesh(flat, function.mesh) if isinstance(function, OnMesh) else flat
+        closed = jax.make_jaxpr(_pull_back(forward, called.outputs, chosen))(*called.types, cotangents)
+    inputs = (*family.args, *(cotangent_of(path) for path in paths))
+    return TracedFamily(closed, inputs, tuple(tuple(family.args)[n] for n in chosen), (*called.comparisons, *seen))
+
+
+@contextmanager
+def _tracing(
+    function: Callable[..., Any], family: Family, before: tuple[SizeComparison, ...] = ()
+) -> Iterator[list[SizeComparison]]:
+    """Collect what traced code asks of sizes, on the mesh of its function.
+
+    Args:
+        function: whose code is traced.
+        family: of shapes.
+        before: what it asked before.
+
+    Raises:
+        NotTraced: the code raised.
+    """
+    mesh: Any = nullcontext()
+    if isinstance(function, OnMesh) and function.specs:
+        mesh = jax.sharding.use_abstract_mesh(function.mesh)
+    with mesh, comparisons(family.free, family.answers) as seen, _whole_tracebacks():
         try:
-            if isinstance(function, OnMesh):
-                types = [function.placed(name, kind) for name, kind in zip(family.args, types, strict=True)]
-            closed, outputs = jax.make_jaxpr(forward, return_shape=True)(*types)
-            closed = with_scans(closed, differentiable=direction == "gradient")
-            if direction == "gradient":
-                chosen, cotangents = _chosen(family, types), jax.tree.map(_of_cotangent, outputs)
-                closed = jax.make_jaxpr(_pull_back(closed, outputs, chosen))(*types, cotangents)
-                inputs = (*inputs, *(cotangent_of(path) for path in _paths("out", outputs)))
+            yield seen
         except SamebitsError:
             raise
         except Exception as error:  # of the user's code, which may raise anything where it meets a symbol
-            raise NotTraced(f"it cannot be traced with symbols for sizes: {_first_line(error)}", tuple(seen)) from error
-    names = tuple(tuple(family.args)[n] for n in chosen) if direction == "gradient" else tuple(_paths("out", outputs))
-    return TracedFamily(closed, inputs, names, tuple(seen))
+            why = f"it cannot be traced with symbols for sizes: {_first_line(error)}"
+            raise NotTraced(why, (*before, *seen)) from error
 
 
 @contextmanager
@@ -194,46 +258,9 @@ def _chosen(family: Family, types: Sequence[Any]) -> list[int]:
     return [number for number, kind in enumerate(types) if jax.numpy.issubdtype(kind.dtype, jax.numpy.inexact)]
 
 
-def _types(family: Family) -> tuple[list[Any], dict[str, Any]]:
-    """The types of the arguments, and the static ones with sizes as jax has them."""
-    free = family.free
-    symbols = {}
-    if free:
-        bounds = [f"{name} >= {low}" for name, low in free.items() if low > 1] + _of_products(family)
-        symbols = dict(zip(free, export.symbolic_shape(",".join(free), constraints=bounds), strict=True))
-
-    def size(text: str | int) -> Any:
-        total: Any = 0
-        for monomial, factor in family.sizes(text).terms:
-            product: Any = factor
-            for name in monomial:
-                product = symbols[name] * product
-            total = product + total
-        return total
-
-    types = [
-        jax.ShapeDtypeStruct(tuple(size(text) for text in arg.shape), np.dtype(arg.dtype))
-        for arg in family.args.values()
-    ]
-    statics = {name: size(value.text) if isinstance(value, SizeOf) else value for name, value in family.statics.items()}
-    return types, statics
-
-
-def _of_products(family: Family) -> list[str]:
-    """That a product of sizes is at least any of its factors' products, which jax does not conclude by itself."""
-    statics = [value.text for value in family.statics.values() if isinstance(value, SizeOf)]
-    sizes = [family.sizes(text) for text in (*(size for arg in family.args.values() for size in arg.shape), *statics)]
-    products = dict.fromkeys(monomial for size in sizes for monomial, _ in size.terms if len(set(monomial)) > 1)
-    return [
-        f"{'*'.join(monomial)} >= {'*'.join(name for place, name in enumerate(monomial) if place != left_out)}"
-        for monomial in products
-        for left_out in range(len(monomial))
-    ]
-
-
-def _pull_back(program: Any, outputs: Any, chosen: Sequence[int]) -> Callable[..., Any]:
-    """The gradients with respect to the chosen arguments of cotangents of a program's outputs."""
-    flat, structure = jaxpr_as_fun(program), jax.tree.structure(outputs)
+def _pull_back(flat: Callable[..., Any], outputs: Any, chosen: Sequence[int]) -> Callable[..., Any]:
+    """The gradients with respect to the chosen arguments of cotangents of outputs, which a function gives flat."""
+    structure = jax.tree.structure(outputs)
 
     def pull(*arrays: Any) -> Any:
         *arguments, cotangents = arrays

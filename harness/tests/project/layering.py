@@ -51,6 +51,7 @@ JAX_AT_IMPORT = (
     "prove/selftest",
     "programs/alone",
     "prove/counted_loops",
+    "prove/jax_types",
     "programs/placement",
     "programs/program_cache",
     "programs/spanning",

@@ -133,7 +133,7 @@ def test_where_nothing_is_shown_only_a_fault_is_looked_for(monkeypatch: pytest.M
     def undecided(x: jax.Array, *, cp: int, wrong_at: int = 0) -> jax.Array:
         turned = RINGS["ppermute"](x, cp=cp)
         start = (0, turned)  # no rule for all sizes follows a loop without a length
-        again = jax.lax.while_loop(lambda state: state[0] < 2, lambda state: (state[0] + 1, state[1][::-1]), start)[1]
+        again = jax.lax.while_loop(lambda state: state[0] < 4, lambda state: (state[0] + 2, state[1][::-1]), start)[1]
         return x if cp == wrong_at else again
 
     monkeypatch.setattr(mesh_proofs, "prove_all_sizes", counted)

@@ -11,6 +11,7 @@ import numpy as np
 from samebits.errors import MissingRule
 from samebits.interpret.all_sizes.conditionals import conditional, platform_index
 from samebits.interpret.all_sizes.constants import element_of
+from samebits.interpret.all_sizes.convolutions import conv_general_dilated
 from samebits.interpret.all_sizes.demand import Demand, Devices, Index
 from samebits.interpret.all_sizes.device_sums import DEVICE_SUMS
 from samebits.interpret.all_sizes.devices import COLLECTIVES, added_axes, shard_map, whole_place
@@ -27,6 +28,7 @@ from samebits.interpret.all_sizes.scans import Scan
 from samebits.interpret.all_sizes.sorts import sort
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import ELEMENTWISE, elementwise
+from samebits.interpret.all_sizes.windows import WINDOWS
 from samebits.interpret.data_movement import STILL
 from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import CALLS
@@ -34,6 +36,7 @@ from samebits.schema.domain import RequiredFact
 
 SPECIAL: dict[str, Rule] = {
     "cond": conditional,
+    "conv_general_dilated": conv_general_dilated,
     "dot_general": dot_general,
     "platform_index": platform_index,
     "ragged_dot_general": ragged_dot_general,
@@ -239,4 +242,6 @@ def _rule(demand: Demand) -> Rule | None:
         return reduction
     if name in WHOLE:
         return whole_result
-    return MOVEMENT.get(name) or LOOKUPS.get(name) or COLLECTIVES.get(name) or DEVICE_SUMS.get(name)
+    return (
+        MOVEMENT.get(name) or LOOKUPS.get(name) or COLLECTIVES.get(name) or DEVICE_SUMS.get(name) or WINDOWS.get(name)
+    )

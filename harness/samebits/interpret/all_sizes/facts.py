@@ -135,11 +135,13 @@ class WholeResult:
         operation: the primitive with its parameters and the number of the output.
         index: the place.
         operands: the arrays.
+        below: of the place of an element along an axis, as of the largest, how many places there are.
     """
 
     operation: str
     index: tuple[Polynomial, ...]
     operands: tuple[Whole, ...]
+    below: Polynomial | None = None
 
     def __str__(self) -> str:
         return f"{self.operation.partition('[')[0]}(...)[{', '.join(map(str, self.index))}]"

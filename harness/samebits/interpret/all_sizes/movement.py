@@ -12,9 +12,11 @@ Rule = Callable[[Demand], list[MapPiece]]
 
 
 def _reshape(demand: Demand) -> list[MapPiece]:
-    if demand.params.get("dimensions") is not None:
-        raise demand.not_covered("a reshape that transposes too")
-    return demand.operand(0, reshaped(demand, demand.index, demand.output_shape, demand.shape(0)))
+    shape = demand.shape(0)
+    order = demand.params.get("dimensions") or range(len(shape))  # of the axes, before they are joined and cut
+    places = reshaped(demand, demand.index, demand.output_shape, tuple(shape[axis] for axis in order))
+    by_axis = dict(zip(order, places, strict=True))
+    return demand.operand(0, tuple(by_axis[axis] for axis in range(len(shape))))
 
 
 def reshaped(demand: Demand, index: Index, shape: Index, other: Index) -> Index:

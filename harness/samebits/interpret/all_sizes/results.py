@@ -5,6 +5,7 @@ from __future__ import annotations
 from samebits.interpret.all_sizes.demand import Demand, Index
 from samebits.interpret.all_sizes.facts import MapPiece, Whole, WholeResult
 from samebits.interpret.all_sizes.formulas.substitution import reached
+from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.terms import operation_text
 
 WHOLE = frozenset(
@@ -20,8 +21,17 @@ BOUND = "bound "
 def whole_result(demand: Demand) -> list[MapPiece]:
     """A place of the result of an operation on whole arrays; a product of matrices is one too."""
     operands = tuple(_whole(demand, number) for number in range(demand.count))
-    result = WholeResult(f"{operation_text(demand)} {demand.number}", demand.index, operands)
-    return [MapPiece((), result)]
+    text = f"{operation_text(demand)} {demand.number}"
+    return [MapPiece((), WholeResult(text, demand.index, operands, _places(demand)))]
+
+
+def _places(demand: Demand) -> Polynomial | None:
+    """How many places there are of which a result is one; None where it is no place."""
+    if demand.name in ("argmax", "argmin"):
+        return demand.shape(0)[demand.params["axes"][0]]
+    if demand.name == "top_k" and demand.number == 1:
+        return demand.shape(0)[demand.params.get("axis", -1)]
+    return None
 
 
 def _whole(demand: Demand, number: int) -> Whole:

@@ -9,7 +9,16 @@ from samebits.errors import NotCovered
 from samebits.interpret.all_sizes import dimensions
 from samebits.interpret.all_sizes.congruence import equal_values
 from samebits.interpret.all_sizes.divisions import CutIndex, Divisions
-from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Integer, Source, at_least, variables_in
+from samebits.interpret.all_sizes.facts import (
+    Element,
+    Fact,
+    Facts,
+    Integer,
+    Source,
+    WholeResult,
+    at_least,
+    variables_in,
+)
 from samebits.interpret.all_sizes.known_loops import KnownLoops
 from samebits.interpret.all_sizes.linear_questions import LimitReached, LinearQuestions
 from samebits.interpret.all_sizes.parts import solution
@@ -111,6 +120,8 @@ class Space:
         if below is None and isinstance(source, Element) and source.name in self._below:
             below = self._below[source.name]
             self.bounded[f"every element of {source.name} is in [0, {below})"] = None
+        if below is None and isinstance(source, WholeResult):
+            below = source.below
         if source not in self._values:
             name = str(source) if isinstance(source, Element) else f"{source} #{len(self._values)}"
             self._values[source] = name

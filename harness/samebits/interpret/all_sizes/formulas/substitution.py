@@ -126,8 +126,9 @@ class Substitution:
             case Reduction(kind=kind, dtype=dtype, bound=bound, pieces=pieces):
                 names, inner = self.inside(bound)
                 return Reduction(kind, dtype, names, tuple(map(inner._piece, pieces)))
-            case WholeResult(operation=operation, index=index, operands=wholes):
-                return WholeResult(operation, self._index(index), tuple(map(self._whole, wholes)))
+            case WholeResult(operation=operation, index=index, operands=wholes, below=below):
+                places = None if below is None else self.polynomial(below)
+                return WholeResult(operation, self._index(index), tuple(map(self._whole, wholes)), places)
         return source
 
     def _piece(self, piece: MapPiece) -> MapPiece:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from samebits.interpret.all_sizes.facts import Fact, Facts, at_least, below
 from samebits.interpret.all_sizes.formulas.formula import Formula, Summand
+from samebits.interpret.all_sizes.formulas.index_bounds import counted, from_zero
 from samebits.interpret.all_sizes.formulas.merging import merged
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, reached
 from samebits.interpret.all_sizes.polynomial import Polynomial
@@ -23,7 +24,7 @@ def simple_summand(space: Space, summand: Summand, known: Facts) -> Summand | No
         if facts is None:
             return None
         summand = Summand(summand.factor, summand.number, summand.powers, summand.bound, facts)
-        fewer = without_determined(space, summand)
+        fewer = without_determined(space, summand) or counted(space, summand, known) or from_zero(space, summand, known)
         if fewer is None:
             return _without_unused(space, summand)
         summand = fewer
