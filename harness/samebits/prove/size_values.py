@@ -27,6 +27,9 @@ DRAWS = 6
 ENOUGH = 2
 """Draws at which formulas are equal before sizes are given up."""
 
+ALIKE = 1
+"""The draw at which free integers of an array are all the same: one place is then selected as often as can be."""
+
 FEW = 4
 """Integers are drawn below this, so that some are equal, and below every dimension, so that they select elements.
 
@@ -52,8 +55,9 @@ def formulas_at(
     if family.elements(numbers) > MOST_ELEMENTS:
         return
     first, second = (traced(function, family.at(numbers), direction) for function in functions)
+    free = has_free_integers(first, family)
     for draw in range(DRAWS):
-        inputs = inputs_at(first, draw, family.at(numbers))
+        inputs = inputs_at(first, draw, family.at(numbers), alike=free and draw == ALIKE)
         question = Question(first.closed, second.closed, inputs, first.outputs, family.platform)
         try:
             yield identity(question)
@@ -76,15 +80,34 @@ def formulas_differ_at(
         NotCovered: the functions cannot be traced at these sizes.
     """
     differing: dict[str, str] = {}
-    for proofs in itertools.islice(formulas_at(functions, family, direction, numbers), ENOUGH):
+    draws = formulas_at(functions, family, direction, numbers)
+    for proofs in itertools.islice(draws, ENOUGH):
         for leaf, proof in proofs.items():
             if not proof.equal and not proof.undecided and proof.unsure is None:
                 differing.setdefault(leaf, proof.witness or "")
     return differing
 
 
-def inputs_at(side: TracedFamily, draw: int, family: Family) -> list[Input]:
+def has_free_integers(side: TracedFamily, family: Family) -> bool:
+    """Whether a program has integers, more than one in an array, whose values nothing says."""
+    return any(
+        np.dtype(aval.dtype).kind in "iu" and aval.shape and name not in family.equals and not _is_drawn(family, name)
+        for name, aval in zip(side.inputs, side.closed.in_avals, strict=True)
+    )
+
+
+def _is_drawn(family: Family, name: str) -> bool:
+    return name in family.args and family.args[name].values is not None
+
+
+def inputs_at(side: TracedFamily, draw: int, family: Family, *, alike: bool = False) -> list[Input]:
     """The inputs of a program: numbers, and integers as they are declared, else small ones.
+
+    Args:
+        side: the program.
+        draw: which of the draws.
+        family: at concrete sizes.
+        alike: whether free integers of an array are all the same, so that as many as can be select one place.
 
     Raises:
         NotCovered: the declared values are not drawn in these shapes.
@@ -108,6 +131,7 @@ def inputs_at(side: TracedFamily, draw: int, family: Family) -> list[Input]:
         else:
             values = rng.integers(0, min(few, bound or few), aval.shape)
             values = values if bound is None else _up_to(bound, values, rng)
+            values = np.full_like(values, values.flat[0]) if alike and values.size else values
         inputs.append(Input(name, np.asarray(values).astype(aval.dtype)))
     return inputs
 

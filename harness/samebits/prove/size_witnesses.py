@@ -24,7 +24,7 @@ from samebits.prove.size_family import Family, SizeOf
 from samebits.prove.size_operators import is_of_code
 from samebits.prove.size_tracing import TracedFamily, each_once, traced
 from samebits.prove.size_values import MOST_ELEMENTS as MOST_VALUES
-from samebits.prove.size_values import formulas_differ_at, inputs_at
+from samebits.prove.size_values import formulas_differ_at, has_free_integers, inputs_at
 
 Function = Callable[..., Any]
 
@@ -43,7 +43,7 @@ NARROW = (1 << 8, 1 << 16)
 MOST_TRIALS = 40
 """The most sizes that are tried where nothing is known of them."""
 
-MOST_COMPUTED = 4
+MOST_COMPUTED = 8
 """The most of them at which formulas are evaluated, which takes long."""
 
 MOST_DENIALS = 8
@@ -80,9 +80,14 @@ def moved_apart_at(
     longest = max(longest_scan(side.closed.jaxpr) for side in (first, second))
     if longest > MOST_ITERATIONS:
         raise NotCovered(f"a loop of {longest} iterations; at most {MOST_ITERATIONS} are interpreted")
-    inputs = inputs_at(first, 0, family.at(numbers))
-    leaves = movement(Question(first.closed, second.closed, inputs, first.outputs, family.platform))
-    return {leaf: identity.witness or "" for leaf, identity in leaves.items() if not identity.equal}
+    differing: dict[str, str] = {}
+    for alike in (False, True) if has_free_integers(first, family) else (False,):
+        inputs = inputs_at(first, 0, family.at(numbers), alike=alike)
+        leaves = movement(Question(first.closed, second.closed, inputs, first.outputs, family.platform))
+        for leaf, identity in leaves.items():
+            if not identity.equal:
+                differing.setdefault(leaf, identity.witness or "")
+    return differing
 
 
 def different_at(

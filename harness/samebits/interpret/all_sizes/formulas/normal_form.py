@@ -30,6 +30,7 @@ from samebits.interpret.all_sizes.formulas.formula import (
     polynomial,
 )
 from samebits.interpret.all_sizes.formulas.infinities import without_infinities
+from samebits.interpret.all_sizes.formulas.logarithms import logarithm
 from samebits.interpret.all_sizes.formulas.recurrences import Recurrences
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing
 from samebits.interpret.all_sizes.formulas.signs import possible
@@ -263,8 +264,8 @@ LAWS: dict[str, Law] = {
     "exp": lambda ring, _, x: ring.exponential(x[0]),
     "expm1": _exponential_less_one,
     "integer_pow": lambda ring, text, x: ring.power(x[0], _parameter(text, "y")),
-    "log": lambda ring, _, x: ring.logarithm(x[0]),
-    "log1p": lambda ring, _, x: ring.logarithm(ring.add(number(1), x[0])),
+    "log": lambda ring, _, x: logarithm(ring, x[0]),
+    "log1p": lambda ring, _, x: logarithm(ring, ring.add(number(1), x[0])),
     "logistic": _logistic,
     "max": _larger,
     "min": _larger,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from samebits.interpret.all_sizes.formulas.formula import Atom, Base, Formula, Size, Summand
+from samebits.interpret.all_sizes.formulas.formula import Atom, Base, Exponential, Formula, Size, Summand
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
+from samebits.interpret.all_sizes.space import Space
 
 
 def is_product(formula: Formula) -> bool:
@@ -51,3 +52,8 @@ def common_factor(factors: list[Fraction]) -> Fraction:
 def order(power: tuple[Atom, Fraction]) -> tuple[str, str]:
     """Where a power stands among those of a product."""
     return type(power[0]).__name__, str(power)
+
+
+def is_positive_atom(space: Space, value: Atom) -> bool:
+    """Whether an atom is above 0 for sure, so that it comes out of a root: an exponential, or a size."""
+    return isinstance(value, Exponential) or (isinstance(value, Size) and space.proves((), value.polynomial - 1))

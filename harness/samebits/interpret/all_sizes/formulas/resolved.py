@@ -16,6 +16,7 @@ from samebits.interpret.all_sizes.formulas.formula import (
     Summand,
     inner_formulas,
 )
+from samebits.interpret.all_sizes.formulas.logarithms import logarithm
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing
 from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.formulas.summands import left_facts, simplified
@@ -47,7 +48,7 @@ def _power(ring: FormulaRing, value: Atom, exponent: Fraction, known: Facts) -> 
         case Base(formula=inner):
             return ring.power(resolved(ring, inner, known), exponent)
         case Function(operation="log", operands=(inner,)):
-            return ring.power(ring.logarithm(resolved(ring, inner, known)), exponent)
+            return ring.power(logarithm(ring, resolved(ring, inner, known)), exponent)
         case Function(operation=operation, operands=operands):
             whole = ring.function(operation, *(resolved(ring, inner, known) for inner in operands))
             return ring.power(whole, exponent)

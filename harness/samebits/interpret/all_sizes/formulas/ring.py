@@ -27,6 +27,7 @@ from samebits.interpret.all_sizes.formulas.formula import (
 from samebits.interpret.all_sizes.formulas.powers import (
     cancelled,
     common_factor,
+    is_positive_atom,
     is_product,
     number_in,
     order,
@@ -207,7 +208,7 @@ class FormulaRing:
             formula: not 0.
             positive: only those factors that are positive for sure.
         """
-        parts = [self._shareable(summand, positive) for summand in formula.summands]
+        parts = [self.shareable(summand, positive) for summand in formula.summands]
         shared = {
             value: min(part[value] for part in parts) for value in parts[0] if all(value in part for part in parts)
         }
@@ -236,11 +237,12 @@ class FormulaRing:
         ]
         return common, self.add(*rest)
 
-    def _shareable(self, summand: Summand, positive: bool) -> dict[Atom, Fraction]:
+    def shareable(self, summand: Summand, positive: bool) -> dict[Atom, Fraction]:
+        """The factors of a summand that depend on no bound index of it, or those that are positive for sure."""
         return {
             value: power
             for value, power in summand.powers
-            if (not positive or isinstance(value, Exponential))
+            if (not positive or is_positive_atom(self.space, value))
             and not free_names(self.space, value) & set(summand.bound)
         }
 
@@ -263,25 +265,12 @@ class FormulaRing:
             powers[value] = powers.get(value, Fraction(0)) + s.factor
         return self.with_powers(Fraction(1), of(1), powers.items())
 
-    def logarithm(self, formula: Formula) -> Formula:
-        """The logarithm; exponentials that are factors come out of it."""
-        if formula.infinite or not formula.summands:
-            raise NoFormula("the logarithm of 0 or infinity")
-        common, rest = self.content(formula, positive=True)
-        total = [] if rest == number(1) else [self.function("log", rest)]
-        if common is not None and common.factor != 1:
-            total.append(self.function("log", number(common.factor)))
-        for value, power in common.powers if common is not None else ():
-            if isinstance(value, Exponential):
-                total.append(self.scaled(value.exponent, power))
-        return self.add(*total)
-
     def is_positive(self, formula: Formula) -> bool:
         """Whether a formula is not negative for sure: a sum of exponentials and of squares."""
         return all(
             s.factor > 0
             and self.space.proves((), s.number)
-            and all(isinstance(value, Exponential) or e % 2 == 0 for value, e in s.powers)
+            and all(e % 2 == 0 or is_positive_atom(self.space, value) for value, e in s.powers)
             for s in formula.summands
         )
 

@@ -1,4 +1,4 @@
-"""Comparisons with 0 of numbers whose sign is known by how they are computed: as sums of exponentials or of sizes."""
+"""Comparisons whose answer is known: with 0, of sums of exponentials or of sizes, and of a number with itself."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ _NEVER_NEGATIVE = frozenset({"abs", "exp", "exp2", "logistic", "sqrt", "square"}
 _OF_OPERANDS = frozenset({"add", "add_any", "convert_element_type", "div", "max", "min", "mul", "reduce_precision"})
 _ANSWERS = {("ge", 1): 1, ("lt", 1): 0, ("le", 0): 1, ("gt", 0): 0}
 """By comparison and the operand that is 0, the answer where the other one is not negative."""
+
+_OF_ITSELF = {"eq": 1, "ge": 1, "le": 1, "ne": 0, "gt": 0, "lt": 0}
+"""By comparison, the answer of a number and itself, if it is not NaN."""
 
 _FROM_INTEGER = ("int32 to float", "int64 to float", "int32 to bfloat", "int64 to bfloat")
 _SMALL = frozenset(str(float(number)) for number in range(65)) | {"-0.0"}
@@ -46,7 +49,7 @@ def possible(space: Space, pieces: Iterable[MapPiece]) -> list[MapPiece]:
 
 
 def says_negative(space: Space, facts: Facts) -> bool:
-    """Whether facts say that a number is negative that never is."""
+    """Whether facts say that a number is negative that never is, or another one than itself."""
     return any(_holds(space, fact) is False for fact in facts)
 
 
@@ -67,6 +70,8 @@ def _answer(space: Space, comparison: Term) -> int | None:
     name = comparison.operation.partition("[")[0]
     if (sign := _sign_of_size(space, comparison)) is not None:
         return sign
+    if len(comparison.operands) == 2 and comparison.operands[0] == comparison.operands[1]:
+        return _OF_ITSELF.get(name)  # as `isnan` asks
     for number, operand in enumerate(comparison.operands if len(comparison.operands) == 2 else ()):
         if _is_zero(operand) and (name, number) in _ANSWERS and never_negative(comparison.operands[1 - number]):
             return _ANSWERS[name, number]

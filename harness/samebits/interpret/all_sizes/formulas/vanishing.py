@@ -27,6 +27,7 @@ from samebits.interpret.all_sizes.formulas.formula import (
 from samebits.interpret.all_sizes.formulas.other_indices import with_other_indices
 from samebits.interpret.all_sizes.formulas.resolved import open_fact, resolved
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing
+from samebits.interpret.all_sizes.formulas.sign_cases import by_sign
 from samebits.interpret.all_sizes.formulas.substitution import Substitution
 from samebits.interpret.all_sizes.formulas.summands import follows, left_facts
 from samebits.interpret.all_sizes.formulas.unrolling import unrolled
@@ -38,6 +39,9 @@ REWRITES = 8
 
 SPLITS = 10
 """How deep cases are told apart, one inside the other."""
+
+SIGNS = 4
+"""As how many of them the two cases of a sign count, of which most formulas need none."""
 
 MOST_ASKED = 500
 """How many formulas are looked at for one output, some ten seconds; none of the rest is shown to be 0.
@@ -112,7 +116,10 @@ class Vanishing:
         if there != formula:
             return self.vanishes(there, known, splits)
         simpler = without_denominators(self._ring, formula) or unrolled(self._ring, formula)
-        return simpler is not None and self.vanishes(simpler, known, splits)
+        if simpler is not None:
+            return self.vanishes(simpler, known, splits)
+        signs = by_sign(self._ring, formula) if splits >= SIGNS else None
+        return signs is not None and all(self.vanishes(case, known, splits - SIGNS) for case in signs)
 
     def _cancels(self, summands: list[Summand], known: Facts) -> bool:
         summands = [self._ring.renamed(summand) for summand in summands]
