@@ -7,7 +7,7 @@ from samebits.interpret.all_sizes.facts import Facts, MapPiece
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
 from samebits.interpret.all_sizes.reductions import bound_indices, product_of
 from samebits.interpret.all_sizes.results import whole_result
-from samebits.interpret.all_sizes.windows import Window
+from samebits.interpret.all_sizes.windows import SlidingWindow
 from samebits.numerics.floats import is_float
 
 
@@ -38,30 +38,30 @@ def _batch_and_feature(demand: Demand, feature: Polynomial) -> Index:
     """The place along the batch and along the features of the left operand, in the group of the output's feature."""
     left, right, out = demand.params["dimension_numbers"]
     shape, kernel = demand.shape(0), demand.shape(1)
-    batch, made = demand.index[out[0]], demand.index[out[1]]
+    batch, to_feature = demand.index[out[0]], demand.index[out[1]]
     features, batches = (demand.space.size(demand.params[f"{of_what}_group_count"]) for of_what in ("feature", "batch"))
     if features.constant != 1:
-        feature = _group(demand, made, kernel[right[0]], features) * kernel[right[1]] + feature
+        feature = _group(demand, to_feature, kernel[right[0]], features) * kernel[right[1]] + feature
     if batches.constant != 1:
         each = shape[left[0]].quotient(batches)
         if each is None:
             raise demand.not_covered(f"{shape[left[0]]} rows in {batches} groups")
-        batch = _group(demand, made, kernel[right[0]], batches) * each + batch
+        batch = _group(demand, to_feature, kernel[right[0]], batches) * each + batch
     return batch, feature
 
 
-def _group(demand: Demand, made: Polynomial, features: Polynomial, groups: Polynomial) -> Polynomial:
+def _group(demand: Demand, to_feature: Polynomial, features: Polynomial, groups: Polynomial) -> Polynomial:
     """The number of the group that a feature of the output is in."""
     each = features.quotient(groups)
     if each is None:
         raise demand.not_covered(f"{features} features in {groups} groups")
-    return demand.space.divide(made, each, demand.facts)[0]
+    return demand.space.divide(to_feature, each, demand.facts)[0]
 
 
-def _window(demand: Demand, number: int) -> Window:
+def _window(demand: Demand, number: int) -> SlidingWindow:
     """The window along a spatial dimension."""
     params, size = demand.params, demand.space.size
-    return Window(
+    return SlidingWindow(
         size(params["window_strides"][number]),
         size(params["rhs_dilation"][number]),
         size(params["padding"][number][0]),

@@ -14,7 +14,7 @@ from samebits.numerics.floats import is_float
 _KINDS = {"reduce_window_sum": "sum", "reduce_window_max": "max", "reduce_window_min": "min"}
 
 
-class Window(NamedTuple):
+class SlidingWindow(NamedTuple):
     """A window along one dimension.
 
     Args:
@@ -54,7 +54,7 @@ def _reduce_window(demand: Demand) -> list[MapPiece]:
     index: list[Polynomial] = []
     where: Facts = ()
     for axis, (shape, number, step) in enumerate(zip(demand.shape(0), demand.index, steps, strict=True)):
-        window = Window(
+        window = SlidingWindow(
             size(params["window_strides"][axis]),
             size(params["window_dilation"][axis]),
             size(params["padding"][axis][0]),
