@@ -17,6 +17,7 @@ from jax.errors import InconclusiveDimensionOperation
 from jax.extend.core import jaxpr_as_fun
 
 from samebits.interpret.dead_code import each_level
+from samebits.interpret.inner_equations import equations
 from samebits.prove.symbolic_slices import size_of
 
 
@@ -30,6 +31,8 @@ def with_scans(closed: Any, *, differentiable: bool = False) -> Any:
         closed: a closed jaxpr.
         differentiable: only loops of `lax.fori_loop`, since a `lax.while_loop` has no gradient at any size.
     """
+    if not any(eqn.primitive.name == "while" for eqn in equations(closed.jaxpr)):
+        return closed
     changed = each_level(closed.jaxpr, functools.partial(_scanned, differentiable=differentiable))
     return closed if changed is closed.jaxpr else closed.replace(jaxpr=changed)
 

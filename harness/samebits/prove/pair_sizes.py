@@ -25,6 +25,9 @@ from samebits.prove.size_of_case import SymbolicMesh
 from samebits.prove.size_tracing import TracedFamily, traced
 from samebits.schema.meshes import MeshSpec
 
+ASKS = " asks for the mesh"
+"""How the reason ends why a point is proved on one mesh."""
+
 
 class PairSizes:
     """Proves points of pairs for all sizes; what holds for every number of devices is shown once.
@@ -72,7 +75,10 @@ class PairSizes:
             return self._on_mesh(point, mesh, "shardings are part of types in explicit mode")
         key = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.platform)
         if key not in self._everywhere:
-            self._everywhere[key] = self._on_every_mesh(point, mesh)
+            # The gradient is that of the program of the other direction, whose code asked already.
+            forward = self._everywhere.get((*key[:4], "forward", key[5]))
+            asked = isinstance(forward, str) and forward.endswith(ASKS)
+            self._everywhere[key] = forward if asked and forward else self._on_every_mesh(point, mesh)
         everywhere = self._everywhere[key]
         if not isinstance(everywhere, str):
             proof, family = everywhere
@@ -101,7 +107,7 @@ class PairSizes:
                 if not places:
                     continue
             if places:
-                return f"{places[0]} asks for the mesh"
+                return f"{places[0]}{ASKS}"
             if not program.comparisons:
                 return self._on_meshes.of_programs(attempt, (reference, program), point).proof, attempt.family
             with mesh_queries() as places:  # the programs of other sizes may ask for it

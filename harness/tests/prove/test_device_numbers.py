@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 from samebits import Arg, Case, MeshSpec, Pair
-from samebits.prove import device_numbers, mesh_proofs
+from samebits.prove import device_numbers, mesh_proofs, mesh_queries, pair_sizes
 from samebits.prove.all_sizes import prove_all_sizes
 from samebits.prove.other_numbers import few, in_order
 from samebits.prove.pair_proof import PairProof
@@ -86,6 +86,22 @@ def test_an_exchange_is_proved_in_explicit_mode_and_gradients() -> None:
     assert _numbers(_proof(pair, mode="explicit")) == {"context": EVERY}
     wrong = _proof(ring_pair({"wrong": WRONG_RINGS["wrong_at_sixteen"][1]}), direction="gradient", mode="explicit")
     assert [leaf.verdict for leaf in wrong.leaves] == ["different"]
+
+
+@pytest.mark.parametrize(("side", "questions"), [(RINGS["ppermute"], 1), (lambda x, *, cp: x, 2)])
+def test_the_gradient_does_not_ask_again(monkeypatch: pytest.MonkeyPatch, side: Any, questions: int) -> None:
+    """Whoever asked for the mesh does so in the pull-back; where code did not ask, the gradient's own may."""
+    asked: list[object] = []
+
+    def watched() -> Any:
+        asked.append(None)
+        return mesh_queries.mesh_queries()
+
+    monkeypatch.setattr(pair_sizes, "mesh_queries", watched)
+    pair, proofs = ring_pair({"side": side}), PairSizes(most_devices=2)
+    for direction in ("forward", "gradient"):
+        proofs.prove(PairPoint(pair, "side", pair.cases[0], "float32", direction), MeshSpec.parse("context2"))
+    assert len(asked) == questions
 
 
 def test_each_axis_of_a_mesh_is_varied_alone() -> None:
