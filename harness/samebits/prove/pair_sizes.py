@@ -77,8 +77,8 @@ class PairSizes:
         if key not in self._everywhere:
             # The gradient is that of the program of the other direction, whose code asked already.
             forward = self._everywhere.get((*key[:4], "forward", key[5]))
-            asked = isinstance(forward, str) and forward.endswith(ASKS)
-            self._everywhere[key] = forward if asked and forward else self._on_every_mesh(point, mesh)
+            does_ask = isinstance(forward, str) and forward.endswith(ASKS)
+            self._everywhere[key] = forward if does_ask and forward else self._on_every_mesh(point, mesh)
         everywhere = self._everywhere[key]
         if not isinstance(everywhere, str):
             proof, family = everywhere
