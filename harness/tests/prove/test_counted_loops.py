@@ -130,10 +130,19 @@ def _until_large(x: jax.Array) -> Any:
     return lax.while_loop(lambda total: total.sum() < 10, lambda total: total + 1, x)
 
 
+def _meeting(x: jax.Array) -> Any:
+    """The end comes nearer by one with each step."""
+
+    def step(state: Any) -> Any:
+        return state[0] + 1, state[1] - 1, state[2] + x[state[0]]
+
+    return lax.while_loop(lambda state: state[0] < state[1], step, (0, x.shape[0], jnp.zeros_like(x[0])))[2]
+
+
 @pytest.mark.parametrize(
     "loop",
-    [_until_large, lambda x: _while(x, step=2), lambda x: _while(x, before=3)],
-    ids=["until large", "by twos", "less than no step"],
+    [_until_large, _meeting, lambda x: _while(x, step=2), lambda x: _while(x, before=3)],
+    ids=["until large", "the end moves", "by twos", "less than no step"],
 )
 def test_what_counts_no_steps_stays_undecided(loop: Any) -> None:
     (proof,) = prove_all_sizes(loop, loop, ROWS)

@@ -104,6 +104,31 @@ def test_the_gradient_does_not_ask_again(monkeypatch: pytest.MonkeyPatch, side: 
     assert len(asked) == questions
 
 
+def test_what_integers_are_belongs_to_a_proof() -> None:
+    """Two cases with the same programs: where positions may be any, what is shown of one, two, ... is not shown."""
+
+    def turned(x: jax.Array, positions: jax.Array, *, cp: int) -> jax.Array:
+        return jnp.take(jnp.roll(x.reshape(cp, -1), 1, axis=0).reshape(x.shape), positions, mode="clip")
+
+    def ignoring(x: jax.Array, positions: jax.Array, *, cp: int) -> jax.Array:
+        return RINGS["ppermute"](x, cp=cp)
+
+    of_ring = ring_pair({"ignoring": ignoring})
+    placed = Arg(shape=("length",), dtype="int32", equals="index0")
+    (case,) = of_ring.cases
+    cases = (case, replace(case, id="any"))
+    verdicts = []
+    for order in (cases, cases[::-1]):
+        proofs = PairSizes(most_devices=2)
+        for own in order:
+            arg = placed if own.id == case.id else replace(placed, equals=None, below="length")
+            args = {**of_ring.arguments(own, MeshSpec.parse("context2")), "positions": arg}
+            pair = replace(of_ring, reference=turned, args=args, cases=cases)
+            point = PairPoint(pair, "ignoring", own, "float32", "forward")
+            verdicts.append((own.id, proofs.prove(point, MeshSpec.parse("context2")).leaves[0].verdict))
+    assert verdicts == [(case.id, "proved"), ("any", "different"), ("any", "different"), (case.id, "proved")]
+
+
 def test_each_axis_of_a_mesh_is_varied_alone() -> None:
     proof = _proof(ring_pair({"ppermute": RINGS["ppermute"]}), "data2_context2")
     assert _numbers(proof) == {"data": EVERY, "context": EVERY}
