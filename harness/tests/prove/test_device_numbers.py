@@ -17,9 +17,10 @@ from samebits.prove.all_sizes import prove_all_sizes
 from samebits.prove.other_numbers import few, in_order
 from samebits.prove.pair_proof import PairProof
 from samebits.prove.pair_sizes import PairSizes
-from samebits.prove.part_of_family import values_in
+from samebits.prove.part_of_family import known_by, values_in
 from samebits.prove.size_attempts import PairPoint
 from samebits.prove.size_family import Family, Shaped
+from samebits.prove.size_tracing import traced
 from samebits.prove.strictest_conditions import strictest
 from samebits.schema.domain import RequiredFact
 from samebits.schema.mesh_ids import Mode
@@ -121,12 +122,24 @@ def test_what_integers_are_belongs_to_a_proof() -> None:
     for order in (cases, cases[::-1]):
         proofs = PairSizes(most_devices=2)
         for own in order:
-            arg = placed if own.id == case.id else replace(placed, equals=None, below="length")
+            arg = placed if own.id == case.id else replace(placed, equals=None)
             args = {**of_ring.arguments(own, MeshSpec.parse("context2")), "positions": arg}
             pair = replace(of_ring, reference=turned, args=args, cases=cases)
             point = PairPoint(pair, "ignoring", own, "float32", "forward")
             verdicts.append((own.id, proofs.prove(point, MeshSpec.parse("context2")).leaves[0].verdict))
     assert verdicts == [(case.id, "proved"), ("any", "different"), ("any", "different"), (case.id, "proved")]
+
+
+def test_programs_are_known_by_what_their_integers_are() -> None:
+    def taken(x: jax.Array, at: jax.Array) -> jax.Array:
+        return jnp.take(x, at, mode="clip")
+
+    keys = set()
+    for equals in (None, "index0", "n - 1 - index0"):
+        args = {"x": Shaped(("n",)), "at": Shaped(("n",), "int32", equals=equals)}
+        family = Family(symbols={"n": 1}, args=args)
+        keys.add(known_by(family, (traced(taken, family), traced(taken, family)), "forward"))
+    assert len(keys) == 3 and None not in keys
 
 
 def test_each_axis_of_a_mesh_is_varied_alone() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits.errors import NotCovered
+from samebits.interpret.all_sizes.formulas import vanishing
 from samebits.interpret.all_sizes.formulas.comparisons import ALIKE
 from samebits.interpret.all_sizes.formulas.infinities import FINITE
 from samebits.prove.all_sizes import prove_all_sizes
@@ -152,3 +153,69 @@ def test_values_beyond_a_bound_are_not_tried() -> None:
     assert formulas_differ_at(functions, family, "forward", {"n": 3, "e": 5})
     with pytest.raises(NotCovered, match="ids is drawn beyond its bound 4"):
         formulas_differ_at(functions, family, "forward", {"n": 3, "e": 4})
+
+
+CACHE = Family(
+    symbols={"n": 1, "d": 1}, args={"cache": Shaped(("n", "d")), "x": Shaped(("d",)), "at": Shaped((), "int32", "n")}
+)
+ROUTED = Family(symbols={"t": 1}, args={"expert": Shaped(("t",), "int32", "4"), "x": Shaped(("t",))})
+RANKED = Family(
+    symbols={"t": 1, "d": 1}, args={"x": Shaped(("t", "d")), "score": Shaped(("t", "4")), "w": Shaped(("4", "d"))}
+)
+
+
+def _within_capacity(expert: Any, x: Any, capacity: int = 40) -> Any:
+    chosen = (expert[:, None] == jnp.arange(4)).astype(jnp.int32)
+    return jnp.where((jnp.cumsum(chosen, 0) * chosen).sum(1) <= capacity, x, 0)
+
+
+def test_a_single_integer_is_not_always_the_last() -> None:
+    """At the last position, writing there and from there on are the same."""
+
+    def written(cache: Any, x: Any, at: Any) -> Any:
+        return jax.lax.dynamic_update_slice(cache, x[None], (at, 0))
+
+    def compared(comparison: Any) -> Any:
+        return lambda cache, x, at: jnp.where(comparison(jnp.arange(cache.shape[0]), at)[:, None], x, cache)
+
+    for comparison, verdict in ((jnp.equal, "proved"), (jnp.greater_equal, "different"), (jnp.less_equal, "different")):
+        (proof,) = prove_all_sizes(written, compared(comparison), CACHE)
+        assert proof.verdict == verdict, proof
+
+
+def test_integers_that_are_all_the_same_are_tried() -> None:
+    """Forty tokens of one expert are needed to tell a capacity of 40 from one of 39."""
+    (proof,) = prove_all_sizes(_within_capacity, lambda e, x: _within_capacity(e, x, 39), ROUTED)
+    assert (proof.verdict, proof.sizes) == ("different", {"t": 40}), proof
+
+
+def test_the_place_of_the_largest_is_a_place() -> None:
+    """Of an index that might be negative, jax takes the size off first."""
+
+    def selected(x: Any, score: Any, w: Any, last: int = 0) -> Any:
+        return x * w[jnp.argmax(score[:, : 4 - last], -1)]
+
+    def one_hot(x: Any, score: Any, w: Any) -> Any:
+        return x * (jax.nn.one_hot(jnp.argmax(score, -1), 4) @ w)
+
+    (proof,) = prove_all_sizes(selected, one_hot, RANKED)
+    assert proof.verdict == "rounding", proof.reason
+    (proof,) = prove_all_sizes(lambda x, score, w: selected(x, score, w, 1), one_hot, RANKED)
+    assert proof.verdict == "different", proof
+    first, second = (lambda x, k=k: x * jax.lax.top_k(x, 1)[1][0] ** k for k in (1, 2))
+    (proof,) = prove_all_sizes(first, second, LINE)
+    assert proof.verdict == "different", proof
+
+
+def test_comparing_formulas_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def apart(x: Any) -> Any:
+        return 1 / (1 + x * x) + 1 / (2 + x * x)
+
+    def together(x: Any) -> Any:
+        return (3 + 2 * x * x) / ((1 + x * x) * (2 + x * x))
+
+    (proof,) = prove_all_sizes(apart, together, LINE)
+    assert proof.verdict == "rounding", proof.reason
+    monkeypatch.setattr(vanishing, "MOST_ASKED", 1)
+    (proof,) = prove_all_sizes(apart, together, LINE)
+    assert proof.verdict == "error" and "not shown to be equal" in proof.reason

@@ -13,7 +13,7 @@ from samebits.interpret.all_sizes.facts import Element
 from samebits.interpret.all_sizes.formulas.formula import Formula, atom, number
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing
 from samebits.interpret.all_sizes.formulas.sign_cases import by_sign
-from samebits.interpret.all_sizes.polynomial import of
+from samebits.interpret.all_sizes.polynomial import of, variable
 from samebits.interpret.all_sizes.space import Space
 from samebits.prove.all_sizes import prove_all_sizes
 from samebits.prove.size_family import Family, Shaped
@@ -53,6 +53,14 @@ def test_without_a_sign_there_are_no_cases() -> None:
     ring = _ring()
     assert by_sign(ring, ring.add(X, ring.function("sin", Y))) is None
     assert by_sign(ring, Formula()) is None
+
+
+def test_a_function_of_a_summed_index_has_no_one_sign() -> None:
+    space = Space({"n": 1})
+    ring, index = FormulaRing(space), space.index("k", variable("n"))
+    inside = ring.function("abs", atom(Element("x", (index,))))
+    assert by_sign(ring, inside) is not None
+    assert by_sign(ring, ring.summed(("k",), (), inside)) is None
 
 
 def larger_and_smaller(x: Any, y: Any) -> Any:
