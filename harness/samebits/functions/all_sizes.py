@@ -13,11 +13,12 @@ from typing import Any, Literal
 import numpy as np
 
 from samebits.errors import DeclarationError, RequestError
-from samebits.programs.input_bounds import arg_below, arg_equals
+from samebits.programs.input_bounds import arg_below, arg_equals, check_values
 from samebits.schema.argument_trees import ArgTree
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
+from samebits.schema.values import Given
 
 AS_IT_IS = "_"
 """In the text of a shape: the dimension stays the number that it is in the call."""
@@ -86,6 +87,8 @@ def with_sizes(pair: Pair, sizes: Mapping[str, str] | Literal["all"]) -> Pair:
             for name, arg in tree.leaves(argument).items():
                 arg_below(arg, name, cases[0])
                 arg_equals(arg, name, cases[0], {f"index{axis}": 0 for axis in range(len(arg.shape))})
+                if isinstance(arg.values, Given) and name in integers:
+                    check_values(arg, name, np.asarray(arg.values.array), cases[0])
         return replace(pair, args=sized, cases=cases)
     except DeclarationError as error:
         raise RequestError(str(error)) from None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import samebits
-from samebits.errors import DeclarationError, RequestError
+from samebits.errors import RequestError
 from samebits.functions.result import Comparing
 from samebits.schema.all_sizes import SizesShown
 from suites.test_sequence_reorder import PAIR
@@ -188,9 +188,11 @@ def test_integers_of_a_call_are_what_is_said_of_them() -> None:
     later = prove(lambda x, p: jnp.cumsum(x, axis=1) - x[:, :1] * (x.shape[1] > 20), "; equals index1")
     assert later.verdict == "different" and _family(later).counterexample["length"] > 20
     with pytest.raises(
-        DeclarationError, match=r"argument 'positions': its element \[0, 0\] is 3; expected 0, as equals='index1'"
+        RequestError, match=r"argument 'positions': its element \[0, 0\] is 3; expected 0, as equals='index1'"
     ):
         prove(summed, "; equals index1", positions[:, ::-1])
+    with pytest.raises(RequestError, match="expected 0, as equals='index1' says"):  # whatever would be shown
+        prove(lambda x, p: x, "; equals index1", positions[:, ::-1])
 
 
 def test_what_is_run_has_no_symbols() -> None:
