@@ -44,11 +44,11 @@ def arg_equals(arg: Arg, name: str, case: Case, places: Mapping[str, Any]) -> An
     """
     if not isinstance(arg.equals, str):
         return arg.equals
-    taken = [place for place in INDEX.findall(" ".join(case.numbers)) if f"index{place}" in case.numbers]
-    if taken:
+    taken = next((size for size in case.numbers if INDEX.fullmatch(size)), None)
+    if taken is not None:
         raise DeclarationError(
-            f"case '{case.id}': argument '{name}' equals '{arg.equals}', and 'index{taken[0]}' is a size; give the "
-            f"size another name, as index{taken[0]} is the place along dimension {taken[0]}"
+            f"case '{case.id}': argument '{name}' equals '{arg.equals}', and '{taken}' is a size; give the size "
+            f"another name, as {taken} is the place along dimension {taken.removeprefix('index')}"
         )
     return value_of(arg.equals, {**_numbers(arg.equals, f"argument '{name}' equals", case), **places})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
+from typing import Any
 
 from samebits.errors import NotCovered
 from samebits.interpret.inner_equations import equations
@@ -22,7 +23,7 @@ from samebits.prove.same_program import same_on_one_device
 from samebits.prove.size_attempts import Attempt, PairPoint, attempts, axis_sizes, covers, numbers_on, symbols_of
 from samebits.prove.size_family import Family
 from samebits.prove.size_of_case import SymbolicMesh
-from samebits.prove.size_tracing import TracedFamily, traced
+from samebits.prove.size_tracing import traced
 from samebits.schema.meshes import MeshSpec
 
 ASKS = " asks for the mesh"
@@ -40,7 +41,7 @@ class PairSizes:
     def __init__(self, most_fixed: int = 3, most_devices: int = MOST_DEVICES) -> None:
         self._most_fixed, self._most_devices = most_fixed, most_devices
         self._on_meshes = MeshProofs(most_fixed)
-        self._references: dict[Hashable, TracedFamily] = {}
+        self._programs: dict[Hashable, Any] = {}
         self._everywhere: dict[tuple[str | None, ...], tuple[PairProof, Family] | str] = {}
         self._one_program: dict[tuple[str | None, ...], PairProof | None] = {}
 
@@ -54,7 +55,7 @@ class PairSizes:
             point: the point.
             mesh: of the point.
         """
-        point = replace(point, programs=self._references)
+        point = replace(point, programs=self._programs)
         proof = self._shown(point, mesh)
         if not any(leaf.verdict in ("rounding", "error") for leaf in proof.leaves) or point.case.transform is not None:
             return proof

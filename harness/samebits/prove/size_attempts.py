@@ -22,7 +22,7 @@ from samebits.programs.placement import partition
 from samebits.programs.side_call import side_call
 from samebits.prove.size_family import Family, Shaped, SizeOf
 from samebits.prove.size_of_case import SymbolicMesh, SymbolicSize, polynomial_of, with_symbols
-from samebits.prove.size_tracing import OnMesh, TracedFamily, TracedOnce
+from samebits.prove.size_tracing import OnMesh, TracedOnce
 from samebits.prove.size_witnesses import Function
 from samebits.schema.case import Arg, AxisSize, Case
 from samebits.schema.mesh_ids import Mode
@@ -40,7 +40,7 @@ class PairPoint:
         pair: the declaration.
         variant, case, dtype, direction, mode: of the point.
         platform: whose branches of `lax.platform_dependent` run; None where that is not known.
-        programs: those of references that are traced already, for whoever asks next.
+        programs: those of sides that are traced already, for whoever asks next.
     """
 
     pair: Pair
@@ -50,7 +50,7 @@ class PairPoint:
     direction: str
     mode: Mode = "auto"
     platform: str | None = None
-    programs: dict[Hashable, TracedFamily] = field(default_factory=dict, compare=False, repr=False)
+    programs: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

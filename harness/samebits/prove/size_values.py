@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -80,8 +79,7 @@ def formulas_differ_at(
         NotCovered: the functions cannot be traced at these sizes.
     """
     differing: dict[str, str] = {}
-    draws = formulas_at(functions, family, direction, numbers)
-    for proofs in itertools.islice(draws, ENOUGH):
+    for proofs in itertools.islice(formulas_at(functions, family, direction, numbers), ENOUGH):
         for leaf, proof in proofs.items():
             if not proof.equal and not proof.undecided and proof.unsure is None:
                 differing.setdefault(leaf, proof.witness or "")
@@ -89,7 +87,7 @@ def formulas_differ_at(
 
 
 def has_free_integers(side: TracedFamily, family: Family) -> bool:
-    """Whether a program has integers, more than one in an array, whose values nothing says."""
+    """Whether a program has arrays of integers that neither their case draws nor a formula gives."""
     return any(
         np.dtype(aval.dtype).kind in "iu" and aval.shape and name not in family.equals and not _is_drawn(family, name)
         for name, aval in zip(side.inputs, side.closed.in_avals, strict=True)
@@ -150,11 +148,8 @@ def _up_to(bound: int, small: Any, rng: np.random.Generator) -> Any:
 
 def _at_places(equals: Polynomial, shape: tuple[int, ...]) -> Any:
     """Integers that are what a polynomial of their places says."""
-    places = np.indices(shape, np.int64, sparse=True)
-    values = np.zeros(shape, np.int64)
-    for monomial, factor in equals.terms:
-        values += factor * math.prod((places[int(name.removeprefix("index"))] for name in monomial), start=1)
-    return values
+    places: dict[str, Any] = {f"index{axis}": index for axis, index in enumerate(np.indices(shape, np.int64))}
+    return np.broadcast_to(equals.value(places), shape)
 
 
 def _declared(values: Callable[..., Any], rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
