@@ -29,7 +29,7 @@ class RefutedLines:
     def __init__(self, prover: Prover) -> None:
         self.prover = prover
         self._points: dict[tuple[str, str], set[Point]] = {}
-        self._latest: tuple[Point | None, dict[str, Alignment]] = (None, {})
+        self._latest: tuple[Point | None, dict[str, Alignment | NotCovered]] = (None, {})
 
     def named(
         self, point: Point, ends: tuple[Site, Site], records: Mapping[str, Record], arguments: Iterable[ProofResult]
@@ -77,8 +77,14 @@ class RefutedLines:
         return aligned.lines([*question.outputs].index(leaf), refuted=True)
 
     def _aligned(self, direction: str, question: Question, functions: tuple[Any, Any] | None) -> Alignment:
-        """Both programs aligned; those of the latest point are cached."""
+        """Both programs aligned; those of the latest point are cached, and so is why they cannot be."""
         cached = self._latest[1]
         if direction not in cached:
-            cached[direction] = align(question, self.prover.sides.pair.name, forward=functions)
-        return cached[direction]
+            try:
+                cached[direction] = align(question, self.prover.sides.pair.name, forward=functions)
+            except NotCovered as error:
+                cached[direction] = error
+        aligned = cached[direction]
+        if isinstance(aligned, NotCovered):
+            raise aligned
+        return aligned

@@ -11,6 +11,7 @@ import pytest
 from samebits.check.line_evidence import POINTS
 from samebits.engine import prove_lines
 from samebits.engine.prove_points import prove_points
+from samebits.errors import NotCovered
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.report.prove import show_pair
@@ -19,6 +20,10 @@ from samebits.schema.pair import Pair
 from samebits.schema.proof import ProofResult
 from tests.check.test_line_evidence import gated, halved, plain, same, sigmoid
 from tests.support.toys import toy
+
+
+def leaves(x: Any, factor: float) -> tuple[Any, Any, Any]:
+    return x * factor, x + factor, x - factor
 
 
 def _proved(pair: Pair, **where: str) -> list[ProofResult]:
@@ -62,6 +67,21 @@ def test_a_failing_search_does_not_lose_the_proof(monkeypatch: pytest.MonkeyPatc
     (refuted,) = _proved(toy(plain, halved=halved), variant="halved", direction="forward")
     assert refuted.verdict == "different" and refuted.lines == ()
     assert refuted.no_lines == "the search failed (ZeroDivisionError: planted), a bug of samebits"
+
+
+def test_programs_that_are_too_large_are_recorded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every leaf says so, but recording them takes as long each time."""
+    recorded: list[None] = []
+
+    def too_large(*args: Any, **more: Any) -> Any:
+        recorded.append(None)
+        raise NotCovered("planted")
+
+    monkeypatch.setattr(prove_lines, "align", too_large)
+    three = toy(leaves, halved=lambda x, factor: tuple(each / 2 for each in leaves(x, factor)))
+    refuted = _proved(dataclasses.replace(three, meshes=("data1",), gradients=False), variant="halved")
+    assert [each.no_lines for each in refuted] == ["planted"] * 3
+    assert len(recorded) == 1
 
 
 def test_lines_are_searched_for_few_points() -> None:

@@ -17,7 +17,8 @@ from samebits.interpret.field.degrees import VARIABLE
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.element import FieldElement, touched
 from samebits.interpret.field.functions import exp
-from samebits.interpret.field_proof.proof import ENOUGH, FieldIdentity
+from samebits.interpret.field_proof.comparison import ENOUGH
+from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.report.prove_model import first_not_proved
 from samebits.schema.meshes import Mode
 from samebits.schema.model import Config, Defect

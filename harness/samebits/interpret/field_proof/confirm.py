@@ -3,55 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from samebits.errors import NotCovered
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field_proof.assumptions import assumptions
+from samebits.interpret.field_proof.attempts import ProofAttempt, attempt
 from samebits.interpret.field_proof.result import APART, FieldIdentity
 from samebits.interpret.overflow import reach_of
 from samebits.interpret.probes import permuted, stored
 from samebits.interpret.problem import Question
 
 
-@dataclass(frozen=True, slots=True)
-class ProofAttempt:
-    """One attempt at a proof.
-
-    Args:
-        proofs: its results, by output.
-        domain: the fields.
-        make: another domain like it, with as many random points, with or without the law of roots and underflow.
-    """
-
-    proofs: Mapping[str, FieldIdentity]
-    domain: Field
-    make: Callable[[int, bool, bool], Field]
-
-
-Attempt = Callable[[Question, Field], tuple[dict[str, FieldIdentity], int]]
-
-
 def confirmed(
-    question: Question, proofs: Mapping[str, FieldIdentity], tries: Sequence[ProofAttempt], attempt: Attempt
+    question: Question, proofs: Mapping[str, FieldIdentity], by: Mapping[str, ProofAttempt]
 ) -> dict[str, FieldIdentity]:
     """The proofs that further attempts confirm, each with its assumptions.
 
     Args:
         question: the programs and their inputs.
         proofs: the combined results, by output.
-        tries: the attempts, in order; an output that is equal was shown by the first that says so.
-        attempt: asks another domain.
+        by: by output, the attempt that shows it, or the last one with the constants as they are.
     """
-    result = _without_stored(question, tries[0].domain, dict(proofs))
+    result = _without_stored(question, [shown.domain for shown in by.values()], dict(proofs))
     elsewhere: dict[str, bool] = {}
-    by: dict[str, ProofAttempt] = {}
-    for name, proof in result.items():
-        by[name] = next((shown for shown in tries if proof.equal and shown.proofs[name].equal), tries[0])
     for shown in {id(shown): shown for shown in by.values()}.values():
         own = [name for name, other in by.items() if other is shown]
-        tried = _elsewhere(question, shown, {name: result[name] for name in own}, attempt)
+        tried = _elsewhere(question, shown, {name: result[name] for name in own})
         result.update(tried or {})
         elsewhere.update(dict.fromkeys(own, tried is not None))
     for name, proof in result.items():
@@ -74,7 +53,9 @@ def confirmed(
     return result
 
 
-def _without_stored(question: Question, domain: Field, proofs: dict[str, FieldIdentity]) -> dict[str, FieldIdentity]:
+def _without_stored(
+    question: Question, domains: Sequence[Field], proofs: dict[str, FieldIdentity]
+) -> dict[str, FieldIdentity]:
     """The same, where an output that depends on no input is not the same as one that does.
 
     Only where the numbers of the case decided something, integers are given or constants may have been rounded: else
@@ -82,7 +63,8 @@ def _without_stored(question: Question, domain: Field, proofs: dict[str, FieldId
     """
     suspect = {name for name, proof in proofs.items() if proof.undecided or (proof.equal and proof.constant)}
     rounded = any(proof.unsure for proof in proofs.values())
-    if not suspect or not (domain.decisions or domain.whole or question.fixed or rounded):
+    by_numbers = any(domain.decisions or domain.whole for domain in domains)
+    if not suspect or not (by_numbers or question.fixed or rounded):
         return proofs
     result = dict(proofs)
     for name, words in stored(question).items():
@@ -92,7 +74,7 @@ def _without_stored(question: Question, domain: Field, proofs: dict[str, FieldId
 
 
 def _elsewhere(
-    question: Question, shown: ProofAttempt, proofs: Mapping[str, FieldIdentity], attempt: Attempt
+    question: Question, shown: ProofAttempt, proofs: Mapping[str, FieldIdentity]
 ) -> dict[str, FieldIdentity] | None:
     """The outputs that one attempt showed, where it does not hold with the elements of the inputs permuted.
 
@@ -106,7 +88,7 @@ def _elsewhere(
         return None
     again = shown.make(1, domain.ring.extended, domain.vanishing)
     try:
-        permuted_proofs, _ = attempt(other, again)
+        permuted_proofs = attempt(other, again, shown.make, open_).proofs
     except NotCovered:  # the other order decides nothing then, and the first result stands
         return None
     result = dict(proofs)

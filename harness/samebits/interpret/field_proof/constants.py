@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from samebits.interpret.field_proof.result import FieldIdentity
     from samebits.interpret.problem import Question
 
-Attempt = Callable[[Mapping[float, SurdLiteral]], "tuple[dict[str, FieldIdentity], FoldedField]"]
-"""From what constants stand for to what the fields say, and the domain that said it."""
+Attempt = Callable[[Mapping[float, SurdLiteral]], "tuple[dict[str, FieldIdentity], Sequence[FoldedField]]"]
+"""From what constants stand for to what the fields say, and the domains that were asked."""
 
 _TRIED, _SHOWN = 4, 3
 
@@ -39,16 +40,20 @@ def match_constants(question: Question, proofs: dict[str, FieldIdentity], attemp
     noted: tuple[str, ...]
     written = known = roundings(*sides)
     try:
-        again, domain = attempt(_numbers(known))
+        again, domains = attempt(_numbers(known))
         if not _settled(proofs, again):
-            computed = {**roundings(*domain.inner), **roundings(*domain.met)}
+            computed = {
+                **roundings(*_together([domain.inner for domain in domains])),
+                **roundings(*_together([domain.met for domain in domains])),
+            }
             if computed:
                 known = {**known, **computed}
-                again, domain = attempt(_numbers(known))
+                again, domains = attempt(_numbers(known))
     except NotCovered:
         again, noted = {}, ()
     else:
-        noted = _texts([rounded for value, rounded in known.items() if value in domain.used])
+        used = set[float]().union(*(domain.used for domain in domains))
+        noted = _texts([rounded for value, rounded in known.items() if value in used])
     merged = {
         name: dataclasses.replace(again[name], constants=noted) if _is_proved(proof, again.get(name)) else proof
         for name, proof in proofs.items()
@@ -69,6 +74,14 @@ def rounded_literals(question: Question) -> tuple[dict[float, float], tuple[str,
     """
     known = roundings(constants(question.reference), constants(question.variant))
     return {value: float(rounded.number) for value, rounded in known.items()}, _texts(list(known.values()))
+
+
+def _together(
+    known: Sequence[tuple[dict[float, SourceConstant], dict[float, SourceConstant]]],
+) -> tuple[dict[float, SourceConstant], dict[float, SourceConstant]]:
+    """The constants of each side that any of the domains met."""
+    first, second = zip(*known, strict=True)
+    return dict(ChainMap(*first)), dict(ChainMap(*second))
 
 
 def _is_proved(before: FieldIdentity, again: FieldIdentity | None) -> bool:

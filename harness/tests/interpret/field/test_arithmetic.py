@@ -21,7 +21,8 @@ from samebits.interpret.field.arithmetic import FORMULAS
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.residues import PRIMES
 from samebits.interpret.field.ring import Ring
-from samebits.interpret.field_proof.proof import ENOUGH, FieldIdentity, identity
+from samebits.interpret.field_proof.comparison import ENOUGH
+from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from tests.interpret.executed import asked

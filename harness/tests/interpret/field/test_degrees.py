@@ -24,7 +24,7 @@ from samebits.interpret.field.degrees import CONSTANT, VARIABLE, DegreeBounds, t
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.element import FieldElement
 from samebits.interpret.field.residues import PRIMES
-from samebits.interpret.field_proof.proof import ENOUGH, error_bound
+from samebits.interpret.field_proof.comparison import ENOUGH, error_bound
 from samebits.interpret.interpreter import Interpreter
 from tests.interpret.programs import Tape, few
 from tests.interpret.rewrites import Formula, formula

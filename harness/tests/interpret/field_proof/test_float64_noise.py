@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from samebits.interpret.field_proof.float64_noise import Excuses
-from samebits.interpret.field_proof.proof import BLIND, FieldIdentity, identity
+from samebits.interpret.field_proof.proof import FieldIdentity, identity
+from samebits.interpret.field_proof.result import BLIND
 from tests.interpret.executed import asked
 
 Array = Any
