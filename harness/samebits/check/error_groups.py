@@ -19,6 +19,7 @@ moves no result further. What they move by more than that counts in full, as in 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -209,7 +210,7 @@ def _slices(errors: _Errors) -> Iterator[tuple[str, ErrorRatio]]:
 def _steps(shape: tuple[int, ...], axis: int) -> Iterator[int]:
     """How many indices of a dimension a slice has: as few as make a group, and an eighth of all."""
     length = shape[axis]
-    each = int(np.prod(shape, dtype=np.int64)) // max(length, 1)
+    each = math.prod(shape) // max(length, 1)
     for step in sorted({max(1, -(-FEWEST // max(each, 1))), -(-length // 8)}):
         if step < length:
             yield step

@@ -5,6 +5,7 @@ In: the interpreter, an equation, its values, and the manual mesh axes around it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,7 +48,7 @@ def _axis_index(interpreter: InterpreterProtocol, step: Step, values: Sequence[V
 
 def _ids(kind: Type, members: int) -> list[Array]:
     """The elements of each member's operand, numbered through."""
-    size = int(np.prod(kind.shape, dtype=np.int64))
+    size = math.prod(kind.shape)
     return [np.arange(size).reshape(kind.shape) + member * size for member in range(members)]
 
 

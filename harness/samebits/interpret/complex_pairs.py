@@ -6,6 +6,7 @@ of an operation counts is not told that the compiler divides or takes moduli oth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -135,7 +136,7 @@ def _spread(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value
     """Operands in the shape of the result: jax lets a scalar literal stand for an array."""
     spread, shape = [], step.output.shape
     for value, kind in zip(values, step.inputs, strict=True):
-        index = np.broadcast_to(np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape), shape)
+        index = np.broadcast_to(np.arange(math.prod(kind.shape)).reshape(kind.shape), shape)
         spread.append(value if kind.shape == shape else interpreter.taken([value], index, Type(shape, kind.dtype)))
     return spread
 

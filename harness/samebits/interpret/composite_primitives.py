@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -87,7 +88,7 @@ def _batched(interpreter: InterpreterProtocol, step: Step, left: Value, right: V
         kinds = [mine[1], theirs[1], Type(own.shape, own.dtype)]
         part = step.like("ragged_dot_general", kinds, [kind], ragged_dot_dimension_numbers=inner)
         products.append(_ragged_dot_general(interpreter, part, [mine[0], theirs[0], own])[0])
-    stacked = np.arange(int(np.prod(whole.shape, dtype=np.int64))).reshape(len(products), *kind.shape)
+    stacked = np.arange(math.prod(whole.shape)).reshape(len(products), *kind.shape)
     return interpreter.taken(products, np.moveaxis(stacked, 0, axis), whole)
 
 
@@ -100,7 +101,7 @@ def _cut(
     length: int,
     squeeze: bool = False,
 ) -> tuple[Value, Type]:
-    ids = np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
+    ids = np.arange(math.prod(kind.shape)).reshape(kind.shape)
     index = np.take(ids, np.arange(start, start + length), axis)
     index = index.squeeze(axis) if squeeze else index
     piece = Type(index.shape, kind.dtype)
@@ -122,8 +123,8 @@ def _dot(
 def _together(interpreter: InterpreterProtocol, step: Step, pieces: list[tuple[Value, Type]], stacked: bool) -> Value:
     """The groups' results along the first axis; rows that are in no group are zero."""
     whole = step.output
-    size = int(np.prod(whole.shape, dtype=np.int64))
-    have = sum(int(np.prod(kind.shape, dtype=np.int64)) for _, kind in pieces)
+    size = math.prod(whole.shape)
+    have = sum(math.prod(kind.shape) for _, kind in pieces)
     if stacked or have == size:
         return interpreter.taken([value for value, _ in pieces], np.arange(size).reshape(whole.shape), whole)
     zero = interpreter.constant(np.zeros(1, whole.dtype), Type((1,), whole.dtype))

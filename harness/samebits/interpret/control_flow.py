@@ -6,6 +6,7 @@ In: an equation, its values and the manual mesh axes around it. Out: its outputs
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -77,7 +78,7 @@ def _running(interpreter: InterpreterProtocol, eqn: Any, more: Value) -> Any:
 
 def _stepped(interpreter: InterpreterProtocol, running: Any, before: Value, after: Value, kind: Type) -> Value:
     """The carried value of a batch of loops: of those that go on the new one."""
-    ids = np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
+    ids = np.arange(math.prod(kind.shape)).reshape(kind.shape)
     chosen = running.reshape(running.shape + (1,) * (len(kind.shape) - running.ndim))
     return interpreter.taken([before, after], np.where(chosen, ids + ids.size, ids), kind)
 
@@ -134,7 +135,7 @@ def _expanded(eqn: Any) -> Any:
 
 
 def _row(interpreter: InterpreterProtocol, value: Value, number: int, kind: Type) -> Value:
-    size = int(np.prod(kind.shape[1:], dtype=np.int64))
+    size = math.prod(kind.shape[1:])
     index = (number * size + np.arange(size)).reshape(kind.shape[1:])
     return interpreter.taken([value], index, Type(kind.shape[1:], kind.dtype))
 

@@ -7,6 +7,7 @@ primitive is written once for all domains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -62,7 +63,7 @@ class MoveRule:
         moved = [kind for number, kind in enumerate(step.inputs) if number not in self.index_operands(step)]
         ids, offset = [], 0
         for kind in moved:
-            size = int(np.prod(kind.shape, dtype=np.int64))
+            size = math.prod(kind.shape)
             ids.append(np.arange(offset, offset + size).reshape(kind.shape))
             offset += size
         outputs = self.rule(step, ids, indices)

@@ -6,6 +6,7 @@ collective finds the values of its whole group at hand.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +57,7 @@ class Axes:
     @property
     def devices(self) -> int:
         """How many devices they span."""
-        return int(np.prod([size for _, size in self.sizes], dtype=np.int64))
+        return math.prod([size for _, size in self.sizes])
 
     @property
     def grid(self) -> Array:
@@ -78,5 +79,5 @@ class Axes:
             raise NotCovered(f"{step}: axis_index_groups are not covered")
         others = [number for number, name in enumerate(known) if name not in names]
         order = others + [known.index(name) for name in names]
-        together = int(np.prod([dict(self.sizes)[name] for name in names], dtype=np.int64))
+        together = math.prod([dict(self.sizes)[name] for name in names])
         return [[int(d) for d in row] for row in self.grid.transpose(order).reshape(-1, together)]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from samebits.interpret.equation import Array, Step
 
@@ -32,7 +31,7 @@ def matrix_form(step: Step, left: Array, right: Array) -> tuple[Array, Array, Ca
 def length(step: Step) -> int:
     """How many products each output element of a `dot_general` adds up."""
     (axes, _), _ = step.params["dimension_numbers"]
-    return int(np.prod([step.inputs[0].shape[axis] for axis in axes], dtype=np.int64))
+    return math.prod([step.inputs[0].shape[axis] for axis in axes])
 
 
 def _arranged(array: Array, rank: int, batch: Any, contracted: Any, *, last: bool) -> tuple[Array, list[int]]:
@@ -42,6 +41,6 @@ def _arranged(array: Array, rank: int, batch: Any, contracted: Any, *, last: boo
     order = (*batch, *free, *contracted) if last else (*batch, *contracted, *free)
     moved = array.transpose([*range(lead), *(lead + dim for dim in order)])
     shape = array.shape[lead:]
-    sizes = [int(np.prod([shape[dim] for dim in dims], dtype=np.int64)) for dims in (batch, free, contracted)]
+    sizes = [math.prod([shape[dim] for dim in dims]) for dims in (batch, free, contracted)]
     middle = (sizes[0], sizes[1], sizes[2]) if last else (sizes[0], sizes[2], sizes[1])
     return moved.reshape(array.shape[:lead] + middle), [shape[dim] for dim in free]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def key_bytes(dtype: Any) -> np.dtype[Any]:
     import jax
 
     data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype))
-    return np.dtype((np.void, int(np.prod(data.shape)) * data.dtype.itemsize))
+    return np.dtype((np.void, math.prod(data.shape) * data.dtype.itemsize))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ constants) or *symbolic* (a value of the domain). Inside `shard_map` it may diff
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -233,7 +234,7 @@ class Interpreter:
 
     def stacked(self, values: Sequence[Value], kind: Type) -> Value:
         """Values put one after the other along a new first axis; none gives an empty array."""
-        index = np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
+        index = np.arange(math.prod(kind.shape)).reshape(kind.shape)
         if not values:
             return self.constant(np.zeros(kind.shape, kind.dtype), kind)
         return self.taken(values, index, kind)

@@ -6,6 +6,7 @@ Each rule raises `NotCovered` where an equation computes new numbers from input 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,7 +62,7 @@ def convert(table: LabelTable, step: Step, value: Any) -> Labelled:
 def reduce_sum(table: LabelTable, step: Step, value: Any) -> Labelled:
     """Sums of which at most one summand is not a constant zero."""
     axes, codes = tuple(step.params["axes"]), table.codes(value, step.inputs[0])
-    size = int(np.prod(step.output.shape, dtype=np.int64))
+    size = math.prod(step.output.shape)
     shape = [1 if dim in axes else length for dim, length in enumerate(codes.shape)]
     groups = np.broadcast_to(np.arange(size).reshape(shape), codes.shape).reshape(-1)
     # The compiler removes a sum of one element; all others start from 0.0.

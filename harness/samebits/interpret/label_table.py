@@ -6,6 +6,7 @@ is eight times a label plus flags that say which bit-preserving operations the e
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +69,7 @@ class LabelTable:
 
     def add_input(self, name: str, kind: Type) -> Labelled:
         """An input every element of which gets a label of its own."""
-        size = int(np.prod(kind.shape, dtype=np.int64))
+        size = math.prod(kind.shape)
         self.inputs.append(LabelledInput(name, self._next, kind))
         codes = (self._next + np.arange(size)).reshape(kind.shape) * FLAGS
         self._next += size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,7 +39,7 @@ def cut(interpreter: InterpreterProtocol, value: Value, spec: Any, kind: Type, o
     pieces = _pieces(spec, kind, added)
     if pieces is None:
         return value if not isinstance(value, PerDevice) else PerDevice(_repeated(value.values, added.devices))
-    ids = np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
+    ids = np.arange(math.prod(kind.shape)).reshape(kind.shape)
     indices = [ids[piece] for piece in pieces]
     per_device = value.values if isinstance(value, PerDevice) else (value,) * outer
     return spread(

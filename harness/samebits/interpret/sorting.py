@@ -24,7 +24,7 @@ def _take(domain: AbstractDomain, value: Value, index: Array, kind: Type) -> Val
 
 
 def _ids(kind: Type) -> Array:
-    return np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
+    return np.arange(math.prod(kind.shape)).reshape(kind.shape)
 
 
 def _ranks(domain: AbstractDomain, step: Step, value: Value, axis: int) -> Array:

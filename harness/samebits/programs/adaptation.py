@@ -6,6 +6,7 @@ numbers are random and distinct, so that arithmetic does not give another one of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -80,7 +81,7 @@ def _is_key(leaf: Any) -> bool:
 
 def _numbered(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
     """Arrays of distinct positive 31-bit numbers."""
-    sizes = {path: int(np.prod(shape, dtype=np.int64)) for path, shape in shapes.items()}
+    sizes = {path: math.prod(shape) for path, shape in shapes.items()}
     total = sum(sizes.values())
     gaps = generator("adapt").integers(1, max((1 << 31) // (total + 1), 2), total)
     numbers = generator("adapt", "order").permutation(np.cumsum(gaps)).astype(np.int32)

@@ -6,6 +6,7 @@ same shapes too, so that both run through one compiled program.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -153,7 +154,7 @@ def cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) -> Arr
         names: what seeds it: pair, case, dtype and leaf.
     """
     if kind == "one_hot":
-        flat = np.zeros(int(np.prod(shape, dtype=np.int64)), dtype)
+        flat = np.zeros(math.prod(shape), dtype)
         if flat.size:
             flat[int(generator(*names, kind).integers(flat.size))] = 1
         return flat.reshape(shape)
@@ -208,7 +209,7 @@ def distinct_normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.
     Repeats are nudged upward along the number line, which moves a value by a few ulps at most as long as the
     array fills less than an eighth of the numbers between 2^-6 and 4; larger arrays keep their repeats.
     """
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
     if not floats.is_float(dtype) and not floats.is_complex(dtype):

@@ -43,7 +43,7 @@ def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, buil
         return jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     for dimension, entry in enumerate(spec):
         axes = (entry,) if isinstance(entry, str) else entry or ()
-        parts = int(np.prod([mesh.size(axis) for axis in axes], dtype=np.int64))
+        parts = math.prod([mesh.size(axis) for axis in axes])
         if dimension < len(shape) and shape[dimension] % parts:
             raise DeclarationError(
                 f"argument '{name}': dimension {dimension} has size {shape[dimension]}, which does not divide by "

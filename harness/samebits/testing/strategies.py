@@ -5,6 +5,7 @@ Needs the extra `test` (`pip install samebits[test]`).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def arrays(draw: st.DrawFn, dtype: Any, shape: tuple[int, ...], *, special: tupl
             default.
     """
     kind = dtype_of(dtype) if isinstance(dtype, str) else np.dtype(dtype)
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
     if kind.kind == "b":
         return np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count)), bool).reshape(shape)
     planted = special_values(kind, special)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import importlib
 import random
@@ -172,21 +171,11 @@ def _problems(problem: Any) -> None:
     raise AssertionError(problem)
 
 
-@functools.cache
-def _in_order() -> dict[tuple[str, ...], Result]:
-    """The default sweep, which both of its other orders are compared with."""
-    return _by_point(sweep(_loaded(names(REPOSITORY)), on_problem=_problems))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["shuffled", "processes"])
-def test_the_default_sweep_is_the_same_in_any_order(how: str) -> None:
-    loaded, stored = _loaded(names(REPOSITORY)), _in_order()
-    again = (
-        _shuffled(loaded, seed=1)
-        if how == "shuffled"
-        else sweep(loaded, settings=EngineSettings(workers=2), on_problem=_problems)
-    )
-    other = _by_point(again)
-    assert stored.keys() == other.keys()
-    assert [(key, other[key].verdict, one.verdict) for key, one in stored.items() if other[key] != one] == []
+def test_the_default_sweep_is_the_same_in_any_order_and_process() -> None:
+    """In its own order by two worker processes, and shuffled in this one."""
+    loaded = _loaded(names(REPOSITORY))
+    ordered = _by_point(sweep(loaded, settings=EngineSettings(workers=2), on_problem=_problems))
+    shuffled = _by_point(_shuffled(loaded, seed=1))
+    assert ordered.keys() == shuffled.keys()
+    assert [(key, shuffled[key].verdict, one.verdict) for key, one in ordered.items() if shuffled[key] != one] == []
