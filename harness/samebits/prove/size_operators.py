@@ -112,43 +112,43 @@ def _readings(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
     """What else tells a symbol from an integer, noted; each has the result that it has without."""
     hashed, text, as_integer, inherited = kind.__hash__, kind.__str__, kind.__int__, kind.__getattribute__
 
-    def note(what: str) -> None:
+    def note(what: str, size: Any) -> None:
         caller = _caller(__file__)
-        if caller is not None:
-            record.add(SizeComparison(None, _place(caller), what))
+        if caller is not None:  # jax itself asks all the time, and a text takes longer than what it asks
+            record.add(SizeComparison(None, _place(caller), what.format(text(size))))
 
     def looked_up(self: Any) -> int:
-        note(f"the hash of {text(self)}")
+        note("the hash of {}", self)
         return int(hashed(self))
 
     def written(self: Any) -> str:
-        note(f"the text of {text(self)}")
+        note("the text of {}", self)
         return str(text(self))
 
     def converted(self: Any) -> int:
-        note(f"int({text(self)})")
+        note("int({})", self)
         return int(as_integer(self))
 
     def attribute(self: Any, name: str) -> Any:
         if name == "__class__":  # for which `isinstance` asks
-            note(f"the class of {text(self)}")
+            note("the class of {}", self)
         return inherited(self, name)
 
     def missing(self: Any, name: str) -> Any:
         if hasattr(int, name):  # numpy asks any object for more
-            note(f"the attribute {name} of {text(self)}")
+            note(f"the attribute {name} of {{}}", self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def no_number(name: str) -> Callable[..., Any]:
         def operator(self: Any, *more: Any) -> Any:
-            note(f"{name}({text(self)})")
+            note(f"{name}({{}})", self)
             raise TypeError(f"{name}({text(self)}): a symbolic size is no number")
 
         return operator
 
     def no_bits(name: str) -> Callable[..., Any]:
         def operator(self: Any, other: Any) -> Any:
-            note(f"the bits of {text(self)}")
+            note("the bits of {}", self)
             return NotImplemented
 
         return operator

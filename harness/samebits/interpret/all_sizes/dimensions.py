@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,11 +26,18 @@ def dimension(value: Any, operation: Operation) -> Polynomial:
     """
     if isinstance(value, Polynomial):
         return value
-    text = str(value).replace("^", "**")
+    if isinstance(value, int):
+        return of(value)
     try:
-        return _read(ast.parse(text, mode="eval").body, operation)
+        return _read(_parsed(str(value)), operation)
     except (SyntaxError, TypeError):
         raise NotCovered(f"the dimension '{value}' is no expression of sums, products and divisions") from None
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(text: str) -> ast.expr:
+    """The expression that jax prints, which it does for each equation anew."""
+    return ast.parse(text.replace("^", "**"), mode="eval").body
 
 
 def _read(node: ast.expr, operation: Operation) -> Polynomial:
