@@ -33,7 +33,10 @@ class Polynomial:
         return Polynomial(tuple((monomial, -factor) for monomial, factor in self.terms))
 
     def __sub__(self, other: Polynomial | int) -> Polynomial:
-        return self + -of(other)
+        taken = of(other)
+        if not taken.terms:
+            return self
+        return _of((*self.terms, *((monomial, -factor) for monomial, factor in taken.terms)))
 
     def __rsub__(self, other: Polynomial | int) -> Polynomial:
         return of(other) - self

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from samebits.report.causes.groups import Key, group_failures
+from samebits.report.causes.groups import Key, group_failures, holds_at_its_sizes
 from samebits.report.causes.rules import Group, likely
 from samebits.report.causes.scope import only, place_words
 from samebits.report.document import Document
@@ -79,14 +79,16 @@ def first_command(listed: Iterable[Cause]) -> str | None:
 
 
 def _cause(key: Key, group: Sequence[Result], every: Sequence[Result]) -> Cause:
-    example = min(group, key=lambda result: (result.devices or 1 << 30, result.direction != "forward", result.elements))
-    restricted = tuple(only(group, every))
+    # What fails only for want of other sizes is of this cause, and where it ends is where these results hold.
+    wrong = [result for result in group if not holds_at_its_sizes(result)] or list(group)
+    example = min(wrong, key=lambda result: (result.devices or 1 << 30, result.direction != "forward", result.elements))
+    restricted = tuple(only(wrong, every))
     return Cause(
         kind=key[0],
         subject=_subject(group, every),
         verdicts=_verdicts(group),
-        likely=likely(Group(key, group, restricted)),
-        where=place_words(group),
+        likely=likely(Group(key, wrong, restricted)),
+        where=place_words(wrong),
         only=restricted,
         results=tuple(group),
         example=example,

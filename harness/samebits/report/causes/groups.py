@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from samebits.schema.result import Result
+from samebits.schema.result import ACCEPTABLE, Result
 
 Key = tuple[str, ...]
 
@@ -24,6 +24,9 @@ NONFINITE = frozenset({"NaN vs number", "overflow to infinity"})
 
 FELL = "these bits were equal here before"
 """How the reason begins where a snapshot of accepted verdicts fails."""
+
+FOR_ALL = "the contract requires all sizes"
+"""What the reason says where a result would do at its own sizes, and other sizes are not shown."""
 
 LOST = "its process ended while "
 """How the reason begins where a process ended."""
@@ -47,6 +50,11 @@ def group_failures(results: Iterable[Result], references: Mapping[str, str]) -> 
         if result.failed:
             groups.setdefault(_key(result, moved), []).append(result)
     return _joined(groups)
+
+
+def holds_at_its_sizes(result: Result) -> bool:
+    """Whether a result holds, or fails only because its contract requires other sizes too."""
+    return result.ok or (result.verdict in ACCEPTABLE and FOR_ALL in (result.reason or ""))
 
 
 def point_of(result: Result) -> Key:
@@ -86,6 +94,8 @@ def _key(result: Result, moved: set[Key]) -> Key:
         return ("fell", pair, variant)
     if point_of(result) in moved:
         return ("mesh", pair)
+    if holds_at_its_sizes(result):
+        return ("sizes", pair, variant)
     if result.verdict in ("proved", "bitwise"):
         return ("unproved", pair, variant)
     if result.lines:
@@ -119,7 +129,7 @@ def _joined(groups: dict[Key, list[Result]]) -> dict[Key, list[Result]]:
     lines = [_Line(key, results) for key, results in groups.items() if key[0] == "line"]
     joined: dict[Key, list[Result]] = {key: [] for key in groups}
     for key, results in groups.items():
-        joins = key[0] in ("values", "special", "nonfinite", "rounding", "unproved")
+        joins = key[0] in ("values", "special", "nonfinite", "rounding", "unproved", "sizes")
         for result in results:
             target = _explained_by(result, key[0], lines) if joins else None
             joined[key if target is None else target].append(result)
@@ -143,12 +153,12 @@ def _explained_by(result: Result, family: str, lines: Iterable[_Line]) -> Key | 
     """The one line that can explain a result; the nearest counts: of its case and direction, of its case, of its side.
 
     Elements in another order differ in any way; another computation in its own. What lacks only its proof is explained
-    by a leaf of the same point.
+    by a leaf of the same point, and what lacks only other sizes by a line that is wrong at one of these.
     """
     own = [line for line in lines if (result.pair, result.variant) in line.sides]
     if family == "unproved":
         return next((line.key for line in own if point_of(result)[:-1] in line.points), None)
-    own = [line for line in own if family == "values" or line.moves or line.family == family]
+    own = [line for line in own if family in ("values", "sizes") or line.moves or line.family == family]
     narrowed = (
         [line.key for line in own if (result.case, result.direction) in line.directions],
         [line.key for line in own if result.case in line.cases],

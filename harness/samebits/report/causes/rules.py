@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from samebits.report.causes.groups import FORM, LOST, NONFINITE, SPECIAL, Key, error_text, kinds_of
+from samebits.report.causes.groups import FOR_ALL, FORM, LOST, NONFINITE, SPECIAL, Key, error_text, kinds_of
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.result import Result
 
@@ -128,6 +128,13 @@ def _unproved(group: Group) -> str | None:
     return f"the bits are equal on every input tried, but the contract requires a proof: {why}"
 
 
+def _other_sizes(group: Group) -> str | None:
+    if group.kind != "sizes":
+        return None
+    why = (group.first.reason or "").partition(FOR_ALL)[2].removeprefix(": ") or "none are shown"
+    return f"it holds at the sizes of the case, and the contract requires all sizes: {why}"
+
+
 def _form(group: Group) -> str | None:
     kinds = frozenset[str]().union(*(kinds_of(result) for result in group.results))
     if not all(kinds_of(result) & FORM for result in group.results):
@@ -218,7 +225,7 @@ def _other(group: Group) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    *(_lost, _expected_error, _error, _unstable, _fell, _mesh, _unproved),
+    *(_lost, _expected_error, _error, _unstable, _fell, _mesh, _unproved, _other_sizes),
     *(_form, _literal, _moved, _special, _nonfinite, _accuracy, _named_line),
     *(_gradient, _other),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from samebits.errors import MeshError
+from samebits.report.causes.groups import holds_at_its_sizes
 from samebits.report.words import plural, short_meshes
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.result import Result
@@ -17,7 +18,7 @@ def only(failing: Sequence[Result], results: Iterable[Result]) -> list[str]:
     """What restricts a group of failures, each in words and each by results beside it that hold.
 
     Args:
-        failing: the group.
+        failing: the group, without what holds at its own sizes.
         results: all of the check.
     """
     sides = {(result.pair, result.variant) for result in failing}
@@ -72,7 +73,7 @@ def _only_value(
             for result in beside
             if getattr(result, name) not in values and tuple(getattr(result, field) for field in others) in alike
         ]
-    if not control or any(result.failed for result in control):
+    if not control or not all(holds_at_its_sizes(result) for result in control):
         return []
     return [words(values.pop())]
 
@@ -80,7 +81,11 @@ def _only_value(
 def _only_meshes(failing: Sequence[Result], beside: Sequence[Result]) -> list[str]:
     """A number of devices or an axis of the mesh that separates the failures from what holds."""
     alike = {(result.case, result.dtype, result.direction) for result in failing}
-    holding = [result for result in beside if result.ok and (result.case, result.dtype, result.direction) in alike]
+    holding = [
+        result
+        for result in beside
+        if holds_at_its_sizes(result) and (result.case, result.dtype, result.direction) in alike
+    ]
     bad, good = ({_devices(result.mesh) for result in group} - {0} for group in (failing, holding))
     if not bad or not good:
         return []

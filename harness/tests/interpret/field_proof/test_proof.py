@@ -13,7 +13,6 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
-from samebits.interpret.field.square_roots import CONFIRMED
 from samebits.interpret.field_proof import proof
 from samebits.interpret.field_proof.comparison import ENOUGH
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
@@ -284,23 +283,6 @@ def test_what_float64_tells_apart_asks_no_law_of_roots(monkeypatch: pytest.Monke
     root, dropped = said(lambda x: (jnp.sqrt(x), x.sum(0)), lambda x: (x / jnp.sqrt(x), x[:3].sum(0)), X)
     assert root.equal and root.log2_error <= ENOUGH and not dropped.equal
     assert any(with_roots)
-
-
-def test_what_the_plain_field_shows_assumes_no_signs_of_roots() -> None:
-    """Beside a leaf that needs the law of roots: each leaf is shown where least is assumed, at its own points."""
-
-    def reference(x: Array) -> tuple[Array, Array, Array]:
-        return (x + x) * jnp.sqrt(x), jnp.sqrt(x), jnp.sqrt(x) * jnp.sqrt(1 + x)
-
-    def variant(x: Array) -> tuple[Array, Array, Array]:
-        return jnp.sqrt(x) * x * 2, x / jnp.sqrt(x), jnp.sqrt(x + x * x) * (1 + 1e-9)
-
-    plainly, by_law, other = said(reference, variant, X)
-    assert plainly.equal and by_law.equal and not other.equal
-    assert (plainly.repetitions, by_law.repetitions) == (2, CONFIRMED)
-    kinds = [{each.word for each in one.assumptions} for one in (plainly, by_law)]
-    assert ["roots" in each for each in kinds] == [False, True]
-    assert "functions" in kinds[0]
 
 
 def test_laws_that_the_fields_do_not_know_leave_it_undecided() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from samebits.host import environment
 from samebits.report.causes.cause import Cause, causes, first_command
+from samebits.schema.line_difference import LineDifference
 from tests.support.documents import different, result
 from tests.support.planted_results import planted_results
 
@@ -153,6 +154,23 @@ def test_several_faults_of_one_run_are_several_groups() -> None:
 def test_results_that_hold_have_no_cause() -> None:
     assert causes([result(), result(verdict="skipped", ok=False, mesh="data16")]) == []
     assert first_command([]) is None
+
+
+def test_what_holds_at_its_own_sizes_is_of_the_cause_at_others() -> None:
+    """A contract that requires all sizes fails on every mesh; the cause is where elements differ."""
+    why = "it is shown for the sizes of the case alone, and the contract requires all sizes: at context=3: other"
+    here = {"verdict": "proved", "required": "proved", "ok": False, "reason": why}
+    others = [result(mesh=f"data{size}", devices=size, **here) for size in (2, 4, 8)]
+    line = LineDifference(change="moved", variant="norm.py:8", reference="plain.py:3", primitive="rev")
+    wrong = different(mesh="data3", devices=3, leaf="out", lines=(line,))
+    (cause,) = causes([*others, wrong])
+    assert len(cause.results) == 4 and cause.example is wrong
+    assert cause.only == ("only where the number of devices is odd",)
+    (alone,) = causes(others)
+    assert alone.likely == "it holds at the sizes of the case, and the contract requires all sizes: at context=3: other"
+    # One that would not do at its own sizes either is another matter.
+    bits = result(verdict="bitwise", required="proved", ok=False, reason="no proof", variant="other")
+    assert [each.kind for each in causes([*others, bits])] == ["sizes", "unproved"]
 
 
 def test_the_title_counts_and_the_order_is_by_gravity_then_size() -> None:
