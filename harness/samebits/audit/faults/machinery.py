@@ -168,7 +168,7 @@ _FAULTS = (
     _fault("products in the fields vanish", "samebits.interpret.field.residues:multiply", _nothing, "CheckerBroken"),
     _fault(
         "the fields call everything the same",
-        "samebits.interpret.field_proof.proof:compare_formulas",
+        "samebits.interpret.field_proof.attempts:compare_formulas",
         _always_the_same,
         "CheckerBroken",
     ),

@@ -98,7 +98,7 @@ def test_a_stale_patch_is_a_miss_and_does_not_end_the_run() -> None:
         name="stale",
         pair="rms_norm",
         side="multiply",
-        patch=("samebits.interpret.field_proof.proof:compare_formulas", stale),
+        patch=("samebits.interpret.field_proof.attempts:compare_formulas", stale),
         request=template.request,
         verdict="CheckerBroken",
     )
