@@ -16,7 +16,7 @@ from samebits.schema.difference import extent
 from samebits.schema.domain import in_words, not_said, unsaid
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
-from samebits.schema.result import Verdict
+from samebits.schema.result import ALL_SIZES_REQUIRED, Verdict
 
 SAME_PROGRAM = "both sides are compiled to the same program on one device, here"
 """Evidence that holds for this backend only: no reason to tighten a contract."""
@@ -90,7 +90,7 @@ def _for_all_sizes(outcome: LeafOutcome, contract: Contract, reason: str | None)
     shown = "only the formulas are shown for all sizes"
     if outcome.for_all is None:
         shown = "it is shown for the sizes of the case alone"
-    return False, f"{shown}, and the contract requires all sizes" + (f": {why}" if why else "")
+    return False, f"{shown}, and {ALL_SIZES_REQUIRED}" + (f": {why}" if why else "")
 
 
 def _sizes(verdict: Verdict, outcome: LeafOutcome) -> Sizes | None:

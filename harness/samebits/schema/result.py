@@ -37,6 +37,9 @@ and no bit changed, which is no evidence. `error`: it did not compile or run.
 """
 
 
+ALL_SIZES_REQUIRED = "the contract requires all sizes"
+"""What the reason says where a result would do at its own sizes, and other sizes are not shown."""
+
 ACCEPTABLE: tuple[Verdict, ...] = ("proved", "bitwise", "rounding", "refused")
 """The verdicts that a contract can accept; where one of them fails, a higher one is required."""
 

@@ -79,7 +79,7 @@ def first_command(listed: Iterable[Cause]) -> str | None:
 
 
 def _cause(key: Key, group: Sequence[Result], every: Sequence[Result]) -> Cause:
-    # What fails only for want of other sizes is of this cause, and where it ends is where these results hold.
+    # Results that lack only other sizes belong to this cause, but hold where they are: they show where it ends.
     wrong = [result for result in group if not holds_at_its_sizes(result)] or list(group)
     example = min(wrong, key=lambda result: (result.devices or 1 << 30, result.direction != "forward", result.elements))
     restricted = tuple(only(wrong, every))

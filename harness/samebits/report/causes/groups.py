@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from samebits.schema.result import ACCEPTABLE, Result
+from samebits.schema.result import ACCEPTABLE, ALL_SIZES_REQUIRED, Result
 
 Key = tuple[str, ...]
 
@@ -24,9 +24,6 @@ NONFINITE = frozenset({"NaN vs number", "overflow to infinity"})
 
 FELL = "these bits were equal here before"
 """How the reason begins where a snapshot of accepted verdicts fails."""
-
-FOR_ALL = "the contract requires all sizes"
-"""What the reason says where a result would do at its own sizes, and other sizes are not shown."""
 
 LOST = "its process ended while "
 """How the reason begins where a process ended."""
@@ -54,7 +51,7 @@ def group_failures(results: Iterable[Result], references: Mapping[str, str]) -> 
 
 def holds_at_its_sizes(result: Result) -> bool:
     """Whether a result holds, or fails only because its contract requires other sizes too."""
-    return result.ok or (result.verdict in ACCEPTABLE and FOR_ALL in (result.reason or ""))
+    return result.ok or (result.verdict in ACCEPTABLE and ALL_SIZES_REQUIRED in (result.reason or ""))
 
 
 def point_of(result: Result) -> Key:

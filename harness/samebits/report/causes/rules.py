@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from samebits.report.causes.groups import FOR_ALL, FORM, LOST, NONFINITE, SPECIAL, Key, error_text, kinds_of
+from samebits.report.causes.groups import FORM, LOST, NONFINITE, SPECIAL, Key, error_text, kinds_of
 from samebits.schema.line_difference import LineDifference
-from samebits.schema.result import Result
+from samebits.schema.result import ALL_SIZES_REQUIRED, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,8 @@ def _unproved(group: Group) -> str | None:
 def _other_sizes(group: Group) -> str | None:
     if group.kind != "sizes":
         return None
-    why = (group.first.reason or "").partition(FOR_ALL)[2].removeprefix(": ") or "none are shown"
-    return f"it holds at the sizes of the case, and the contract requires all sizes: {why}"
+    why = (group.first.reason or "").partition(ALL_SIZES_REQUIRED)[2].removeprefix(": ") or "none are shown"
+    return f"it holds at the sizes of the case, and {ALL_SIZES_REQUIRED}: {why}"
 
 
 def _form(group: Group) -> str | None:

@@ -166,6 +166,8 @@ def test_what_holds_at_its_own_sizes_is_of_the_cause_at_others() -> None:
     (cause,) = causes([*others, wrong])
     assert len(cause.results) == 4 and cause.example is wrong
     assert cause.only == ("only where the number of devices is odd",)
+    in_one_case = different(mesh="data2", case="b", leaf="out", lines=(line,))
+    assert causes([*others, in_one_case])[0].only == ("only in case b",)
     (alone,) = causes(others)
     assert alone.likely == "it holds at the sizes of the case, and the contract requires all sizes: at context=3: other"
     # One that would not do at its own sizes either is another matter.
