@@ -32,7 +32,7 @@ class FaultOutcome:
     Args:
         caught: whether a result failed with the verdict and kind that the fault names.
         honest: whether every result at the same points satisfies its contract without the fault.
-        said: the first relevant failure, in one line.
+        said: the first relevant failure, in one line; that of the correct implementation where that fails.
         results, failed: the number of results, and how many of them failed.
         by: `contract`, or `snapshot` if the contract accepts the result and only the comparison with the verdicts of
             the correct implementation, taken in the same run, does not.
@@ -122,9 +122,8 @@ class FaultChecks:
                 results = list(self._run(faulty_pair, request, programs))
         except Exception as error:  # one of ours may be expected; any other is a miss
             name = type(error).__name__
-            return FaultOutcome(
-                caught=name == fault.verdict, honest=_all_ok(honest), said=f"{name}: {error}", results=0, failed=1
-            )
+            said = _without_fault(honest) or f"{name}: {error}"
+            return FaultOutcome(caught=name == fault.verdict, honest=_all_ok(honest), said=said, results=0, failed=1)
         return _outcome(fault, honest, results)
 
     def close(self) -> None:
@@ -178,7 +177,7 @@ def _outcome(fault: Fault, honest: list[Result], results: list[Result]) -> Fault
     return FaultOutcome(
         caught=bool(telling),
         honest=_all_ok(honest),
-        said=_say(first),
+        said=_without_fault(honest) or _say(first),
         results=len(results),
         failed=len(failed),
         by=by if telling else "",
@@ -196,6 +195,12 @@ def _telling(fault: Fault, failed: list[Result]) -> list[Result]:
 
 def _all_ok(results: list[Result]) -> bool:
     return bool(results) and all(result.ok for result in results)
+
+
+def _without_fault(honest: list[Result]) -> str:
+    """The first failure of the correct implementation, which makes the fault prove nothing; empty without any."""
+    failing = next((result for result in honest if not result.ok), None)
+    return "" if failing is None else f"without the fault: {_say(failing)}"
 
 
 def _say(result: Result | None) -> str:

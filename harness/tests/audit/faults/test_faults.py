@@ -14,7 +14,9 @@ from samebits.audit.faults.find import FOLDER, all_faults
 from samebits.audit.faults.plant import FaultChecks, check, plant
 from samebits.errors import DeclarationError, RequestError
 from samebits.host import environment
+from samebits.programs.plan import Request
 from tests.support.child import ROOT
+from tests.support.foreign import PLANTED, write_pair
 
 environment.prepare()
 FAULTS = all_faults(ROOT)
@@ -68,7 +70,7 @@ def checks() -> Iterator[FaultChecks]:
 def test_fault_is_caught(fault: Fault, checks: FaultChecks) -> None:
     """The public check fails on the fault and holds without it."""
     found = checks.check(fault)
-    assert found.honest, f"the honest '{fault.side}' fails at the same points; the fault proves nothing"
+    assert found.honest, f"the fault proves nothing, as '{fault.side}' fails at the same points: {found.said}"
     assert found.caught, f"'{fault.name}' came out as: {found.said} ({found.failed} of {found.results} results failed)"
 
 
@@ -121,6 +123,15 @@ def test_an_honest_edit_is_not_caught() -> None:
     found = check(unchanged, ROOT)
     assert found.honest
     assert not found.caught
+
+
+def test_a_failure_without_the_fault_is_what_is_said(tmp_path: Path) -> None:
+    """Whoever reads that the honest implementation fails has to know where."""
+    write_pair(tmp_path, "twice", optimized=PLANTED)
+    fault = Fault(name="three times", pair="twice", side="fast", old="2 * x", new="3 * x", request=Request())
+    found = check(fault, tmp_path)
+    assert not found.honest
+    assert found.said.startswith("without the fault: data2 forward out: different, ")
 
 
 def test_a_tree_without_faults_is_refused(tmp_path: Path) -> None:
