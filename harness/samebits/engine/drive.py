@@ -45,6 +45,9 @@ NODE_LOSSES = 5
 START = 120.0
 """Seconds that a process may take longer before its first item begins: it imports jax and the declaration."""
 
+FEW = 4
+"""Up to how many items one process has to itself for the head start of the executor."""
+
 WAIT = 0.2
 """Seconds for which the driver waits for news before it looks at times and memory."""
 
@@ -163,7 +166,7 @@ class _Drive(Generic[Row]):
         self.ended: set[str] = set()
         self.broken: set[str] = set()
         self.node_losses: dict[str, int] = {}
-        self.looked = clock()
+        self.begun = self.looked = clock()
 
     def results(self) -> Iterator[Done[Row]]:
         while self.waiting or self.running:
@@ -176,13 +179,18 @@ class _Drive(Generic[Row]):
                 self._enforce()
 
     def _fill(self) -> None:
-        while self.waiting and len(self.running) < self.executor.slots:
+        while self.waiting and len(self.running) < self._slots():
             chunk = self.waiting.popleft()
             left = tuple(item for item in chunk.items if self._wanted(item))
             if left:
                 chunk = Chunk(number=chunk.number, items=left, ahead=chunk.ahead)
                 self.running[chunk.number] = _Running(chunk, self.clock())
                 self.executor.submit(chunk)
+
+    def _slots(self) -> int:
+        """How many chunks may run now: another process would start for as long as a few small items take."""
+        alone = len(self.items) <= FEW and self.clock() - self.begun < self.executor.head_start
+        return 1 if alone else self.executor.slots
 
     def _wanted(self, item: Item) -> bool:
         return item.key not in self.ended and item.pair not in self.broken

@@ -192,6 +192,9 @@ class Executor(ABC):
     slots: int
     """How many chunks run beside each other."""
 
+    head_start: float = 0.0
+    """Seconds for which one process has a few items to itself: where another one takes long to start."""
+
     @abstractmethod
     def submit(self, chunk: Chunk) -> None:
         """Have a chunk run; there are never more than `slots` that have not ended."""

@@ -73,6 +73,8 @@ class WorkerProcesses(Executor):
         forward: called with what the user's code writes to stdout and stderr there.
     """
 
+    head_start = 3.0  # importing jax takes one to two seconds of a processor
+
     def __init__(self, work: Work[Any], slots: int, forward: Callable[[bytes], None]) -> None:
         self.slots = slots
         self._folder = tempfile.TemporaryDirectory(prefix="samebits-", ignore_cleanup_errors=True)
