@@ -15,10 +15,12 @@ import signal
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass, replace
-from multiprocessing import get_context, parent_process
+from multiprocessing import parent_process
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +43,36 @@ TAIL = 8000
 _EVENTS = msgspec.json.Decoder(Event)
 
 
+class _Context(SpawnContext):
+    """Starts fresh interpreters, and keeps the last ones: pebble may lose how its process ended.
+
+    A forked child would inherit jax's threads without their locks.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: deque[SpawnProcess] = deque(maxlen=2)
+
+    def Process(self, *args: Any, **keywords: Any) -> SpawnProcess:  # type: ignore[override]
+        """The process that is to be started next; what pebble calls."""
+        self.started.append(SpawnProcess(*args, **keywords))
+        return self.started[-1]
+
+    def exit_code(self, pid: int | None) -> int | None:
+        """How one of them ended; None where that is not known."""
+        for process in self.started:
+            if process.pid is not None and process.pid == pid:
+                process.join(timeout=2)  # its end may be on its way
+                return process.exitcode
+        return None
+
+
 @dataclass(slots=True)
 class _Slot:
     """A pool of one process, and the chunk that it runs.
 
     Args:
+        context: that starts its processes.
         errors: what the process writes to stdout and stderr.
         pid: once the chunk has begun.
         killed: why we have ended the process.
@@ -53,6 +80,7 @@ class _Slot:
         begun: how many there were before the chunk.
     """
 
+    context: _Context
     pool: ProcessPool
     errors: Path
     chunk: Chunk | None = None
@@ -79,16 +107,14 @@ class WorkerProcesses(Executor):
         self.slots = slots
         self._folder = tempfile.TemporaryDirectory(prefix="samebits-", ignore_cleanup_errors=True)
         self._forward = forward
-        # Fresh interpreters: a forked child would inherit jax's threads without their locks.
-        self._context = get_context("spawn")
         self._work = work
-        files = [Path(self._folder.name) / f"stderr-{number}" for number in range(slots)]
-        self._slots = [_Slot(self._pool(errors), errors) for errors in files]
+        self._slots = [self._slot(_Context(), Path(self._folder.name) / f"stderr-{n}") for n in range(slots)]
 
-    def _pool(self, errors: Path) -> ProcessPool:
-        return ProcessPool(
-            max_workers=1, initializer=_prepare, initargs=(self._work, str(errors)), context=self._context
-        )
+    def _slot(self, context: _Context, errors: Path) -> _Slot:
+        return _Slot(context, self._pool(context, errors), errors)
+
+    def _pool(self, context: _Context, errors: Path) -> ProcessPool:
+        return ProcessPool(max_workers=1, initializer=_prepare, initargs=(self._work, str(errors)), context=context)
 
     def submit(self, chunk: Chunk) -> None:
         """Have a chunk run in a free process."""
@@ -154,10 +180,10 @@ class WorkerProcesses(Executor):
         if not done:
             return
         loss = self._loss(slot, future, words)
-        if not future.done():
-            slot.pool.stop()  # it still waits for the process that is gone
+        if not future.done() or _is_broken(future):  # it waits for a process that is gone, or takes no chunk any more
+            slot.pool.stop()
             slot.pool.join()
-            slot.pool = self._pool(slot.errors)
+            slot.pool = self._pool(slot.context, slot.errors)
         slot.chunk = None
         reader.path.unlink(missing_ok=True)
         yield chunk.number, Ended(loss)
@@ -187,9 +213,11 @@ class WorkerProcesses(Executor):
             return None
         if slot.killed is not None:
             return replace(slot.killed, last_words=words)
-        if not isinstance(error, ProcessExpired):
+        code = slot.context.exit_code(slot.pid) if _is_broken(future) else None
+        if isinstance(error, ProcessExpired):
+            code = error.exitcode or 0
+        if code is None:
             return Loss(kind="exit", text=f"{type(error).__name__}: {error}", last_words=words)
-        code = error.exitcode or 0
         if code < 0:
             return Loss(kind="signal", text=signal_name(-code), last_words=words)
         return Loss(kind="exit", text=f"exit code {code}", last_words=words)
@@ -208,6 +236,11 @@ class WorkerProcesses(Executor):
         if theirs := without_stacks(text):
             self._forward(theirs)
         return last_words(before + text)
+
+
+def _is_broken(future: ProcessFuture[None]) -> bool:
+    """Whether a pool has ended with its process; pebble does so where the process has not told yet that it began."""
+    return future.done() and not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
 
 
 def _kill(pid: int, *, stacks: bool = False) -> None:

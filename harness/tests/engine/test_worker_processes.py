@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 import psutil
 import pytest
+from pebble.pool.process import PoolManager
 
 from samebits.engine.drive import Done, Limits, drive
 from samebits.engine.worker_processes import WorkerProcesses
@@ -101,6 +103,26 @@ def test_suspects_that_are_innocent_are_named_in_a_note(ran: Ran) -> None:
 def test_what_items_print_is_forwarded_without_stacks(ran: Ran) -> None:
     assert b"printed by the code of an item" in ran.output and b"and to stderr" in ran.output
     assert b"Fatal Python error" not in ran.output and b"Current thread" not in ran.output
+
+
+def test_a_process_that_ends_before_its_pool_knows_that_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine pebble gives the pool up then, and its exit code with it."""
+
+    def unknown(self: PoolManager, worker_id: int) -> None:
+        raise BrokenProcessPool("All workers expired")
+
+    monkeypatch.setattr(PoolManager, "find_expired_task", unknown)
+    work, items = ToyWork(), toy_items("good", "abort", "good", "exit 3", "sleep", "good")
+    executor = WorkerProcesses(work, 1, lambda text: None)
+    try:
+        done = list(drive(work, items, executor, limits=Limits(seconds=4), on_problem=_no_problem))
+    finally:
+        executor.close()
+    errors = {one.item.payload: row.error for one in done for row in one.rows if row.error}
+    assert sorted(one.item.key for one in done) == sorted(item.key for item in items)
+    assert set(errors) == {"abort", "exit 3", "sleep"}
+    for action, error in errors.items():
+        assert error is not None and error.startswith(EXPECTED[action])
 
 
 def test_closing_early_ends_all_processes() -> None:
