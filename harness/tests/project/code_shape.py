@@ -33,7 +33,7 @@ _CONTAINERS = ("dict", "list", "set", "defaultdict", "deque", "OrderedDict", "Co
 def functions(root: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Every function of the package, as `room/file.py: name`."""
     for path, tree in trees(root):
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{path}: {node.name}", node
 
@@ -49,6 +49,12 @@ def trees(root: Path) -> Iterator[tuple[str, ast.Module]]:
 def _parsed(text: str) -> ast.Module:
     """Of each text once: every rule reads all modules."""
     return ast.parse(text)
+
+
+@functools.lru_cache(maxsize=4096)
+def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """All nodes of a module, in the order of `ast.walk`: once, for all rules."""
+    return tuple(ast.walk(tree))
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -96,7 +102,7 @@ def no_mutable_globals(root: Path) -> list[str]:
     for path, tree in trees(root):
         wrong += [
             f"{path}:{node.lineno} rebinds the global {', '.join(node.names)}: keep it in an object"
-            for node in ast.walk(tree)
+            for node in nodes(tree)
             if isinstance(node, ast.Global)
         ]
         for node in tree.body:
@@ -126,7 +132,7 @@ def path_is_restored(root: Path) -> list[str]:
     """What is put on `sys.path` is taken away in the same function."""
     wrong = []
     for name, function in functions(root):
-        if not any(isinstance(node, ast.Attribute) and node.attr == "path" for node in ast.walk(function)):
+        if not _names_path(function):
             continue  # writing a function as text takes ten times as long
         text = ast.unparse(function)
         if ("sys.path.insert(" in text or "sys.path.append(" in text) and "sys.path.remove(" not in text:
@@ -134,16 +140,21 @@ def path_is_restored(root: Path) -> list[str]:
     return wrong
 
 
+@functools.lru_cache(maxsize=65536)
+def _names_path(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "path" for node in ast.walk(function))
+
+
 def no_private_names(root: Path) -> list[str]:
     """No private attribute of another package by `getattr` or as a module's name in a string."""
     wrong = []
     for path, tree in trees(root):
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
                 continue
             if node.value.startswith("jax._src.") and " " not in node.value:
                 wrong.append(f"{path}:{node.lineno} names the private module {node.value}")
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) > 1:
                 name = node.args[1]
                 if (
@@ -161,7 +172,7 @@ def reasons_for_silence(root: Path) -> list[str]:
     wrong = []
     for path, tree in trees(root):
         lines = (root / "harness" / "samebits" / path).read_text(encoding="utf-8").splitlines()
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ExceptHandler) and all(map(_does_nothing, node.body)):
                 text = lines[node.lineno - 1 : node.body[-1].end_lineno]
                 if not any("#" in line for line in text):
@@ -182,7 +193,7 @@ def no_dead_code(root: Path) -> list[str]:
     names = Counter(name for path in files for name in re.findall(r"\w+", path.read_text(encoding="utf-8")))
     wrong = []
     for path, tree in trees(root):
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and names[node.name] == 1:
                 called_by_others = node.name.startswith(CALLED_BY_OTHERS) or node.decorator_list
                 if not called_by_others:
@@ -194,7 +205,7 @@ def no_class_name_twice(root: Path) -> list[str]:
     """Each class of the package has a name of its own, private ones included."""
     places: dict[str, list[str]] = {}
     for path, tree in trees(root):
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
     return [
@@ -210,14 +221,14 @@ def meaningful_names(root: Path) -> list[str]:
     for path, tree in trees(root):
         fields = {
             id(field.target)
-            for node in ast.walk(tree)
+            for node in nodes(tree)
             if isinstance(node, ast.ClassDef)
             for field in node.body
             if isinstance(field, ast.AnnAssign)
         }
         wrong += [
             f"{path}:{node.lineno} calls a variable {name}: name it after what it holds"
-            for node in ast.walk(tree)
+            for node in nodes(tree)
             if isinstance(node, ast.Name | ast.arg)
             and (name := _bound(node)) in MEANINGLESS
             and id(node) not in fields

@@ -60,7 +60,7 @@ def _imports(text: str, file: str) -> tuple[Import, ...]:
 
 
 def _walk(node: ast.AST, file: str, when: str) -> Iterator[Import]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and when == "import":
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and when == "import":
         when = "call"
     if isinstance(node, ast.Import):
         yield from (Import(file, node.lineno, alias.name, when) for alias in node.names)
@@ -69,6 +69,8 @@ def _walk(node: ast.AST, file: str, when: str) -> Iterator[Import]:
         yield from (Import(file, node.lineno, f"{start}{alias.name}", when) for alias in node.names)
     typing = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # most of the nodes, and imports are statements
         inside = typing and isinstance(node, ast.If) and child in node.body
         yield from _walk(child, file, "typing" if inside else when)
 
