@@ -112,7 +112,7 @@ def _together(own: PairProof, axes: list[_Axis], most: int) -> PairProof:
             conditions = strictest([*leaf.conditions, *(text for other in there for text in other.conditions)])
             leaf = replace(leaf, conditions=conditions)
         leaves.append(leaf)
-    return replace(own, leaves=tuple(leaves), devices=devices, elsewhere=elsewhere)
+    return replace(own, leaves=tuple(leaves), devices=devices, elsewhere={**own.elsewhere, **elsewhere})
 
 
 def _refuted(own: PairProof, axes: list[_Axis]) -> dict[str, PairProof]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from samebits.errors import NotCovered, SamebitsError
 from samebits.interpret.inner_equations import equations
 from samebits.prove.all_sizes import SizesProof, prove_all_sizes
+from samebits.prove.fixed_sizes import tried_at_others
 from samebits.prove.pair_proof import PairProof, for_all, proof_of, undecided
 from samebits.prove.part_of_family import as_part, known_by
 from samebits.prove.size_attempts import Attempt, PairPoint, attempts, numbers_on
@@ -58,18 +59,19 @@ class MeshProofs:
             mesh: of the point.
             why_mesh: why it is for one mesh alone.
         """
-        why = ""
+        why, general = "", None
         if numbers_on(point, mesh) is None:
             return MeshProof(undecided(f"no value of the symbols gives the sizes of the case and of mesh {mesh.id}"))
         for attempt in attempts(point, mesh, self._most_fixed):
             try:
                 sides = _traced(attempt, point)
             except NotCovered as error:
-                why = why or str(error)
+                why, general = why or str(error), general or attempt
                 continue
             key = _name_of(point, mesh, attempt)
             if key not in self._by_point:
-                self._by_point[key] = self.of_programs(attempt, sides, point)
+                shown = self.of_programs(attempt, sides, point)
+                self._by_point[key] = replace(shown, proof=tried_at_others(shown.proof, point, general, why))
             return _named(self._by_point[key], mesh, why_mesh)
         return MeshProof(undecided(why or "the case has no sizes"))
 
@@ -196,7 +198,7 @@ def _by_others(attempt: Attempt, sides: Sides, point: PairPoint, others: Sequenc
 
 def _named(shown: MeshProof, mesh: MeshSpec, why_mesh: str | None) -> MeshProof:
     """What is shown, with the mesh for which it is."""
-    return replace(shown, proof=replace(shown.proof, mesh=mesh.id if mesh.axes else None, why_mesh=why_mesh))
+    return replace(shown, proof=shown.proof.on_mesh(mesh.id if mesh.axes else None, why_mesh))
 
 
 def _name_of(point: PairPoint, mesh: MeshSpec, attempt: Attempt) -> Hashable:

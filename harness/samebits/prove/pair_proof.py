@@ -20,6 +20,7 @@ class PairProof:
         leaves: of the whole family, one proof for each output.
         shapes: by argument, its shape as a text of symbols.
         fixed: the sizes that are numbers, because code of a side needs them.
+        why_fixed: in words, which sizes of the case these are, and why; None where there are none.
         mesh: the mesh whose devices it is for; None for every number of devices.
         why_mesh: why it is for one mesh alone.
         one_program: both sides are one program on one device, at every size.
@@ -27,7 +28,7 @@ class PairProof:
         axes: by the name of a mesh axis that is a symbol, its expression.
         statics: by static argument that is a size, its expression.
         devices: by leaf, on which other numbers of devices it holds.
-        elsewhere: by leaf that is refuted on another mesh alone, the proof there.
+        elsewhere: by leaf that is refuted on another mesh or at other values of `fixed` alone, the proof there.
     """
 
     leaves: tuple[SizesProof, ...]
@@ -41,6 +42,12 @@ class PairProof:
     one_program: bool = False
     devices: Mapping[str, tuple[DevicesShown, ...]] = field(default_factory=dict)
     elsewhere: Mapping[str, PairProof] = field(default_factory=dict)
+    why_fixed: str | None = None
+
+    def on_mesh(self, mesh: str | None, why_mesh: str | None) -> PairProof:
+        """The proof with the mesh that it is for, also where it is refuted at other sizes."""
+        there = {leaf: replace(proof, mesh=mesh, why_mesh=why_mesh) for leaf, proof in self.elsewhere.items()}
+        return replace(self, mesh=mesh, why_mesh=why_mesh, elsewhere=there)
 
     def on_mesh_of(self, leaf: SizesProof) -> PairProof:
         """The proof on the mesh that a leaf is about: where it is refuted, that may be another one."""
@@ -49,8 +56,8 @@ class PairProof:
     def place_of(self, leaf: SizesProof) -> str:
         """Where a leaf is refuted: the sizes, and the mesh where it is not the one of the point."""
         sizes = [f"{name}={number}" for name, number in leaf.sizes.items()]
-        there = self.elsewhere.get(leaf.leaf)
-        return f"{f'on {there.mesh} ' if there is not None else ''}at {', '.join(sizes)}"
+        there = self.on_mesh_of(leaf).mesh
+        return f"{f'on {there} ' if there not in (None, self.mesh) else ''}at {', '.join(sizes)}"
 
     def with_sums(self, needed: Collection[RequiredFact]) -> PairProof:
         """The proof on one device, for more devices only where it takes for granted what sums over devices need.
@@ -73,6 +80,7 @@ class PairProof:
             axes={name: text for name, text in own.axes.items() if text != name},
             conditions=leaf.conditions,
             fixed=own.fixed,
+            why_fixed=own.why_fixed,
             mesh=own.mesh,
             why_mesh=own.why_mesh,
             devices=self.devices.get(leaf.leaf, ()),

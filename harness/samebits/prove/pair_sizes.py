@@ -15,6 +15,7 @@ from samebits.errors import NotCovered
 from samebits.interpret.inner_equations import equations
 from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.device_numbers import on_other_numbers
+from samebits.prove.fixed_sizes import tried_at_others
 from samebits.prove.mesh_proofs import MeshProofs
 from samebits.prove.mesh_queries import mesh_queries
 from samebits.prove.other_numbers import MOST_DEVICES
@@ -95,7 +96,7 @@ class PairSizes:
             return "the mesh is an argument"
         if point.variant in point.pair.adapt and axis_sizes(point.case):
             return "its arguments are adapted, which may compute with the sizes of mesh axes"
-        why = ""
+        why, general = "", None
         for attempt in attempts(point, SymbolicMesh.over(mesh, point.case, symbols_of(point)), self._most_fixed):
             try:
                 with mesh_queries() as places:
@@ -104,16 +105,24 @@ class PairSizes:
                     return "it has a mesh of its own"
                 reference = traced(attempt.functions[0], attempt.family, point.direction)
             except NotCovered as error:
-                why = why or str(error)
+                why, general = why or str(error), general or attempt
                 if not places:
                     continue
             if places:
                 return f"{places[0]}{ASKS}"
             if not program.comparisons:
-                return self._on_meshes.of_programs(attempt, (reference, program), point).proof, attempt.family
+                proof = self._on_meshes.of_programs(attempt, (reference, program), point).proof
+                return tried_at_others(proof, point, general, why), attempt.family
             with mesh_queries() as places:  # the programs of other sizes may ask for it
                 proof = _proof(attempt, point)
-            return f"{places[0]} asks for the mesh at some sizes" if places else (proof, attempt.family)
+            return (
+                f"{places[0]} asks for the mesh at some sizes"
+                if places
+                else (
+                    tried_at_others(proof, point, general, why),
+                    attempt.family,
+                )
+            )
         return why or "there is no size to prove it for"
 
     def _on_mesh(self, point: PairPoint, mesh: MeshSpec, why_mesh: str | None) -> PairProof:

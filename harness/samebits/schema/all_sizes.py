@@ -53,6 +53,7 @@ class SizesShown:
         axes: by mesh axis that takes not every size, its expression.
         conditions: what the proof assumes of the symbols, and of integers that select elements.
         fixed: the sizes that are numbers, because the code of a side needs them as numbers.
+        why_fixed: in words, which sizes of the case are numbers, and why; null where none is.
         mesh: the mesh whose number of devices it is for; null where it holds for every number of devices. Of a
             refutation, the mesh on which the sides differ.
         why_mesh: why it is for one mesh alone.
@@ -72,6 +73,7 @@ class SizesShown:
     devices: tuple[DevicesShown, ...] = ()
     one_program: bool = False
     counterexample: Mapping[str, int] = field(default_factory=dict)
+    why_fixed: str | None = None
 
     @property
     def text(self) -> str:
@@ -81,7 +83,8 @@ class SizesShown:
             + [f"{name}={text}" for name, text in self.statics.items()]
         )
         conditions = [f"where {' and '.join(self.conditions)}"] if self.conditions else []
-        return "; ".join([shapes, self._devices, *conditions])
+        fixed = [self.why_fixed] if self.why_fixed else []
+        return "; ".join([shapes, *fixed, self._devices, *conditions])
 
     @property
     def _devices(self) -> str:

@@ -1,0 +1,67 @@
+"""Code that needs a size as a number: what is proved says so, and what is wrong at other values of it is refuted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import samebits
+
+X = np.arange(12 * 4, dtype=np.float32).reshape(12, 4)
+
+
+def _flipped(x: Any) -> Any:
+    return x[::-1]
+
+
+def _in_halves(x: Any) -> Any:
+    half = x.shape[0] // 2
+    return jnp.concatenate([x[half : 2 * half][::-1], x[:half][::-1], x[2 * half :]])
+
+
+FAULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "its number of rows": (lambda x: x if len(x) == 16 else x[::-1], "n=16"),
+    "how far it is from a number": (lambda x: x if abs(x.shape[0] - 20) < 1 else x[::-1], "n=20"),
+    "an integer": (lambda x: x if int(x.shape[0]) == 16 else x[::-1], "n=16"),
+    "a quotient": (lambda x: x if x.shape[0] / 16 == 1.0 else x[::-1], "n=16"),
+    "an odd number": (_in_halves, "n=3"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "sizes"), FAULTS.values(), ids=FAULTS)
+def test_what_is_wrong_at_other_sizes_is_refuted(wrong: Callable[[Any], Any], sizes: str) -> None:
+    proof = samebits.prove(_flipped, wrong, X, sizes={"x": "n, w"}, gradients=False)
+    assert proof.verdict == "different", str(proof)
+    assert f"at {sizes}, w=1: out[0, 0] is x[" in str(proof)
+
+
+def test_a_proof_says_which_size_is_a_number_and_why() -> None:
+    def honest(x: Any) -> Any:
+        return x[np.arange(int(x.shape[0]))[::-1]]
+
+    proof = samebits.prove(_flipped, honest, X, sizes={"x": "n, w"}, gradients=False)
+    assert proof.verdict == "proved", str(proof)
+    assert "x float32[12, w]; n=12 alone (it cannot be traced with symbols for sizes: " in str(proof)
+
+
+def test_an_output_that_is_the_same_at_other_sizes_stays_proved() -> None:
+    def both(x: Any) -> Any:
+        return {"flipped": x[::-1], "same": x}
+
+    def wrong(x: Any) -> Any:
+        return {"flipped": x if len(x) == 16 else x[::-1], "same": x}
+
+    proof = samebits.prove(both, wrong, X, sizes={"x": "n, w"}, gradients=False)
+    assert {leaf.leaf: leaf.verdict for leaf in proof.leaves} == {
+        "out['flipped']": "different",
+        "out['same']": "proved",
+    }
+
+
+def test_all_symbols_need_no_word() -> None:
+    proof = samebits.prove(_flipped, lambda x: jnp.flip(x, 0), X, sizes={"x": "n, w"}, gradients=False)
+    assert proof.verdict == "proved" and " alone (" not in str(proof)
