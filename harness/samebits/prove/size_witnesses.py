@@ -6,11 +6,8 @@ here, and what is undecided is tried at a few sizes that look different to code.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import itertools
 import math
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,8 +17,8 @@ from samebits.interpret.all_sizes.models import small_sizes
 from samebits.interpret.all_sizes.polynomial import of
 from samebits.interpret.label_proof import movement
 from samebits.interpret.problem import Question
+from samebits.prove.code_numbers import numbers_in
 from samebits.prove.size_family import Family, SizeOf
-from samebits.prove.size_operators import is_of_code
 from samebits.prove.size_tracing import TracedFamily, each_once, traced
 from samebits.prove.size_values import MOST_ELEMENTS as MOST_VALUES
 from samebits.prove.size_values import formulas_differ_at, has_free_integers, inputs_at
@@ -51,12 +48,6 @@ MOST_DENIALS = 8
 
 FEWEST = 2
 """How many small sizes besides."""
-
-LARGEST_TABLE = 32
-"""The most entries of a table whose integers code may compare with sizes."""
-
-NESTED = 4
-"""How deep functions within functions are searched for numbers."""
 
 
 def moved_apart_at(
@@ -232,56 +223,6 @@ def _around(number: int, family: Family) -> Iterator[dict[str, int]]:
             for near in (value, value + 1):
                 if near >= lowest[name]:
                     yield {**lowest, name: near}
-
-
-def numbers_in(function: Any, depth: int = NESTED) -> set[int]:
-    """The integers that stand in the code of a function and of the functions of its own module that it names."""
-    if depth == 0:
-        return set()
-    if isinstance(function, functools.partial):
-        inner = [function.func, *function.args, *function.keywords.values()]
-        return {number for value in inner for number in numbers_in(value, depth)}
-    function = inspect.unwrap(function)
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, types.CodeType):
-        call = getattr(function, "function", None)  # as of a function on a mesh
-        return numbers_in(call, depth) if callable(call) else set()
-    numbers: set[int] = set()
-    inner = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    if is_of_code(code, function.__globals__):
-        numbers |= _of_code(code)
-        inner += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
-    for value in inner:
-        if callable(value) and not isinstance(value, type):
-            numbers |= numbers_in(value, depth - 1)
-        else:
-            numbers |= _of_value(value)
-    return numbers
-
-
-def _of_value(value: Any) -> set[int]:
-    """The integers of a number or of a small table that code names."""
-    if isinstance(value, tuple | list | set | frozenset | dict):
-        return {number for inner in value for number in _of_value(inner)} if len(value) <= LARGEST_TABLE else set()
-    return {value} if isinstance(value, int) and not isinstance(value, bool) else set()
-
-
-def _of_code(code: types.CodeType) -> set[int]:
-    numbers: set[int] = set()
-    for value in code.co_consts:
-        if isinstance(value, types.CodeType):
-            numbers |= _of_code(value)
-        values = value if isinstance(value, tuple | frozenset) else (value,)
-        numbers |= {number for number in values if isinstance(number, int) and not isinstance(number, bool)}
-    return numbers
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:  # of a function that is defined further down
-        return False
-    return True
 
 
 def _other_types(first: TracedFamily, second: TracedFamily) -> dict[str, str]:

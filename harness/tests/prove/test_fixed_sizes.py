@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -46,6 +47,17 @@ def test_a_proof_says_which_size_is_a_number_and_why() -> None:
     proof = samebits.prove(_flipped, honest, X, sizes={"x": "n, w"}, gradients=False)
     assert proof.verdict == "proved", str(proof)
     assert "x float32[12, w]; n=12 alone (it cannot be traced with symbols for sizes: " in str(proof)
+
+
+def test_a_rule_for_gradients_is_code_too() -> None:
+    @jax.custom_vjp
+    def wrong(x: Any) -> Any:
+        return x[::-1]
+
+    wrong.defvjp(lambda x: (wrong(x), None), lambda _, c: (c if len(c) == 16 else c[::-1],))
+    proof = samebits.prove(_flipped, wrong, X, sizes={"x": "n, w"})
+    assert {leaf.leaf: leaf.verdict for leaf in proof.leaves} == {"out": "proved", "x": "different"}
+    assert "at n=16, w=1: x[0, 0] is the cotangent of out[15, 0]" in str(proof)
 
 
 def test_an_output_that_is_the_same_at_other_sizes_stays_proved() -> None:
