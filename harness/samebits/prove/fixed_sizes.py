@@ -26,8 +26,8 @@ def tried_at_others(proof: PairProof, point: PairPoint, general: Attempt | None,
     """
     if general is None:
         return proof
-    numbers = [f"{name}={number}" for name, number in proof.fixed.items() if name not in general.fixed]
-    proof = replace(proof, why_fixed=f"{' and '.join(numbers)} alone ({why})")
+    kept = {name: number for name, number in proof.fixed.items() if name not in general.fixed}
+    proof = replace(proof, kept=kept, why_kept=why)
     sizes, differing = denied(general.functions, general.family, point.direction)
     if not differing:
         return proof

@@ -20,7 +20,8 @@ class PairProof:
         leaves: of the whole family, one proof for each output.
         shapes: by argument, its shape as a text of symbols.
         fixed: the sizes that are numbers, because code of a side needs them.
-        why_fixed: in words, which sizes of the case these are, and why; None where there are none.
+        kept: of these, the sizes of the case.
+        why_kept: why code cannot be traced with symbols for them; None where there are none.
         mesh: the mesh whose devices it is for; None for every number of devices.
         why_mesh: why it is for one mesh alone.
         one_program: both sides are one program on one device, at every size.
@@ -42,7 +43,8 @@ class PairProof:
     one_program: bool = False
     devices: Mapping[str, tuple[DevicesShown, ...]] = field(default_factory=dict)
     elsewhere: Mapping[str, PairProof] = field(default_factory=dict)
-    why_fixed: str | None = None
+    kept: Mapping[str, int] = field(default_factory=dict)
+    why_kept: str | None = None
 
     def on_mesh(self, mesh: str | None, why_mesh: str | None) -> PairProof:
         """The proof with the mesh that it is for, also where it is refuted at other sizes."""
@@ -80,7 +82,8 @@ class PairProof:
             axes={name: text for name, text in own.axes.items() if text != name},
             conditions=leaf.conditions,
             fixed=own.fixed,
-            why_fixed=own.why_fixed,
+            kept=own.kept,
+            why_kept=own.why_kept,
             mesh=own.mesh,
             why_mesh=own.why_mesh,
             devices=self.devices.get(leaf.leaf, ()),

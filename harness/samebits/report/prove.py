@@ -84,15 +84,18 @@ def title(proof: ProofResult) -> str:
     """What a proof comes to, and of which inputs where it is not of every one."""
     known = FOR_ALL if proof.sizes == "all" else TITLES
     words = known.get(proof.verdict, proof.verdict)
+    if proof.sizes == "all" and proof.family is not None and proof.family.kept:
+        words = words.replace("SIZES", f"SIZES WITH {proof.family.kept_text}")
     return f"{words} in this domain: {proof.domain}" if proof.verdict == "proved" and proof.domain else words
 
 
 def proof_groups(proofs: Iterable[ProofResult]) -> list[list[ProofResult]]:
-    """The proofs of one kind together: the same side, leaf, verdict, method and domain."""
+    """The proofs of one kind together: the same side, leaf, verdict, method, domain and sizes that are kept."""
     groups: dict[tuple[str | bool | None, ...], list[ProofResult]] = {}
     for proof in proofs:
         key = (proof.pair, proof.variant, proof.direction, proof.leaf, proof.verdict, proof.method, proof.domain)
-        groups.setdefault((*key, proof.exempt), []).append(proof)
+        kept = proof.family.kept_text if proof.family is not None else ""
+        groups.setdefault((*key, proof.exempt, kept), []).append(proof)
     return list(groups.values())
 
 

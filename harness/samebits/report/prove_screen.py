@@ -35,8 +35,19 @@ WORDS = {
 
 def few_words(proof: ProofResult) -> str:
     """What a proof comes to, in few words, and whether for all sizes."""
+    kept = proof.family.kept_text if proof.family is not None else ""
+    return _in_words(proof, f" with {kept}" if kept else "")
+
+
+def _counted_words(proof: ProofResult) -> str:
+    """The same without the sizes that are kept, which may be others in each case."""
+    kept = proof.family is not None and proof.family.kept
+    return _in_words(proof, " (some as declared)" if kept else "")
+
+
+def _in_words(proof: ProofResult, kept: str) -> str:
     words = WORDS.get(proof.verdict, proof.verdict)
-    return f"{words} for all sizes" if proof.sizes == "all" else words
+    return f"{words} for all sizes{kept}" if proof.sizes == "all" else words
 
 
 NOTES = 3
@@ -99,7 +110,7 @@ def _pairs(document: ProofDocument) -> Form:
     def form(to: Console) -> None:
         line(to)
         for pair, proofs in _by_pair(document).items():
-            counts = Counter(map(few_words, proofs))
+            counts = Counter(map(_counted_words, proofs))
             short = sum(not proof.ok for proof in proofs)
             words = ", ".join(f"{word} {count}" for word, count in counts.items())
             below = f"; {short} below the contract" if short else ""

@@ -53,7 +53,8 @@ class SizesShown:
         axes: by mesh axis that takes not every size, its expression.
         conditions: what the proof assumes of the symbols, and of integers that select elements.
         fixed: the sizes that are numbers, because the code of a side needs them as numbers.
-        why_fixed: in words, which sizes of the case are numbers, and why; null where none is.
+        kept: of these, the sizes of the case: of their other values nothing is shown.
+        why_kept: why code cannot be traced with symbols for them; null where there are none.
         mesh: the mesh whose number of devices it is for; null where it holds for every number of devices. Of a
             refutation, the mesh on which the sides differ.
         why_mesh: why it is for one mesh alone.
@@ -73,7 +74,8 @@ class SizesShown:
     devices: tuple[DevicesShown, ...] = ()
     one_program: bool = False
     counterexample: Mapping[str, int] = field(default_factory=dict)
-    why_fixed: str | None = None
+    kept: Mapping[str, int] = field(default_factory=dict)
+    why_kept: str | None = None
 
     @property
     def text(self) -> str:
@@ -83,8 +85,13 @@ class SizesShown:
             + [f"{name}={text}" for name, text in self.statics.items()]
         )
         conditions = [f"where {' and '.join(self.conditions)}"] if self.conditions else []
-        fixed = [self.why_fixed] if self.why_fixed else []
-        return "; ".join([shapes, *fixed, self._devices, *conditions])
+        kept = [f"{self.kept_text} alone ({self.why_kept})"] if self.kept else []
+        return "; ".join([shapes, *kept, self._devices, *conditions])
+
+    @property
+    def kept_text(self) -> str:
+        """The sizes that are kept as declared, as `n=12 and m=3`; empty without any."""
+        return " and ".join(f"{name}={number}" for name, number in self.kept.items())
 
     @property
     def _devices(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -10,6 +11,8 @@ from rich.console import Console
 from samebits.report.prove import ProofDocument
 from samebits.report.prove_screen import HINT, show_proofs
 from samebits.report.screen import LINES, height
+from samebits.schema.all_sizes import SizesShown
+from samebits.schema.proof import ProofResult
 from tests.support.evidence_documents import proof, proofs, refuted
 
 MANY_LEAVES = [proof(leaf=f"l{n}", case=f"c{n}") for n in range(50)]
@@ -46,3 +49,22 @@ def test_few_proofs_are_shown_with_their_arguments() -> None:
 def test_verbose_proofs_were_shown_before() -> None:
     lines = screen(proofs(*MANY_LEAVES), verbose=True)
     assert len(lines) == 2 and lines[-1].startswith("50 leaves: same formulas 50")
+
+
+def of_all_sizes(kept: int | None, **given: Any) -> ProofResult:
+    family = SizesShown(shapes={"x": "float32[rows]"}, kept={} if kept is None else {"heads": kept}, why_kept="range()")
+    return proof(method="all sizes", family=family, sizes="all", log2_error=None, **given)
+
+
+def test_sizes_that_stay_as_declared_are_in_the_title() -> None:
+    lines = screen(proofs(of_all_sizes(4), of_all_sizes(None, case="large")))
+    assert "  multiply, out: SAME FORMULAS FOR ALL SIZES WITH heads=4: only rounding can differ" in lines
+    assert "  multiply, out: SAME FORMULAS FOR ALL SIZES: only rounding can differ" in lines
+    assert any("x float32[rows]; heads=4 alone (range()); " in line for line in lines)
+
+
+def test_counted_proofs_do_not_hide_that_sizes_stay_as_declared() -> None:
+    many = [of_all_sizes(n % 3 or None, case=f"c{n}", leaf=f"l{n}") for n in range(90)]
+    (counted,) = (line for line in screen(proofs(*many)) if line.startswith("norm: "))
+    assert "same formulas for all sizes (some as declared) 60" in counted
+    assert "same formulas for all sizes 30" in counted
