@@ -46,7 +46,7 @@ def test_a_proof_says_which_size_is_a_number_and_why() -> None:
 
     proof = samebits.prove(_flipped, honest, X, sizes={"x": "n, w"}, gradients=False)
     assert proof.verdict == "proved", str(proof)
-    assert proof.leaves[0].family.kept == {"n": 12}
+    assert proof.leaves[0].family is not None and proof.leaves[0].family.kept == {"n": 12}
     assert "x float32[12, w]; n=12 alone (it cannot be traced with symbols for sizes: " in str(proof)
 
 
