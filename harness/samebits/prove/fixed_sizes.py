@@ -15,19 +15,30 @@ from samebits.prove.size_tracing import traced
 from samebits.prove.size_witnesses import denied
 
 
-def tried_at_others(proof: PairProof, point: PairPoint, general: Attempt | None, why: str) -> PairProof:
-    """A proof with sizes as numbers, with its refutation at other sizes where there is one.
+def with_kept(proof: PairProof, general: Attempt | None, why: str) -> PairProof:
+    """A proof with the sizes that stay as declared because the code of a side needs them as numbers.
 
     Args:
         proof: what is shown with these numbers.
-        point: that it is of.
         general: the family with symbols for them, which code cannot be traced for; None where there is none.
         why: it cannot be traced.
     """
     if general is None:
         return proof
     kept = {name: number for name, number in proof.fixed.items() if name not in general.fixed}
-    proof = replace(proof, kept=kept, why_kept=why)
+    return replace(proof, kept=kept, why_kept=why)
+
+
+def tried_at_others(proof: PairProof, point: PairPoint, general: Attempt | None, why: str) -> PairProof:
+    """A proof with sizes as numbers, with its refutation at other sizes where there is one.
+
+    Args:
+        proof, general, why: as for `with_kept`.
+        point: that it is of.
+    """
+    if general is None:
+        return proof
+    proof = with_kept(proof, general, why)
     sizes, differing = denied(general.functions, general.family, point.direction)
     if not differing:
         return proof

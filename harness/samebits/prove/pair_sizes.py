@@ -15,7 +15,7 @@ from samebits.errors import NotCovered
 from samebits.interpret.inner_equations import equations
 from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.device_numbers import on_other_numbers
-from samebits.prove.fixed_sizes import tried_at_others
+from samebits.prove.fixed_sizes import tried_at_others, with_kept
 from samebits.prove.mesh_proofs import MeshProofs
 from samebits.prove.mesh_queries import mesh_queries
 from samebits.prove.other_numbers import MOST_DEVICES
@@ -142,12 +142,14 @@ def one_program(point: PairPoint, mesh: MeshSpec, most_fixed: int = 3) -> PairPr
     """
     if numbers_on(point, mesh) is None:
         return None
+    why, general = "", None
     for attempt in attempts(point, mesh, most_fixed):
         declared = attempt.family.at({**(numbers_on(point, mesh) or {}), **attempt.fixed})
         families = attempt.family, declared
         try:
             sides = [[traced(side, family, point.direction) for side in attempt.functions] for family in families]
-        except NotCovered:  # code needs one more number
+        except NotCovered as error:  # code needs one more number
+            why, general = why or str(error), general or attempt
             continue
         # jax itself chooses other operations for symbols here and there, so the numbers of the case are asked too.
         if any(first.comparisons or second.comparisons for first, second in sides):
@@ -156,7 +158,8 @@ def one_program(point: PairPoint, mesh: MeshSpec, most_fixed: int = 3) -> PairPr
             return None
         lowest = tuple(f"{name} >= {low}" for name, low in attempt.family.free.items())
         leaves = [SizesProof(leaf, "proved", lowest) for leaf in sides[0][0].outputs]
-        return replace(proof_of(attempt, leaves), mesh=mesh.id, why_mesh="one device", one_program=True)
+        proof = replace(proof_of(attempt, leaves), mesh=mesh.id, why_mesh="one device", one_program=True)
+        return with_kept(proof, general, why)
     return None
 
 

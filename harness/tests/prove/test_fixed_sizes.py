@@ -75,6 +75,16 @@ def test_an_output_that_is_the_same_at_other_sizes_stays_proved() -> None:
     }
 
 
+def test_one_program_says_which_size_is_a_number() -> None:
+    def mean(x: Any) -> Any:
+        return jnp.sum(x, 0) / int(x.shape[0])
+
+    proof = samebits.prove(mean, jax.jit(mean), X, sizes={"x": "n, w"}, gradients=False)
+    (leaf,) = proof.leaves
+    assert leaf.verdict == "proved" and leaf.family is not None and leaf.family.one_program
+    assert leaf.family.kept == {"n": 12} and "n=12 alone" in str(proof)
+
+
 def test_all_symbols_need_no_word() -> None:
     proof = samebits.prove(_flipped, lambda x: jnp.flip(x, 0), X, sizes={"x": "n, w"}, gradients=False)
     assert proof.verdict == "proved" and " alone (" not in str(proof)
