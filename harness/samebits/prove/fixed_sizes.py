@@ -26,7 +26,7 @@ def with_kept(proof: PairProof, general: Attempt | None, why: str) -> PairProof:
     if general is None:
         return proof
     kept = {name: number for name, number in proof.fixed.items() if name not in general.fixed}
-    return replace(proof, kept=kept, why_kept=why)
+    return replace(proof, kept=kept, why_kept=why if kept else None)
 
 
 def tried_at_others(proof: PairProof, point: PairPoint, general: Attempt | None, why: str) -> PairProof:

@@ -73,7 +73,9 @@ class MeshProofs:
                 shown = self.of_programs(attempt, sides, point)
                 self._by_point[key] = replace(shown, proof=tried_at_others(shown.proof, point, general, why))
             return _named(self._by_point[key], mesh, why_mesh)
-        return MeshProof(undecided(why or "the case has no sizes"))
+        nothing = undecided(why or "the case has no sizes")
+        tried = tried_at_others(nothing, point, general, why)
+        return _named(MeshProof(tried), mesh, why_mesh) if tried.elsewhere else MeshProof(nothing)
 
     def of_programs(self, attempt: Attempt, sides: Sides, point: PairPoint) -> MeshProof:
         """Prove two programs; of the same ones, in this or in another dtype that they only move, it is shown once.

@@ -43,7 +43,7 @@ MOST_TRIALS = 40
 MOST_COMPUTED = 8
 """The most of them at which formulas are evaluated, which takes long."""
 
-MOST_DENIALS = 8
+MOST_DENIALS = 10
 """The most sizes at which a proof is tried because code names them."""
 
 FEWEST = 2
@@ -210,11 +210,12 @@ def _of_code_and_smallest(functions: Sequence[Function], family: Family) -> Iter
 
 
 def _around(number: int, family: Family) -> Iterator[dict[str, int]]:
-    """Sizes of which one dimension or static argument is a number, or the next one that it can be."""
+    """Sizes of which one dimension, its part on a device or a static argument is a number, or the next possible one."""
     lowest = family.free
     statics = [value.text for value in family.statics.values() if isinstance(value, SizeOf)]
     texts = dict.fromkeys([*(str(size) for arg in family.args.values() for size in arg.shape), *statics])
-    for size in map(family.sizes, texts):
+    parts_of_dimensions = [family.sizes(text).quotient(family.sizes(devices)) for text, devices in family.divided]
+    for size in dict.fromkeys([*map(family.sizes, texts), *filter(None, parts_of_dimensions)]):
         for name in sorted(size.variables):
             parts = size.substitute({other: of(low) for other, low in lowest.items() if other != name}).by(name)
             if parts is None or not parts[0].constant or parts[1].constant is None:

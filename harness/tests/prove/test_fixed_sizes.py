@@ -11,6 +11,10 @@ import numpy as np
 import pytest
 
 import samebits
+from samebits import Arg, AxisSize, Case, MeshSpec, Pair
+from samebits.prove.pair_sizes import PairSizes
+from samebits.prove.size_attempts import PairPoint
+from tests.prove.device_faults import AXIS, on_devices
 
 X = np.arange(12 * 4, dtype=np.float32).reshape(12, 4)
 
@@ -50,6 +54,13 @@ def test_a_proof_says_which_size_is_a_number_and_why() -> None:
     assert "x float32[12, w]; n=12 alone (it cannot be traced with symbols for sizes: " in str(proof)
 
 
+def test_a_fault_is_looked_for_where_no_size_can_be_a_symbol() -> None:
+    proof = samebits.prove(_flipped, FAULTS["its number of rows"][0], X[:, 0], sizes={"x": "n"}, gradients=False)
+    assert proof.verdict == "different" and "at n=16: out[0] is x[15]" in str(proof), str(proof)
+    honest = samebits.prove(_flipped, lambda x: x[:: -min(len(x), 1)], X[:, 0], sizes={"x": "n"}, gradients=False)
+    assert honest.verdict == "error" and "a symbolic size is no number" in str(honest), str(honest)
+
+
 def test_a_rule_for_gradients_is_code_too() -> None:
     @jax.custom_vjp
     def wrong(x: Any) -> Any:
@@ -83,6 +94,43 @@ def test_one_program_says_which_size_is_a_number() -> None:
     (leaf,) = proof.leaves
     assert leaf.verdict == "proved" and leaf.family is not None and leaf.family.one_program
     assert leaf.family.kept == {"n": 12} and "n=12 alone" in str(proof)
+
+
+@pytest.mark.parametrize(("number", "verdict"), [(16, "different"), (None, "proved")])
+def test_code_on_a_mesh_is_tried_too(number: int | None, verdict: str) -> None:
+    """Each device turns its part round, whose length it needs as a number."""
+
+    def reference(x: Any, *, cp: int) -> Any:
+        return jnp.flip(x.reshape(cp, -1, x.shape[1]), 1).reshape(x.shape)
+
+    def variant(x: Any, *, cp: int) -> Any:
+        return on_devices(lambda part: part if len(part) == number else part[::-1], cp, x)
+
+    pair = Pair(
+        name="turned",
+        reference=reference,
+        variants={"variant": variant},
+        args={"x": Arg(shape=("length", "width"), spec=(AXIS, None))},
+        cases=(
+            Case(
+                id="small",
+                sizes={"length": 12, "width": 2},
+                statics={"cp": AxisSize(axis=AXIS)},
+                symbols={"length": f"{AXIS}*rows"},
+            ),
+        ),
+        dtypes=("float32",),
+        meshes=(f"{AXIS}2",),
+    )
+    point = PairPoint(pair, "variant", pair.cases[0], "float32", "forward")
+    proof = PairSizes(most_devices=3).prove(point, MeshSpec.parse(f"{AXIS}2"))
+    (leaf,) = proof.leaves
+    assert leaf.verdict == verdict, leaf
+    if number is None:
+        assert proof.family(leaf).kept == {"rows": 6}
+    else:
+        assert proof.place_of(leaf) == "at rows=16, width=1"  # on the mesh of the point, so that it is not named
+        assert proof.family(leaf).mesh == f"{AXIS}2" and proof.family(leaf).shapes == {"x": "float32[2*rows, width]"}
 
 
 def test_all_symbols_need_no_word() -> None:
