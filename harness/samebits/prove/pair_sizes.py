@@ -115,14 +115,9 @@ class PairSizes:
                 return tried_at_others(proof, point, general, why), attempt.family
             with mesh_queries() as places:  # the programs of other sizes may ask for it
                 proof = _proof(attempt, point)
-            return (
-                f"{places[0]} asks for the mesh at some sizes"
-                if places
-                else (
-                    tried_at_others(proof, point, general, why),
-                    attempt.family,
-                )
-            )
+            if places:
+                return f"{places[0]} asks for the mesh at some sizes"
+            return tried_at_others(proof, point, general, why), attempt.family
         return why or "there is no size to prove it for"
 
     def _on_mesh(self, point: PairPoint, mesh: MeshSpec, why_mesh: str | None) -> PairProof:
