@@ -2,12 +2,15 @@
 
 What holds for the products as free variables holds for the products too. The other way round it need not, so a model
 is no counterexample. Every question ends after a fixed number of z3's steps, the same on every machine.
+
+Proofs for other dtypes, cases and numbers of devices ask the same questions: each is answered once in a process.
 """
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from samebits.errors import NotCovered
@@ -16,6 +19,13 @@ from samebits.interpret.all_sizes.polynomial import Monomial, Polynomial, of, pr
 
 STEPS = 2_000_000
 """z3's resource limit for one question; a question that needs more is undecided."""
+
+FEW_STEPS = STEPS // 10
+"""The limit in the context that questions share. One that needs more steps is asked again in a context of its own, so
+that its answer does not depend on the questions before it."""
+
+MOST_ANSWERS = 1 << 14
+"""The most answers that a process remembers."""
 
 
 def in_order(fact: Fact) -> tuple[str, object]:
@@ -53,20 +63,7 @@ class LinearQuestions:
         self._ranges = ranges
         self._lowest = lowest
         self._answers: dict[tuple[frozenset[Fact], frozenset[Facts]], bool] = {}
-        self._expressions: dict[Fact, Any] = {}
-        self._products: dict[Monomial, Any] = {}
         self.asked = 0
-
-    @cached_property
-    def _z3(self) -> Any:
-        import z3  # here, because only proofs for all sizes need it
-
-        return z3
-
-    @cached_property
-    def _context(self) -> Any:
-        """z3's state of its own: an answer depends on no other proof of this process."""
-        return self._z3.Context()
 
     def contradict(self, facts: Facts, never: Sequence[Facts] = ()) -> bool:
         """Whether it is proved that facts never hold together; False where z3 cannot tell too.
@@ -91,31 +88,9 @@ class LinearQuestions:
         self._answers = {key: answer for key, answer in self._answers.items() if answer}
 
     def _contradict(self, facts: Facts, never: Sequence[Facts]) -> bool:
-        z3 = self._z3
-        # Most questions are small: to set up z3's solver of linear arithmetic takes three times as long as to ask them.
-        solver = z3.SimpleSolver(ctx=self._context)
-        solver.set("rlimit", STEPS)
         everything = (*facts, *(fact for conjunction in never for fact in conjunction))
         known = sorted({*facts, *self._bounds(everything), *self._weighted(facts)}, key=in_order)
-        solver.add(*map(self._asserted, known))
-        for conjunction in never:
-            solver.add(z3.Not(z3.And(*map(self._asserted, conjunction))))
-        return bool(solver.check() == z3.unsat)
-
-    def _asserted(self, fact: Fact) -> Any:
-        """A fact in z3's words, which are found once."""
-        if fact not in self._expressions:
-            terms = [
-                factor * self._product(monomial) if monomial else factor for monomial, factor in fact.polynomial.terms
-            ]
-            total = sum(terms, self._z3.IntVal(0, self._context))
-            self._expressions[fact] = total >= 0 if fact.kind == "not_negative" else total == 0
-        return self._expressions[fact]
-
-    def _product(self, monomial: Monomial) -> Any:
-        if monomial not in self._products:
-            self._products[monomial] = self._z3.Int("*".join(monomial), self._context)
-        return self._products[monomial]
+        return _contradictory(tuple(known), tuple(never))
 
     def _bounds(self, facts: Iterable[Fact]) -> list[Fact]:
         """The bounds of every product that occurs, and of those that occur in the bounds."""
@@ -174,3 +149,62 @@ class LinearQuestions:
             else:
                 bounds.append(Fact("not_negative", rest * (variable(name) - self._lowest[name])))
         return bounds
+
+
+class _Solver:
+    """z3 with a state of its own."""
+
+    def __init__(self) -> None:
+        import z3  # here, because only proofs for all sizes need it
+
+        self._z3 = z3
+        self._context = z3.Context()
+        self._asserted = functools.lru_cache(MOST_ANSWERS)(self._assertion)
+        self._product = functools.lru_cache(MOST_ANSWERS)(self._variable)
+
+    def is_unsatisfiable(self, known: Facts, never: tuple[Facts, ...], steps: int) -> bool | None:
+        """Whether no values satisfy facts and none of several conjunctions; None where z3 needs more steps.
+
+        Args:
+            known: the facts.
+            never: the conjunctions.
+            steps: the limit.
+        """
+        z3 = self._z3
+        # Most questions are small: to set up z3's solver of linear arithmetic takes three times as long as to ask them.
+        solver = z3.SimpleSolver(ctx=self._context)
+        solver.set("rlimit", steps)
+        solver.add(*map(self._asserted, known))
+        for conjunction in never:
+            solver.add(z3.Not(z3.And(*map(self._asserted, conjunction))))
+        answer = solver.check()
+        return None if answer == z3.unknown else bool(answer == z3.unsat)
+
+    def _assertion(self, fact: Fact) -> Any:
+        """A fact in z3's words."""
+        terms = [factor * self._product(monomial) if monomial else factor for monomial, factor in fact.polynomial.terms]
+        total = sum(terms, self._z3.IntVal(0, self._context))
+        return total >= 0 if fact.kind == "not_negative" else total == 0
+
+    def _variable(self, monomial: Monomial) -> Any:
+        return self._z3.Int("*".join(monomial), self._context)
+
+
+@functools.cache
+def _shared_solver() -> _Solver:
+    """The one of this process: setting z3 up takes as long as six questions."""
+    return _Solver()
+
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Two threads may not use one context of z3 at once."""
+
+
+@functools.lru_cache(MOST_ANSWERS)
+def _contradictory(known: Facts, never: tuple[Facts, ...]) -> bool:
+    """Whether facts are shown never to hold where none of several conjunctions does; False where z3 cannot tell."""
+    with _ONE_AT_A_TIME:
+        answer = _shared_solver().is_unsatisfiable(known, never, FEW_STEPS)
+    if answer is None:
+        answer = _Solver().is_unsatisfiable(known, never, STEPS)
+    return bool(answer)
