@@ -89,13 +89,14 @@ def take_notes() -> list[str]:
 
 
 @contextlib.contextmanager
-def undone(who: str) -> Iterator[None]:
+def undone(who: str, *, may_draw: bool = False) -> Iterator[None]:
     """Inside, the user's code runs; what it changes for others is undone at the end, and noted down.
 
     Inside, `sys.argv` has the program's name alone: code that parses it, as absl's flags do, must not meet our options.
 
     Args:
         who: as the note names it, such as `importing FILE`.
+        may_draw: whether numbers that are drawn from Python's random generator are undone without a note.
     """
     # The first import of jax sets variables of its own; there is nothing yet that a change could reach.
     before = _state() if "jax" in sys.modules else None
@@ -105,7 +106,7 @@ def undone(who: str) -> Iterator[None]:
         yield
     finally:
         sys.argv = arguments
-        changed = [*put_back(process), *(_undo(before) if before is not None else ())]
+        changed = [*put_back(process, may_draw=may_draw), *(_undo(before) if before is not None else ())]
         if changed:
             if before is not None:
                 # What was traced meanwhile may hold what was changed.

@@ -21,6 +21,9 @@ from samebits.host.stderr_capture import standard_error
 
 _STREAMS = ("stdin", "stdout", "stderr")
 
+MOST_DRAWN = 1000
+"""The most random numbers that a library is expected to draw when it is imported."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
@@ -42,13 +45,27 @@ def read_state() -> dict[str, Any]:
     return {name: setting.read() for name, setting in _SETTINGS.items()}
 
 
-def put_back(before: Mapping[str, Any]) -> Iterator[str]:
-    """Put back every setting that is not as it was; each in words, such as `the working directory to /`."""
+def put_back(before: Mapping[str, Any], *, may_draw: bool = False) -> Iterator[str]:
+    """Put back every setting that is not as it was; each in words, such as `the working directory to /`.
+
+    Args:
+        before: the settings.
+        may_draw: whether it is not worth a word that random numbers were drawn, as libraries do when they are imported
+            (`rich` does, which Flax imports). Another seed is.
+    """
     for name, setting in _SETTINGS.items():
         now = setting.read()
         if before[name] is not None and now != before[name]:
             setting.write(before[name])
-            yield setting.words(now)
+            if not (may_draw and name == "random" and _are_drawn(before[name], now)):
+                yield setting.words(now)
+
+
+def _are_drawn(before: Any, now: Any) -> bool:
+    """Whether a state of Python's random generator comes from drawing a few numbers in another one."""
+    generator = random.Random()
+    generator.setstate(before)
+    return any(generator.getrandbits(32) >= 0 and generator.getstate() == now for _ in range(MOST_DRAWN))
 
 
 def _write_streams(before: tuple[Any, ...]) -> None:

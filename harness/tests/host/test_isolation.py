@@ -94,6 +94,32 @@ def test_each_change_is_undone_and_told(name: str) -> None:
     assert take_notes() == []
 
 
+@pytest.mark.parametrize("count", [1, 3, 300])
+def test_numbers_drawn_while_importing_are_no_news(count: int) -> None:
+    before = random.getstate()
+    with undone("importing somebody's file", may_draw=True):
+        for _ in range(count):
+            random.random()
+            random.getrandbits(24)
+    assert random.getstate() == before
+    assert take_notes() == []
+
+
+@pytest.mark.parametrize("change", [lambda: random.seed(7), lambda: random.gauss(0, 1), lambda: np.random.seed(7)])
+def test_a_seed_while_importing_is(change: Callable[[], Any]) -> None:
+    with undone("importing somebody's file", may_draw=True):
+        change()
+    (told,) = take_notes()
+    assert "random numbers" in told
+
+
+def test_numbers_drawn_in_a_call_are() -> None:
+    with undone("pair, while it was traced,"):
+        random.random()
+    (told,) = take_notes()
+    assert "the state of Python's random numbers" in told
+
+
 def test_their_code_sees_the_name_of_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that parses `sys.argv`, as absl's flags do on their first use, must not meet the options of others."""
     ours = ["samebits", "check", "--full"]
