@@ -12,7 +12,7 @@ from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, MapPiece, Number, Source
 from samebits.interpret.all_sizes.formulas.substitution import canonical_source
 from samebits.interpret.all_sizes.integer_sums import few_summed
-from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.interpret.all_sizes.polynomial import Polynomial, of
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.equation import Step
 from samebits.schema.domain import RequiredFact
@@ -134,8 +134,15 @@ class Demand:
         return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
 
     def broadcast(self, operand: int, extra: Facts = ()) -> list[MapPiece]:
-        """The operand at the place of the output; a scalar stands for an array."""
-        return self.operand(operand, self.index if self.equation.invars[operand].aval.shape else (), extra)
+        """The operand of an elementwise equation at the place of the output."""
+        return self.operand(operand, self.broadcast_index(operand), extra)
+
+    def broadcast_index(self, operand: int) -> Index:
+        """Where the element of an operand is that stands at the place of the output: a dimension of 1 has one for all."""
+        shape = self.equation.invars[operand].aval.shape
+        if not shape:
+            return ()
+        return tuple(of(0) if _is_one(size) else place for size, place in zip(shape, self.index, strict=True))
 
     def integers(self, operand: int, index: Index, extra: Facts = ()) -> list[tuple[Facts, Polynomial]]:
         """The integers at a place of an operand."""
@@ -180,6 +187,11 @@ class Demand:
 
     def __str__(self) -> str:
         return str(Step.of(self.equation))
+
+
+def _is_one(size: Any) -> bool:
+    """Whether a dimension is the number 1, which jax broadcasts; a symbol is none, even where it may stand for 1."""
+    return isinstance(size, int) and size == 1
 
 
 def constant(value: Any) -> Source:

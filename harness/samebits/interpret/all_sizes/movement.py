@@ -145,9 +145,8 @@ def _iota(demand: Demand) -> list[MapPiece]:
 
 
 def _select_n(demand: Demand) -> list[MapPiece]:
-    scalar = not demand.shape(0)
     pieces = []
-    for facts, which in demand.integers(0, () if scalar else demand.index):
+    for facts, which in demand.integers(0, demand.broadcast_index(0)):
         for number in range(demand.count - 1):
             pieces += demand.broadcast(number + 1, (*facts, equal(which, number)))
     return pieces
