@@ -138,7 +138,7 @@ class Demand:
         return self.operand(operand, self.broadcast_index(operand), extra)
 
     def broadcast_index(self, operand: int) -> Index:
-        """Where the element of an operand is that stands at the place of the output: a dimension of 1 has one for all."""
+        """Where in an operand the element at the place of the output is; a dimension of 1 has one for all places."""
         shape = self.equation.invars[operand].aval.shape
         if not shape:
             return ()
