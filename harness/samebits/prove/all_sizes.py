@@ -215,7 +215,7 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
                 return SizesProof(leaf, "different", sizes=numbers, reason=witness)
     if refuted is not None:
         return refuted
-    sizes = f" (equal at {'; '.join(tried)})" if tried else ""
+    sizes = f" (no difference was met at {'; '.join(tried)})" if tried else ""
     return SizesProof(
         leaf, "error", reason=f"not shown to be equal: {leaf}{doubt}{sizes}{_unbounded(family, space, doubt)}"
     )
@@ -236,9 +236,15 @@ def _unbounded(family: Family, space: Space, doubt: Doubt) -> str:
 
 
 def _sizes_to_try(programs: _Programs, space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
-    """What z3 says, then small sizes, then as many times larger as the most devices that a dimension is split over."""
+    """What z3 says, then small sizes, then as many times larger as the most devices that a dimension is split over.
+
+    Where a side stays at 64 from a distance of 64 on, both agree at the first place that z3 names: one more of each
+    size is tried too.
+    """
     family = programs.family
-    first = [*candidates(space, doubt), *small_sizes(family.free), *sizes_near_constants(space, doubt)]
+    named = list(candidates(space, doubt))
+    next_ones = [{name: number + 1 for name, number in free.items()} for free in named]
+    first = [*named, *small_sizes(family.free), *sizes_near_constants(space, doubt), *next_ones]
     yield from first
     devices = {family.sizes(text).constant or 1 for _, text in family.divided} - {1}
     if devices:

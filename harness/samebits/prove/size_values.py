@@ -17,7 +17,7 @@ from samebits.numerics.floats import is_float
 from samebits.prove.size_family import Family
 from samebits.prove.size_tracing import TracedFamily, traced
 
-MOST_ELEMENTS = 1 << 12
+MOST_ELEMENTS = 1 << 15
 """The most elements of an argument at which formulas are evaluated."""
 
 DRAWS = 6

@@ -68,7 +68,7 @@ class OutputAgreement:
 
     Args:
         pieces: how many pairs of pieces.
-        moved: whether an element of an input was among them.
+        moved: whether an element of an input, or what is computed of one, was among them.
         computed: whether a result of arithmetic was among them, or decided which element stands there.
         assumed: what is assumed of the values.
     """
@@ -114,7 +114,7 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
             if facts is None or space.contradicts(facts):
                 continue
             count += 1
-            moved = moved or isinstance(piece.source, Element | Term | WholeResult | Reduction | Carried)
+            moved = moved or _depends_on_inputs(space, facts, piece.source)
             both = piece.source, other.source
             computed = computed or any(map(is_computed, both)) or rounding_decides(space, facts, both)
             if same(space, facts, piece.source, other.source):
@@ -127,6 +127,14 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
     alike = _compares_carried(space)
     assumed = dict.fromkeys([*formulas.assumed, *([ALIKE] if alike else [])])
     return OutputAgreement(count, moved, computed or alike, tuple(assumed))
+
+
+def _depends_on_inputs(space: Space, facts: Facts, source: Source) -> bool:
+    """Whether a source is an element of an input or computed of one, or stands there by the value of one."""
+    integers = [fact.polynomial for fact in facts] + ([source.value] if isinstance(source, Integer) else [])
+    return isinstance(source, Element | Term | WholeResult | Reduction | Carried) or any(
+        not integer.variables.isdisjoint(space.sources) for integer in integers
+    )
 
 
 def _compares_carried(space: Space) -> bool:
@@ -148,7 +156,7 @@ class _Formulas:
     @property
     def assumed(self) -> list[str]:
         """What was assumed of values."""
-        return [*self._forms[1].notes, *self._alike]
+        return [*(note for forms in (*self._forms, self._unfolded) for note in forms.notes), *self._alike]
 
     @property
     def over_reals(self) -> bool:

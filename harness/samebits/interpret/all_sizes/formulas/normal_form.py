@@ -46,6 +46,12 @@ _FLOAT = re.compile(r"(bfloat|float)\d")
 _HALF = Fraction(1, 2)
 COUNTING = "iota:"
 
+COUNTED = frozenset({"int32", "int64", "uint32", "uint64"})
+"""The dtypes of sums of integers that are taken for exact when they become floats; narrower ones soon are not."""
+
+EXACT = "no sum of integers that becomes a float is too large for its dtype"
+"""What is assumed there."""
+
 
 class NormalForms:
     """Formulas of sources, where facts hold.
@@ -114,12 +120,12 @@ class NormalForms:
             case Carried():
                 return self._carried(source, facts)
             case Reduction():
-                return self._reduction(source, facts)
+                return self._reduction(source, facts, self.formula)
             case Term():
                 return self._term(source, facts)
         return atom(Opaque(source))
 
-    def _reduction(self, source: Reduction, facts: Facts) -> Formula:
+    def _reduction(self, source: Reduction, facts: Facts, of: Callable[[Source, Facts], Formula]) -> Formula:
         if set(source.bound) & free_names(self._space, facts):
             # An index of the same name is bound around it.
             names = {name: variable(fresh(self._space, self._space.ranges[name])) for name in source.bound}
@@ -128,7 +134,7 @@ class NormalForms:
             renamed = tuple(MapPiece(inner.facts(piece.facts), inner.source(piece.source)) for piece in source.pieces)
             source = Reduction(source.kind, source.dtype, bound, renamed)
         pieces = self.left(source.pieces)
-        parts = [(piece.facts, self.formula(piece.source, (*facts, *piece.facts))) for piece in pieces]
+        parts = [(piece.facts, of(piece.source, (*facts, *piece.facts))) for piece in pieces]
         if source.kind == "sum":
             if any(formula.infinite for _, formula in parts):
                 raise NoFormula("a sum with infinity")
@@ -170,9 +176,17 @@ class NormalForms:
             return atom(Opaque(source))
         if _FLOAT.match(before):
             return self.formula(operand, facts)
-        if isinstance(operand, Integer):
-            return polynomial(operand.value)
-        return polynomial(self._space.value_of(operand))
+        if isinstance(operand, Reduction) and operand.kind == "sum" and operand.dtype in COUNTED:
+            self.note(EXACT)
+        return self._integer(operand, facts)
+
+    def _integer(self, source: Source, facts: Facts) -> Formula:
+        """An integer as a number."""
+        if isinstance(source, Integer):
+            return polynomial(source.value)
+        if isinstance(source, Reduction) and source.kind == "sum" and source.dtype in COUNTED:
+            return self._reduction(source, facts, self._integer)
+        return polynomial(self._space.value_of(source))
 
 
 def operation_of(term: Term) -> tuple[str, str]:
