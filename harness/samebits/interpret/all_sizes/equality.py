@@ -17,6 +17,7 @@ from samebits.interpret.all_sizes.facts import (
     Element,
     Facts,
     Integer,
+    Number,
     Pieces,
     Reduction,
     Source,
@@ -26,6 +27,7 @@ from samebits.interpret.all_sizes.facts import (
     parts_of,
 )
 from samebits.interpret.all_sizes.formulas.comparisons import ALIKE, equal_answers
+from samebits.interpret.all_sizes.formulas.constants import stands_for
 from samebits.interpret.all_sizes.formulas.formula import NoFormula
 from samebits.interpret.all_sizes.formulas.infinities import FINITE, says_infinite
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
@@ -149,21 +151,21 @@ class _Formulas:
     def __init__(self, space: Space) -> None:
         self._space = space
         self._forms = [NormalForms(space, same, finite) for finite in (False, True)]
+        self._standing = [NormalForms(space, same, finite, standing=True) for finite in (False, True)]
         self._unfolded = NormalForms(space, same, unfolded=True)
+        self._every = (*self._forms, self._unfolded, *self._standing)
         self._alike: dict[str, None] = {}
         self._without_nan = False
 
     @property
     def assumed(self) -> list[str]:
         """What was assumed of values."""
-        return [*(note for forms in (*self._forms, self._unfolded) for note in forms.notes), *self._alike]
+        return [*(note for forms in self._every for note in forms.notes), *self._alike]
 
     @property
     def over_reals(self) -> bool:
         """Whether an answer of a comparison was taken for the one that it has over the reals."""
-        return (
-            self._without_nan or bool(self._alike) or any(forms.over_reals for forms in (*self._forms, self._unfolded))
-        )
+        return self._without_nan or bool(self._alike) or any(forms.over_reals for forms in self._every)
 
     def same(self, facts: Facts, first: Source, second: Source) -> bool:
         """Whether both are shown to be one formula, where facts hold."""
@@ -190,7 +192,11 @@ class _Formulas:
             return True
         # Quotients of exponentials make long formulas: only where one side has another function in the place of tanh.
         has_tanh = [any(map(_is_tanh, parts_of(source))) for source in (first, second)]
-        return has_tanh[0] != has_tanh[1] and self._equal(self._unfolded, facts, first, second)
+        if has_tanh[0] != has_tanh[1] and self._equal(self._unfolded, facts, first, second):
+            return True
+        if not any(map(_is_rounded, (*parts_of(first), *parts_of(second)))):
+            return False
+        return any(self._equal(forms, facts, first, second) for forms in self._standing)
 
     def _equal(self, forms: NormalForms, facts: Facts, first: Source, second: Source) -> bool:
         try:
@@ -202,6 +208,10 @@ class _Formulas:
 
 def _is_tanh(source: Source) -> bool:
     return isinstance(source, Term) and source.operation.startswith("tanh[")
+
+
+def _is_rounded(source: Source) -> bool:
+    return isinstance(source, Number) and stands_for(source) is not None
 
 
 def is_computed(source: Source) -> bool:

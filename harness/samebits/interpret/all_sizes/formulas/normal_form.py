@@ -18,6 +18,7 @@ from samebits.interpret.all_sizes.facts import (
     Term,
 )
 from samebits.interpret.all_sizes.formulas.comparisons import compared
+from samebits.interpret.all_sizes.formulas.constants import STANDING, constant, stands_for
 from samebits.interpret.all_sizes.formulas.formula import (
     INFINITY,
     ZERO,
@@ -61,12 +62,15 @@ class NormalForms:
         same: whether two sources are one, by their structure.
         finite: whether comparisons with infinity are assumed to say that computed numbers are finite.
         unfolded: whether `tanh` is the quotient of exponentials that it is, and no function of its own.
+        standing: whether constants are the numbers that they stand for (`literals`).
     """
 
-    def __init__(self, space: Space, same: Same, finite: bool = False, unfolded: bool = False) -> None:
+    def __init__(
+        self, space: Space, same: Same, finite: bool = False, unfolded: bool = False, standing: bool = False
+    ) -> None:
         self._space = space
         self.finite = finite
-        self._unfolded = unfolded
+        self._unfolded, self._standing = unfolded, standing
         self.ring = FormulaRing(space)
         self.notes: dict[str, None] = {}
         self.over_reals = False
@@ -101,6 +105,13 @@ class NormalForms:
         """Take an assumption down."""
         self.notes[text] = None
 
+    def _stood_for(self, source: Number) -> Formula:
+        literal = stands_for(source)
+        if literal is None:
+            return constant(source)
+        self.note(STANDING)
+        return self.ring.scaled(self.ring.power(number(literal.radicand), _HALF), literal.rational)
+
     def _carried(self, source: Carried, facts: Facts) -> Formula:
         if source.time.variables & self._recurrences.steps:
             return atom(Opaque(source))
@@ -111,8 +122,8 @@ class NormalForms:
 
     def _of(self, source: Source, facts: Facts) -> Formula:
         match source:
-            case Number(text=text):
-                return _constant(text)
+            case Number():
+                return self._stood_for(source) if self._standing else constant(source)
             case Integer(value=value):
                 return polynomial(value)
             case Element():
@@ -203,15 +214,6 @@ def cast_of(term: Term) -> tuple[str, str]:
     else:
         before, _, after = term.operation.partition(" to ")
     return before, after
-
-
-def _constant(text: str) -> Formula:
-    if text in ("inf", "-inf"):
-        return Formula((Summand(Fraction(1 if text == "inf" else -1), powers=INFINITY),))
-    try:
-        return number(Fraction(float(text)))  # its value: the text is only as long as tells it from its neighbours
-    except ValueError:
-        raise NoFormula(f"the constant {text}") from None
 
 
 def _parameter(operation: str, name: str) -> Fraction:

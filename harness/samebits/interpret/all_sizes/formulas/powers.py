@@ -8,6 +8,7 @@ from fractions import Fraction
 from samebits.interpret.all_sizes.formulas.formula import Atom, Base, Exponential, Formula, Size, Summand
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
 from samebits.interpret.all_sizes.space import Space
+from samebits.interpret.literals import SurdLiteral, root
 
 
 def is_product(formula: Formula) -> bool:
@@ -21,6 +22,15 @@ def number_in(value: Atom) -> Fraction | None:
         return None
     (only,) = value.formula.summands
     return only.factor if only == Summand(only.factor) else None
+
+
+def square_in(formula: Formula) -> SurdLiteral | None:
+    """The root of a number that a square divides, or that is a fraction; None of any other formula."""
+    (only, *more) = formula.summands
+    if more or only != Summand(only.factor) or only.factor <= 0:
+        return None
+    rooted = root(only.factor)
+    return None if rooted.rational == 1 else rooted
 
 
 def size_power(size: Polynomial, exponent: Fraction) -> list[tuple[Atom, Fraction]]:

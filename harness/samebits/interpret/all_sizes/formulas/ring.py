@@ -32,6 +32,7 @@ from samebits.interpret.all_sizes.formulas.powers import (
     number_in,
     order,
     size_power,
+    square_in,
 )
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
@@ -166,6 +167,9 @@ class FormulaRing:
             if exponent > 0 and not formula.infinite:
                 return ZERO
             raise NoFormula("a division by 0 or by infinity")
+        squared = square_in(formula) if exponent.denominator == 2 else None
+        if squared is not None:
+            return self.scaled(self.power(number(squared.radicand), exponent), squared.rational ** int(2 * exponent))
         whole = exponent.denominator == 1
         if whole and exponent > 0:
             return self._repeated(formula, int(exponent))
