@@ -122,7 +122,7 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
             if same(space, facts, piece.source, other.source):
                 continue
             # Sums of integers are exact: equal over the integers, they have the same bits.
-            computed = computed or not all(isinstance(source, Integer | Reduction) for source in both)
+            computed = computed or integers_summed(space, both) is None
             if not formulas.same(facts, piece.source, other.source):
                 return Doubt(facts, index, piece.source, other.source)
             computed = computed or formulas.over_reals
@@ -180,6 +180,9 @@ class _Formulas:
         return True
 
     def _shown(self, facts: Facts, first: Source, second: Source) -> bool:
+        integers = integers_summed(self._space, (first, second))
+        if integers is not None:
+            return self._equal(self._forms[0], facts, first, second, integers)
         if not any(isinstance(source, Term | Reduction | Carried) for source in (first, second)):
             return False
         if says_negative(self._space, facts):
@@ -198,9 +201,12 @@ class _Formulas:
             return False
         return any(self._equal(forms, facts, first, second) for forms in self._standing)
 
-    def _equal(self, forms: NormalForms, facts: Facts, first: Source, second: Source) -> bool:
+    def _equal(self, forms: NormalForms, facts: Facts, first: Source, second: Source, integers: str = "") -> bool:
         try:
-            formulas = [forms.formula(source, facts) for source in (first, second)]
+            formulas = [
+                forms.integer(source, facts, integers) if integers else forms.formula(source, facts)
+                for source in (first, second)
+            ]
         except (NoFormula, CutIndex):
             return False  # as of a NaN, of which nothing is shown
         return forms.vanishing.equal(formulas[0], formulas[1], facts)
@@ -208,6 +214,15 @@ class _Formulas:
 
 def _is_tanh(source: Source) -> bool:
     return isinstance(source, Term) and source.operation.startswith("tanh[")
+
+
+def integers_summed(space: Space, sources: tuple[Source, ...]) -> str | None:
+    """The dtype of sums of integers that sources are or are computed of; None where there is none."""
+    named = (
+        space.sources[n] for s in sources if isinstance(s, Integer) for n in s.value.variables if n in space.sources
+    )
+    sums = (source for source in (*sources, *named) if isinstance(source, Reduction))
+    return next((s.dtype for s in sums if s.dtype.startswith(("int", "uint"))), None)
 
 
 def _is_rounded(source: Source) -> bool:

@@ -1,4 +1,4 @@
-"""Sums, largest and smallest elements over axes of floats: what they are of, at bound indices."""
+"""Sums over axes, and largest and smallest elements of floats: what they are of, at bound indices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from samebits.numerics.floats import is_float
 
 _KINDS = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "cumsum": "sum"}
 REDUCTIONS = frozenset(_KINDS)
-"""Primitives that are sums or extremes; of integers they are results of whole arrays, as these wrap around."""
+"""Primitives that are sums or extremes; an extreme of integers is a result of a whole array."""
 
 
 def bound_indices(demand: Demand, sizes: Sequence[Polynomial]) -> Index:
@@ -33,7 +33,7 @@ def names_of(demand: Demand, indices: Index) -> tuple[str, ...]:
 def reduction(demand: Demand) -> list[MapPiece]:
     """A sum, a largest or a smallest element over axes, or a sum of all elements up to a place."""
     # A sum of integers wraps around in whatever order; an extreme of them is compared as a result of a whole array.
-    if not is_float(demand.output_dtype) and (demand.name != "reduce_sum" or demand.output_dtype.kind not in "iu"):
+    if not is_float(demand.output_dtype) and (_KINDS[demand.name] != "sum" or demand.output_dtype.kind not in "iu"):
         return whole_result(demand)
     if demand.name == "cumsum":
         return _cumulative(demand)

@@ -108,3 +108,75 @@ def test_a_distance_that_stops_at_a_number_is_refuted(limit: int) -> None:
     (proof,) = prove_all_sizes(lambda x: x - _distances(x), lambda x: x - jnp.minimum(_distances(x), limit), SQUARE)
     assert proof.verdict == "different", proof.reason
     assert proof.sizes["n"] > limit + 1
+
+
+COUNTS = Family(
+    symbols={"n": 1, "v": 1},
+    args={"t": Shaped(("n", "v"), dtype="int32"), "e": Shaped(("n",), dtype="int32", below="v")},
+)
+EXPERTS = Family(symbols={"n": 1}, args={"e": Shaped(("n",), dtype="int32", below="4")})
+EVEN = Family(symbols={"n": 1}, args={"t": Shaped(("2*n",), dtype="int32")})
+
+
+def _chosen(e: Any, many: Any, dtype: Any = jnp.int32) -> Any:
+    return (e[:, None] == jnp.arange(many)).astype(dtype)
+
+
+SUMS: dict[str, tuple[Function, Function, Family]] = {
+    "a pick": (
+        lambda t, e: (t * _chosen(e, t.shape[1])).sum(1),
+        lambda t, e: jnp.take_along_axis(t, e[:, None], 1)[:, 0],
+        COUNTS,
+    ),
+    "the place in a queue": (
+        lambda e: (jnp.cumsum(_chosen(e, 4), 0) * _chosen(e, 4)).sum(1),
+        lambda e: jnp.take_along_axis(jnp.cumsum(_chosen(e, 4), 0), e[:, None], 1)[:, 0],
+        EXPERTS,
+    ),
+    "halves": (lambda t: t.sum(), lambda t: t.reshape(2, -1).sum(1).sum(), EVEN),
+    "a factor": (lambda t: (3 * t).sum(), lambda t: 3 * t.sum(), EVEN),
+    "the last prefix": (lambda t: jnp.cumsum(t)[-1], lambda t: t.sum(), EVEN),
+    "exclusive prefixes": (lambda t: jnp.cumsum(t) - t, lambda t: jnp.cumsum(t) + t - 2 * t, EVEN),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_integers_have_the_same_bits(name: str) -> None:
+    (proof,) = prove_all_sizes(*SUMS[name])
+    assert proof.verdict == "proved", proof.reason
+
+
+WRONG_SUMS: dict[str, tuple[Function, Function, Family]] = {
+    "another pick": (
+        lambda t, e: (t * _chosen(e, t.shape[1])).sum(1),
+        lambda t, e: jnp.take_along_axis(t, 0 * e[:, None], 1)[:, 0],
+        COUNTS,
+    ),
+    "a later place": (
+        lambda e: (jnp.cumsum(_chosen(e, 4), 0) * _chosen(e, 4)).sum(1),
+        lambda e: (jnp.cumsum(_chosen(e, 4), 0) * _chosen(e, 4)).sum(1) - 1,
+        EXPERTS,
+    ),
+    "a narrow count": (
+        lambda e: _chosen(e, 4).sum(0),
+        lambda e: _chosen(e, 4).sum(0, dtype=jnp.int8).astype(jnp.int32),
+        EXPERTS,
+    ),
+    "a narrow sum of narrow sums": (
+        lambda e: _chosen(e, 4).sum(),
+        lambda e: _chosen(e, 4).sum(0, dtype=jnp.int8).astype(jnp.int32).sum(),
+        EXPERTS,
+    ),
+    "one half": (lambda t: t.sum(), lambda t: 2 * t.reshape(2, -1)[0].sum(), EVEN),
+    "the prefix before": (lambda t: jnp.cumsum(t)[-1], lambda t: jnp.cumsum(t)[-2], EVEN),
+    "the other way": (lambda t: jnp.cumsum(t), lambda t: jnp.cumsum(t[::-1])[::-1], EVEN),
+    "an average": (lambda t: t.sum(), lambda t: (t.sum() // 2) * 2, EVEN),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SUMS)
+def test_other_sums_of_integers_are_not_shown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing: tuple[dict[str, int], dict[str, str]] = {}, {}
+    monkeypatch.setattr(all_sizes, "denied", lambda *_, **__: nothing)  # concrete sizes would catch a wrong proof
+    (proof,) = prove_all_sizes(*WRONG_SUMS[name])
+    assert proof.verdict in ("different", "error"), proof
