@@ -133,6 +133,11 @@ class Demand:
         )
         return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
 
+    def first_alike(self, operand: int) -> int:
+        """The first operand that is the same variable: where one is by cases, both are by the same one."""
+        invars = self.equation.invars
+        return next(number for number, variable in enumerate(invars) if variable is invars[operand])
+
     def broadcast(self, operand: int, extra: Facts = ()) -> list[MapPiece]:
         """The operand of an elementwise equation at the place of the output."""
         return self.operand(operand, self.broadcast_index(operand), extra)

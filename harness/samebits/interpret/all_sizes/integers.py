@@ -60,6 +60,10 @@ def arithmetic(demand: Demand) -> list[MapPiece]:
     combined: list[tuple[Facts, list[Polynomial]]] = [((), [])]
     deciding = _DECIDING.get(demand.name) if demand.output_dtype.kind == "b" else None
     for number in range(demand.count):
+        alike = demand.first_alike(number)
+        if alike < number:
+            combined = [(facts, [*values, values[alike]]) for facts, values in combined]
+            continue
         combined = [
             (piece.facts, [*values, demand.integer(piece.source, number)])
             for facts, values in combined

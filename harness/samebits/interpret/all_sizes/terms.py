@@ -42,6 +42,10 @@ def elementwise(demand: Demand) -> list[MapPiece]:
     """One operation on elements, case by case of its operands."""
     combined: list[tuple[Facts, tuple[Source, ...]]] = [((), ())]
     for number in range(demand.count):
+        alike = demand.first_alike(number)
+        if alike < number:
+            combined = [(facts, (*sources, sources[alike])) for facts, sources in combined]
+            continue
         combined = [
             (piece.facts, (*sources, piece.source))
             for facts, sources in combined

@@ -1,4 +1,4 @@
-"""Elementwise equations broadcast a dimension of 1: its one element stands at every place of the output."""
+"""Operands of elementwise equations: one element of a dimension of 1 is at every place; one variable is by one case."""
 
 from __future__ import annotations
 
@@ -89,3 +89,27 @@ def test_such_programs_broadcast_in_the_equation() -> None:
     """Should jax write the broadcast out one day, nothing above would be tested."""
     closed = jax.make_jaxpr(lambda x, t: t * x)(jnp.ones((2, 3)), jnp.ones((2, 1)))
     assert [equation.primitive.name for equation in closed.jaxpr.eqns] == ["mul"]
+
+
+def test_one_variable_twice_is_by_the_same_case() -> None:
+    """Of two sums of exponentials, `jnp.logaddexp` asks whether their difference is itself."""
+    family = Family(symbols={"n": 1, "v": 1}, args={"x": Shaped(("n", "2*v"))})
+
+    def merged(x: Any) -> Any:
+        first, second = jnp.split(x, 2, 1)
+        return jnp.logaddexp(jax.nn.logsumexp(first, 1), jax.nn.logsumexp(second, 1))
+
+    for direction in ("forward", "gradient"):
+        (proof,) = prove_all_sizes(lambda x: jax.nn.logsumexp(x, 1), merged, family, direction)
+        assert proof.verdict == "rounding", proof.reason
+
+
+def test_another_half_is_not_shown() -> None:
+    family = Family(symbols={"n": 1, "v": 1}, args={"x": Shaped(("n", "2*v"))})
+
+    def merged(x: Any) -> Any:
+        first, _ = jnp.split(x, 2, 1)
+        return jnp.logaddexp(jax.nn.logsumexp(first, 1), jax.nn.logsumexp(first, 1))
+
+    (proof,) = prove_all_sizes(lambda x: jax.nn.logsumexp(x, 1), merged, family)
+    assert proof.verdict in ("different", "error"), proof
