@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.child import ROOT, run_python
+from tests.support.child import ROOT, shell_environment
 
 BAD = {
     "aborts": "    os.abort()",
@@ -49,7 +51,15 @@ def _write(tree: Path, **bodies: str) -> None:
 
 def _check(tree: Path, *words: str, limit: float = 300) -> tuple[int, dict[str, list[dict[str, object]]], str]:
     document = tree.parent / "check.json"
-    ran = run_python("-m", "samebits", "check", *words, "--json", str(document), cwd=tree, limit=limit)
+    ran = subprocess.run(
+        [sys.executable, "-m", "samebits", "check", *words, "--json", str(document)],
+        cwd=tree,
+        env=shell_environment(),
+        capture_output=True,
+        text=True,
+        timeout=limit,
+        check=False,
+    )
     assert document.exists(), ran.stderr
     rows: dict[str, list[dict[str, object]]] = {}
     for row in json.loads(document.read_text())["results"]:

@@ -18,13 +18,12 @@ It is set where Python must not write them beside their sources.
 _OF_THE_PARENT = ("JAX_", "XLA_", "PYTEST_")
 
 
-def run_python(*args: str, cwd: Path = ROOT, limit: float = 300, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_python(*args: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
     """`python ARGS`, with the environment that a user's shell would have and `variables` added.
 
     Args:
         args: as for the interpreter, such as `"-c", code`.
         cwd: where it runs; this harness is found from everywhere.
-        limit: seconds after which it hangs; a sweep of all pairs takes minutes, and longer beside other work.
         variables: of its environment; those that set up jax or pytest for this process are not passed on.
     """
     return subprocess.run(
@@ -33,7 +32,7 @@ def run_python(*args: str, cwd: Path = ROOT, limit: float = 300, **variables: st
         env={**shell_environment(), **variables},
         capture_output=True,
         text=True,
-        timeout=limit,
+        timeout=300,
         check=False,
     )
 
