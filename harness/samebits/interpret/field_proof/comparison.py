@@ -136,12 +136,16 @@ def error_bound(domain: Field, degree: int, repetitions: int) -> float:
     """
     smallest = PRIMES[len(domain.primes) - 1]
     count, largest = domain.calls.get("exp with its law", (0, 0))
-    each = (degree + count * count / 2 * 2 * largest) / smallest
-    total = each**repetitions if each < 1 else 1.0
+    total = _chance(degree + count * count * largest, smallest) ** repetitions
     for function, (calls, deep) in domain.calls.items():
         if function != "exp with its law":
-            total += calls * calls / 2 * (2 * deep / PRIMES[0]) ** repetitions
+            total += calls * calls / 2 * _chance(2 * deep, PRIMES[0]) ** repetitions
     return math.log2(total) if 0 < total < 1 else (-math.inf if total == 0 else 0.0)
+
+
+def _chance(degree: int, prime: int) -> float:
+    """The probability that a polynomial vanishes at a random point; its degree may be beyond every float."""
+    return degree / prime if degree < prime else 1.0
 
 
 def _apart(left: FieldElement, right: FieldElement) -> Array:

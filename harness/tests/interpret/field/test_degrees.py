@@ -186,3 +186,16 @@ def test_the_error_bound_depends_on_degree_and_points() -> None:
     assert plain < error_bound(domain, 3, 2) <= ENOUGH
     domain.calls["exp with its law"] = (10**4, 10)
     assert error_bound(domain, 3, 2) > error_bound(domain, 3, 3) > error_bound(domain, 3, 4)
+
+
+def test_a_degree_beyond_every_float_is_no_error_bound() -> None:
+    """Layers that square what they are given double the degree each time: many of them leave no float for it."""
+    domain = Field(levels=1)
+    assert error_bound(domain, 10**400, 3) == 0.0
+    domain.calls["tanh"] = (5, 10**400)
+    assert error_bound(domain, 3, 40) == 0.0
+    domain.calls["tanh"] = (5, 10**30)
+    assert error_bound(domain, 3, 40) == 0.0
+    del domain.calls["tanh"]
+    domain.calls["exp with its law"] = (5, 10**400)
+    assert error_bound(domain, 3, 3) == 0.0
