@@ -20,13 +20,15 @@ from samebits.interpret.problem import Question
 from samebits.prove.code_numbers import numbers_in
 from samebits.prove.size_family import Family, SizeOf
 from samebits.prove.size_tracing import TracedFamily, each_once, traced
-from samebits.prove.size_values import MOST_ELEMENTS as MOST_VALUES
 from samebits.prove.size_values import formulas_differ_at, has_free_integers, inputs_at
 
 Function = Callable[..., Any]
 
 MOST_ELEMENTS = 1 << 24
 """The most elements of an argument at which a counterexample is confirmed."""
+
+MOST_VALUES = 1 << 12
+"""The most elements of an argument at which formulas are evaluated where no doubt names the size."""
 
 MOST_ITERATIONS = 1 << 10
 """The most iterations of a loop with which a counterexample is confirmed."""
