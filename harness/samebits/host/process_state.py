@@ -65,7 +65,11 @@ def _are_drawn(before: Any, now: Any) -> bool:
     """Whether a state of Python's random generator comes from drawing a few numbers in another one."""
     generator = random.Random()
     generator.setstate(before)
-    return any(generator.getrandbits(32) >= 0 and generator.getstate() == now for _ in range(MOST_DRAWN))
+    for _ in range(MOST_DRAWN):
+        generator.getrandbits(32)
+        if generator.getstate() == now:
+            return True
+    return False
 
 
 def _write_streams(before: tuple[Any, ...]) -> None:

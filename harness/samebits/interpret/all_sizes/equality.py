@@ -30,7 +30,7 @@ from samebits.interpret.all_sizes.formulas.comparisons import ALIKE, equal_answe
 from samebits.interpret.all_sizes.formulas.constants import stands_for
 from samebits.interpret.all_sizes.formulas.formula import NoFormula
 from samebits.interpret.all_sizes.formulas.infinities import FINITE, says_infinite
-from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
+from samebits.interpret.all_sizes.formulas.normal_form import NormalForms, is_sum
 from samebits.interpret.all_sizes.formulas.signs import says_negative
 from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.linear_questions import LimitReached
@@ -92,7 +92,7 @@ def compare(space: Space, first: Evaluation, second: Evaluation, number: int, sh
         space.scans.begin(functools.partial(_same_loops, space))
         try:
             sides = [side.output(number, index) for side in (first, second)]
-            return _compared(space, index, sides[0], sides[1])
+            return _compared(space, index, sides[0], sides[1], first.output_dtype(number))
         except CutIndex as request:
             space.cut(request)
     raise NotCovered(f"the places of output {number} are cut more than {CUTS} times")
@@ -104,12 +104,12 @@ def _names_of_axes(space: Space) -> Iterator[str]:
     return (name for name in names if name not in space.lowest)
 
 
-def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doubt | OutputAgreement:
+def _compared(space: Space, index: Index, first: Pieces, second: Pieces, dtype: str) -> Doubt | OutputAgreement:
     for side in (first, second):
         if not space.covered_by(piece.facts for piece in side):
             raise NotCovered("the cases of an output are not shown to be all that there are")
     count, moved, computed = 0, False, False
-    formulas = _Formulas(space)
+    formulas = _Formulas(space, dtype)
     for piece in first:
         for other in second:
             facts = space.simplified((*piece.facts, *other.facts))
@@ -122,7 +122,7 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
             if same(space, facts, piece.source, other.source):
                 continue
             # Sums of integers are exact: equal over the integers, they have the same bits.
-            computed = computed or integers_summed(space, both) is None
+            computed = computed or not formulas.has_sums_of_integers(both)
             if not formulas.same(facts, piece.source, other.source):
                 return Doubt(facts, index, piece.source, other.source)
             computed = computed or formulas.over_reals
@@ -146,10 +146,16 @@ def _compares_carried(space: Space) -> bool:
 
 
 class _Formulas:
-    """Whether sources are shown to be one formula over the reals: without assumptions first."""
+    """Whether sources are shown to be one formula over the reals: without assumptions first.
 
-    def __init__(self, space: Space) -> None:
-        self._space = space
+    Args:
+        space: sizes and indices.
+        dtype: of the output. Sums of integers are followed in this one alone: one that wraps around in a narrower dtype
+            and is widened then is not the sum of its parts.
+    """
+
+    def __init__(self, space: Space, dtype: str) -> None:
+        self._space, self._dtype = space, dtype
         self._forms = [NormalForms(space, same, finite) for finite in (False, True)]
         self._standing = [NormalForms(space, same, finite, standing=True) for finite in (False, True)]
         self._unfolded = NormalForms(space, same, unfolded=True)
@@ -180,9 +186,8 @@ class _Formulas:
         return True
 
     def _shown(self, facts: Facts, first: Source, second: Source) -> bool:
-        integers = integers_summed(self._space, (first, second))
-        if integers is not None:
-            return self._equal(self._forms[0], facts, first, second, integers)
+        if self.has_sums_of_integers((first, second)):
+            return self._equal(self._forms[0], facts, first, second, are_integers=True)
         if not any(isinstance(source, Term | Reduction | Carried) for source in (first, second)):
             return False
         if says_negative(self._space, facts):
@@ -201,10 +206,19 @@ class _Formulas:
             return False
         return any(self._equal(forms, facts, first, second) for forms in self._standing)
 
-    def _equal(self, forms: NormalForms, facts: Facts, first: Source, second: Source, integers: str = "") -> bool:
+    def has_sums_of_integers(self, sources: tuple[Source, ...]) -> bool:
+        """Whether sources are sums of integers of the output's dtype, or computed of such."""
+        names = {name for source in sources if isinstance(source, Integer) for name in source.value.variables}
+        named = [self._space.sources.get(name) for name in names]
+        is_integer = self._dtype.startswith(("int", "uint"))
+        return is_integer and any(is_sum(source, self._dtype) for source in (*sources, *named))
+
+    def _equal(
+        self, forms: NormalForms, facts: Facts, first: Source, second: Source, are_integers: bool = False
+    ) -> bool:
         try:
             formulas = [
-                forms.integer(source, facts, integers) if integers else forms.formula(source, facts)
+                forms.integer(source, facts, self._dtype) if are_integers else forms.formula(source, facts)
                 for source in (first, second)
             ]
         except (NoFormula, CutIndex):
@@ -214,15 +228,6 @@ class _Formulas:
 
 def _is_tanh(source: Source) -> bool:
     return isinstance(source, Term) and source.operation.startswith("tanh[")
-
-
-def integers_summed(space: Space, sources: tuple[Source, ...]) -> str | None:
-    """The dtype of sums of integers that sources are or are computed of; None where there is none."""
-    named = (
-        space.sources[n] for s in sources if isinstance(s, Integer) for n in s.value.variables if n in space.sources
-    )
-    sums = (source for source in (*sources, *named) if isinstance(source, Reduction))
-    return next((s.dtype for s in sums if s.dtype.startswith(("int", "uint"))), None)
 
 
 def _is_rounded(source: Source) -> bool:

@@ -118,6 +118,10 @@ class Evaluation:
         self._scans.clear()
         return self.value(self._frame, self._outputs[number], index, facts, {})
 
+    def output_dtype(self, number: int) -> str:
+        """The dtype of an output."""
+        return str(self._outputs[number].aval.dtype)
+
     def frame_of(self, closed: Any, origins: dict[Any, Any], depth: int = 0) -> _Scope:
         """A frame of a jaxpr, with where its inputs come from; a function answers what stands at a place."""
         jaxpr = getattr(closed, "jaxpr", closed)

@@ -116,10 +116,15 @@ COUNTS = Family(
 )
 EXPERTS = Family(symbols={"n": 1}, args={"e": Shaped(("n",), dtype="int32", below="4")})
 EVEN = Family(symbols={"n": 1}, args={"t": Shaped(("2*n",), dtype="int32")})
+BYTES = Family(symbols={"n": 1}, args={"t": Shaped(("2*n",), dtype="int8")})
 
 
 def _chosen(e: Any, many: Any, dtype: Any = jnp.int32) -> Any:
     return (e[:, None] == jnp.arange(many)).astype(dtype)
+
+
+def _narrow_sum(t: Any) -> Any:
+    return t.sum(dtype=jnp.int8).astype(jnp.int32)
 
 
 SUMS: dict[str, tuple[Function, Function, Family]] = {
@@ -134,6 +139,11 @@ SUMS: dict[str, tuple[Function, Function, Family]] = {
         EXPERTS,
     ),
     "halves": (lambda t: t.sum(), lambda t: t.reshape(2, -1).sum(1).sum(), EVEN),
+    "halves that wrap around": (
+        lambda t: t.sum(dtype=jnp.int8),
+        lambda t: t.reshape(2, -1).sum(1, dtype=jnp.int8).sum(dtype=jnp.int8),
+        BYTES,
+    ),
     "a factor": (lambda t: (3 * t).sum(), lambda t: 3 * t.sum(), EVEN),
     "the last prefix": (lambda t: jnp.cumsum(t)[-1], lambda t: t.sum(), EVEN),
     "exclusive prefixes": (lambda t: jnp.cumsum(t) - t, lambda t: jnp.cumsum(t) + t - 2 * t, EVEN),
@@ -167,6 +177,12 @@ WRONG_SUMS: dict[str, tuple[Function, Function, Family]] = {
         lambda e: _chosen(e, 4).sum(0, dtype=jnp.int8).astype(jnp.int32).sum(),
         EXPERTS,
     ),
+    "narrow sums that are added up in a wide one": (
+        _narrow_sum,
+        lambda t: _narrow_sum(t.reshape(2, -1)[0]) + _narrow_sum(t.reshape(2, -1)[1]),
+        BYTES,
+    ),
+    "a narrow sum of a multiple": (lambda t: _narrow_sum(3 * t), lambda t: 3 * _narrow_sum(t), BYTES),
     "one half": (lambda t: t.sum(), lambda t: 2 * t.reshape(2, -1)[0].sum(), EVEN),
     "the prefix before": (lambda t: jnp.cumsum(t)[-1], lambda t: jnp.cumsum(t)[-2], EVEN),
     "the other way": (lambda t: jnp.cumsum(t), lambda t: jnp.cumsum(t[::-1])[::-1], EVEN),
