@@ -110,13 +110,14 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces, dtype: 
             raise NotCovered("the cases of an output are not shown to be all that there are")
     count, moved, computed = 0, False, False
     formulas = _Formulas(space, dtype)
+    are_several = len({piece.source for piece in first}) > 1
     for piece in first:
         for other in second:
             facts = space.simplified((*piece.facts, *other.facts))
             if facts is None or space.contradicts(facts):
                 continue
             count += 1
-            moved = moved or _depends_on_inputs(space, facts, piece.source)
+            moved = moved or _depends_on_inputs(space, facts if are_several else (), piece.source)
             both = piece.source, other.source
             computed = computed or any(map(is_computed, both)) or rounding_decides(space, facts, both)
             if same(space, facts, piece.source, other.source):

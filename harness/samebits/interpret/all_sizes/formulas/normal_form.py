@@ -195,16 +195,16 @@ class NormalForms:
         return self.integer(operand, facts, dtype)
 
     def integer(self, source: Source, facts: Facts, dtype: str) -> Formula:
-        """An integer as a formula of others: its sums and products are those of the numbers, but for what wraps around.
+        """An integer as a formula of others, modulo the range of a dtype.
 
         Args:
             source: an integer.
             facts: what holds of the place.
-            dtype: sums of this one are followed; sums of another wrap around elsewhere, and are unknown numbers.
+            dtype: whose sums are followed; those of another dtype wrap around elsewhere, and are unknown numbers.
         """
         if isinstance(source, Integer):
             return self._expanded(source.value, facts, dtype)
-        if isinstance(source, Reduction) and source.kind == "sum" and source.dtype == dtype:
+        if is_sum(source, dtype):
             return self._reduction(source, facts, lambda inner, known: self.integer(inner, known, dtype))
         return polynomial(self._space.value_of(source))
 

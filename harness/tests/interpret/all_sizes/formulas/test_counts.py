@@ -95,6 +95,8 @@ def test_other_integers_are_not_shown(name: str) -> None:
 def test_integers_without_an_input_are_nothing() -> None:
     (proof,) = prove_all_sizes(lambda x, y: jnp.arange(x.size), lambda x, y: jnp.arange(y.size), LISTS)
     assert proof.verdict == "error" and "nothing to prove" in proof.reason
+    (proof,) = prove_all_sizes(lambda x, y: jnp.where(x, ONE, ONE), lambda x, y: jnp.where(y, ONE, ONE), FLAGS)
+    assert proof.verdict == "error" and "nothing to prove" in proof.reason
 
 
 def _distances(x: Any) -> Any:
