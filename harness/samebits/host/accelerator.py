@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import pkgutil
 import re
 import sys
 from collections.abc import Mapping
@@ -32,10 +33,10 @@ _MEMORY = (
     "XLA_PYTHON_CLIENT_ALLOCATOR",
 )
 
-_GPU_PLUGINS = ("cuda", "rocm")
+_GPU_FILES = {"cuda": ("nvidia0", "nvidiactl", "dxg"), "rocm": ("kfd", "dxg")}
+"""Jax's names of the makers of GPUs, and the files of their drivers in `/dev`; `dxg` is Windows' own."""
 
-_GPU_FILES = ("nvidiactl", "kfd")
-"""Of the drivers of NVIDIA and AMD, in `/dev`."""
+NO_PLUGIN = "jax has no plugin for a GPU here; pip install 'jax[cuda13]' (NVIDIA), or --platform cpu"
 
 _OPEN_FILES = {"tpu": r"/dev/(accel\d+|vfio/\d+)", "gpu": r"/dev/(nvidia\d+|kfd)"}
 
@@ -49,7 +50,39 @@ _UNKNOWN = re.compile(r"not in the list of known backends|names no platform that
 def platform_of(names: str) -> str:
     """What jax calls the platform of a list such as `cuda,cpu`: `gpu`."""
     first = names.split(",")[0]
-    return "gpu" if first in _GPU_PLUGINS else first
+    return "gpu" if first in _GPU_FILES else first
+
+
+def jax_platforms(names: str) -> str:
+    """What `JAX_PLATFORMS` must say for a platform to start: `cuda,cpu` for a GPU of NVIDIA.
+
+    jax takes `gpu` for every maker's plugin, and fails on the first that is not installed. The CPU is named too, as it
+    is where the choice is left to jax: proofs compute in float64 on it, and so may the code of users.
+
+    Args:
+        names: a platform, or a list of them as in `JAX_PLATFORMS`.
+    """
+    platforms = [(gpu_plugin() or name) if name == "gpu" else name for name in names.split(",")]
+    if platform_of(platforms[0]) in _OPEN_FILES and "cpu" not in platforms:
+        platforms.append("cpu")
+    return ",".join(platforms)
+
+
+def gpu_plugin(devices: Path = Path("/dev")) -> str | None:
+    """Jax's name of the maker whose plugin is installed; of several, the one whose driver is here; None without one.
+
+    Args:
+        devices: where the system lists its devices.
+    """
+    modules = {plugin.value for plugin in importlib.metadata.entry_points(group="jax_plugins")}
+    folders = [os.path.join(folder, "jax_plugins") for folder in sys.path]
+    modules |= {module.name for module in pkgutil.iter_modules(folders)}
+    makers = [maker for maker in _GPU_FILES if any(maker in module for module in modules)]
+    return next((maker for maker in makers if _has_driver(maker, devices)), next(iter(makers), None))
+
+
+def _has_driver(maker: str, devices: Path) -> bool:
+    return any((devices / name).exists() for name in _GPU_FILES[maker])
 
 
 def requested_platform() -> str | None:
@@ -70,10 +103,8 @@ def expected_platform(devices: Path = Path("/dev")) -> str:
         return requested
     if package_version("libtpu") is not None and has_tpu():
         return "tpu"
-    plugins = importlib.metadata.entry_points(group="jax_plugins")
-    if any(kind in plugin.name for plugin in plugins for kind in _GPU_PLUGINS):
-        return "gpu" if any((devices / name).exists() for name in _GPU_FILES) else "cpu"
-    return "cpu"
+    maker = gpu_plugin(devices)
+    return "gpu" if maker is not None and _has_driver(maker, devices) else "cpu"
 
 
 def require_one_process(platform: str, processes: int, option: str) -> None:
@@ -139,7 +170,7 @@ def why_not_started(platform: str, message: str, proc: Path = Path("/proc")) -> 
     if platform in _OPEN_FILES and _IN_USE.search(message):
         return f"the {platform.upper()} is in use: {_who(platform, message, proc)}; {_what_to_do(platform, message)}"
     if platform == "gpu" and _UNKNOWN.search(message):
-        return "jax has no plugin for a GPU here; pip install 'jax[cuda13]' (NVIDIA), or --platform cpu"
+        return NO_PLUGIN
     return f"jax does not start on the platform asked for: {message}"
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host import environment
-from samebits.host.accelerator import expected_platform, no_answer, why_not_started
+from samebits.host.accelerator import expected_platform, jax_platforms, no_answer, why_not_started
 from samebits.host.environment import Environment
 from samebits.host.subprocesses import run_process, samebits_environment
 
@@ -98,6 +98,8 @@ def leave_to_workers(workers: int) -> Environment:
     here = capture_apart()
     import jax
 
+    if here.platform in ("gpu", "tpu"):
+        os.environ.setdefault("JAX_PLATFORMS", jax_platforms(here.platform))
     jax.config.update("jax_platforms", "cpu")
     return here
 

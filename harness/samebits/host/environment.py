@@ -14,8 +14,11 @@ from typing import Any
 from samebits.errors import RequestError
 from samebits.host.accelerator import (
     DETERMINISTIC,
+    NO_PLUGIN,
     expected_platform,
+    gpu_plugin,
     gpu_variables,
+    jax_platforms,
     platform_of,
     requested_platform,
     require_one_process,
@@ -107,8 +110,10 @@ def prepare(
         flags = _COUNT_FLAG.sub("", flags).strip()
     elif devices is None and not _COUNT_FLAG.search(flags):
         devices = _chosen_devices()
-    if platform:
-        os.environ["JAX_PLATFORMS"] = platform
+    before = os.environ.get("JAX_PLATFORMS")
+    names = platform or before
+    if names:
+        os.environ["JAX_PLATFORMS"] = names = jax_platforms(names)
     expected = platform_of(platform) if platform else expected_platform()
     require_one_process(expected, processes, option)
     if expected == "gpu":
@@ -127,8 +132,10 @@ def prepare(
 
         if devices is not None:
             jax.config.update("jax_num_cpu_devices", devices)
-        if platform:
-            jax.config.update("jax_platforms", platform)
+        if names and (
+            platform or getattr(jax.config, "jax_platforms", None) == before
+        ):  # otherwise code has set it, and it stays
+            jax.config.update("jax_platforms", names)
 
 
 def capture() -> Environment:
@@ -184,12 +191,20 @@ def devices_here() -> list[Any]:
         )
         raise RequestError(why_not_started(expected_platform(), why)) from None
     requested = requested_platform()
+    if requested == "gpu" and devices[0].platform == "cpu" and gpu_plugin() is None:
+        raise RequestError(NO_PLUGIN)
     if requested in ("tpu", "gpu") and devices[0].platform != requested:
         raise RequestError(
             f"jax started on {devices[0].platform}, and not on {requested} as asked for (JAX_PLATFORMS or --platform); "
             "its warnings above say why"
         )
     return devices
+
+
+def platform_of_results() -> str:
+    """The platform on which results are made, also where this process leaves it to others and is on the CPU itself."""
+    names = os.environ.get("JAX_PLATFORMS")
+    return platform_of(names) if names else expected_platform()
 
 
 def asked_devices() -> int:
@@ -274,7 +289,7 @@ def _refuse_late(devices: int | None, platform: str | None) -> None:
             f"{devices} devices asked for, but jax has already started with {len(jax.devices())}; "
             "set JAX_NUM_CPU_DEVICES before the first use of jax"
         )
-    if platform is not None and platform not in (jax.default_backend(), {"cuda": "gpu"}.get(platform)):
+    if platform is not None and platform_of(platform) != jax.default_backend():
         raise RequestError(f"platform {platform} asked for, but jax has already started on {jax.default_backend()}")
 
 

@@ -35,10 +35,64 @@ def test_the_platform_that_is_named(names: str, platform: str, machine: pytest.M
     assert accelerator.requested_platform() == platform
 
 
+def plugin(name: str) -> importlib.metadata.EntryPoint:
+    return importlib.metadata.EntryPoint(name, f"jax_plugins.{name}", "jax_plugins")
+
+
+@pytest.mark.parametrize(
+    ("plugins", "drivers", "maker"),
+    [
+        ((), (), None),
+        (("xla_cuda13",), (), "cuda"),
+        (("xla_rocm7",), ("kfd",), "rocm"),
+        (("xla_cuda12", "xla_rocm7"), ("kfd",), "rocm"),
+        (("xla_cuda12", "xla_rocm7"), ("nvidiactl",), "cuda"),
+        (("another",), ("nvidiactl",), None),
+    ],
+)
+def test_the_plugin_of_a_gpu(
+    plugins: tuple[str, ...],
+    drivers: tuple[str, ...],
+    maker: str | None,
+    machine: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    machine.setattr(importlib.metadata, "entry_points", lambda group: tuple(map(plugin, plugins)))
+    for name in drivers:
+        (tmp_path / name).touch()
+    assert accelerator.gpu_plugin(tmp_path) == maker
+
+
+def test_a_plugin_that_lies_in_a_folder(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As jax finds it: below the namespace package, without an entry point."""
+    (tmp_path / "jax_plugins" / "my_cuda").mkdir(parents=True)
+    (tmp_path / "jax_plugins" / "my_cuda" / "__init__.py").touch()
+    machine.syspath_prepend(tmp_path)
+    assert accelerator.gpu_plugin(tmp_path) == "cuda"
+
+
+def test_jax_is_told_the_maker_of_a_gpu(machine: pytest.MonkeyPatch) -> None:
+    """`JAX_PLATFORMS=gpu` never starts: jax asks every maker's plugin, and no machine has all of them."""
+    assert accelerator.jax_platforms("gpu") == "gpu,cpu"  # without a plugin: jax says so
+    machine.setattr(importlib.metadata, "entry_points", lambda group: (plugin("xla_cuda13"),))
+    words = ("gpu", "gpu,cpu", "cuda", "rocm", "tpu", "cpu", "cpu,tpu", "tpu,cpu", "stand_in", "stand_in,cpu")
+    assert [accelerator.jax_platforms(word) for word in words] == [
+        "cuda,cpu",
+        "cuda,cpu",
+        "cuda,cpu",
+        "rocm,cpu",
+        "tpu,cpu",
+        "cpu",
+        "cpu,tpu",
+        "tpu,cpu",
+        "stand_in",
+        "stand_in,cpu",
+    ]
+
+
 def test_the_platform_that_jax_chooses(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert accelerator.expected_platform(tmp_path) == "cpu"
-    plugin = importlib.metadata.EntryPoint("xla_cuda13", "jax_plugins.xla_cuda13", "jax_plugins")
-    machine.setattr(importlib.metadata, "entry_points", lambda group: (plugin,))
+    machine.setattr(importlib.metadata, "entry_points", lambda group: (plugin("xla_cuda13"),))
     assert accelerator.expected_platform(tmp_path) == "cpu"  # the plugin is installed, and there is no GPU
     (tmp_path / "nvidiactl").touch()
     assert accelerator.expected_platform(tmp_path) == "gpu"

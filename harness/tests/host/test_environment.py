@@ -13,6 +13,7 @@ import pytest
 
 from samebits.errors import RequestError
 from samebits.host import environment
+from samebits.host.accelerator import jax_platforms
 from tests.support.child import ROOT, run_python, value_of
 
 COUNT = "--xla_force_host_platform_device_count"
@@ -107,6 +108,36 @@ print(os.environ["XLA_FLAGS"])
     assert value_of(code) == "--xla_gpu_deterministic_ops=true"
     mine = "--xla_gpu_deterministic_ops=false"
     assert value_of(code, variables={"XLA_FLAGS": mine}) == mine
+
+
+@pytest.mark.parametrize("first", ["", "import jax"])
+@pytest.mark.parametrize(("call", "names"), [('platform="gpu"', "gpu"), ("", "tpu"), ('platform="tpu"', "cuda")])
+def test_the_cpu_stays_beside_an_accelerator(first: str, call: str, names: str) -> None:
+    """Proofs compute in float64 on it, and so may users; whether jax reads its variables before or after."""
+    code = f"""
+import os
+{first}
+from samebits.host import environment
+environment.prepare({call})
+import jax
+print(os.environ["JAX_PLATFORMS"], jax.config.jax_platforms)
+"""
+    named = jax_platforms("gpu" if "gpu" in call else "tpu")
+    assert named.endswith(",cpu")
+    assert value_of(code, variables={"JAX_PLATFORMS": names}) == f"{named} {named}"
+
+
+def test_what_code_has_configured_stays() -> None:
+    """As in the process that drives workers: they have the accelerator, and it the CPU."""
+    code = """
+import os
+import jax
+jax.config.update("jax_platforms", "cpu")
+from samebits.host import environment
+environment.prepare()
+print(os.environ["JAX_PLATFORMS"], jax.config.jax_platforms)
+"""
+    assert value_of(code, variables={"JAX_PLATFORMS": "tpu"}) == "tpu,cpu cpu"
 
 
 def test_capture_says_what_the_bits_depend_on() -> None:
