@@ -100,8 +100,14 @@ class PointProofs:
         if compiled not in self._digests:
             (module,) = compiled.runtime_executable().hlo_modules()
             read = HloModule(module.as_serialized_hlo_module_proto())
-            self._digests[compiled] = ordered_identity(read, one_device=True)
+            self._digests[compiled] = ordered_identity(read, one_device=True, cuda=self._cuda())
         return self._digests[compiled]
+
+    def _cuda(self) -> bool:
+        """Whether programs run on a GPU of NVIDIA."""
+        import jax
+
+        return bool(jax.devices()[0].client.platform_version.startswith("cuda"))
 
     def field_identity(self, job: PendingPoint, path: str) -> FieldIdentity | Unproved:
         """Whether a leaf is the same formula on both sides, at the routing of the first record."""

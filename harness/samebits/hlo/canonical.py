@@ -8,7 +8,8 @@ writes, those that this code does not know too, fusions, and how often a value i
 There are two digests. In the *ordered* one the operands of an addition keep their order; in the *unordered* one the
 operands of commutative operations are sorted. Only the ordered one means the same bits: XLA:CPU compiles `a*b + c*d`
 and `c*d + a*b` to different fused multiply-adds, and a third of their results differ in the last bit (jax 0.10.2); and
-of two NaNs the first one's payload is kept.
+of two NaNs the first one's payload is kept. A GPU of NVIDIA makes one NaN of all (measured on an H100), so that there a
+product has no order, and a sum has one only where both terms may be products, one of which is contracted with it.
 """
 
 from __future__ import annotations
@@ -18,11 +19,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from samebits.hlo.module import HloModule, Instruction, config
+from samebits.hlo.module import HloComputation, HloModule, Instruction, config
 from samebits.hlo.proto import copy_of
 
 COMMUTATIVE = ("add", "and", "maximum", "minimum", "multiply", "or", "xor")
 """Operations whose operands are sorted in the unordered digest."""
+
+_FLOATS = (10, 11, 16)
+"""XLA's numbers of float16, float32 and bfloat16. Complex products are sums, and a float64 may be one of many NaNs."""
+
+_MOVING = ("bitcast", "broadcast", "copy", "reshape", "slice", "transpose")
+"""Operations that a product may go through before it is added."""
 
 _INLINE = ("fusion", "call", "async-start", "call-start")
 """Operations that hand their operands on to the parameters of one computation: the order of those is a naming too."""
@@ -76,9 +83,16 @@ def identity(module: HloModule, taken: tuple[int, ...] = (), *, one_device: bool
     return ProgramDigests(ordered=digests[0], unordered=digests[1])
 
 
-def ordered_identity(module: HloModule, *, one_device: bool = False) -> str:
-    """The ordered digest of `identity` alone, in half of the time."""
-    return _Hasher(module, False, one_device).whole(())
+def ordered_identity(module: HloModule, *, one_device: bool = False, cuda: bool = False) -> str:
+    """The ordered digest of `identity` alone, in half of the time.
+
+    Args:
+        module: compiled.
+        one_device: it runs on one device, where how arrays are split says nothing.
+        cuda: it runs on a GPU of NVIDIA, where the order of some operands says nothing. XLA chooses it by the numbers
+            that instructions happen to have.
+    """
+    return _Hasher(module, False, one_device, cuda).whole(())
 
 
 def instruction_digests(
@@ -129,47 +143,77 @@ def _parameters(module: HloModule, number: int) -> int:
 class _Hasher:
     """One way of hashing one module."""
 
-    def __init__(self, module: HloModule, sort: bool, one_device: bool) -> None:
+    def __init__(self, module: HloModule, sort: bool, one_device: bool, cuda: bool = False) -> None:
         self.module = module
         self.sort = sort
         self.one_device = one_device
+        self.cuda = cuda
         self.alone: dict[int, _Digest] = {}
 
     def whole(self, taken: tuple[int, ...]) -> str:
-        return _hash(self.computation(self.module.entry), self.module.alias, repr(taken).encode()).hex()
+        return _hash(self.computation(self.module.entry, loaded=True), self.module.alias, repr(taken).encode()).hex()
 
-    def computation(self, number: int, arguments: Mapping[int, _Digest] | None = None) -> _Digest:
-        """A computation: its root, and all that it computes, with its parameters numbered or standing for values."""
+    def computation(self, number: int, arguments: Mapping[int, _Digest] | None = None, loaded: bool = False) -> _Digest:
+        """A computation: its root, and all that it computes, with its parameters numbered or standing for values.
+
+        Args:
+            number: of the computation.
+            arguments: what the parameters stand for.
+            loaded: whether they are read from memory, so that an addition is contracted with none of them.
+        """
         if arguments is None and number in self.alone:
             return self.alone[number]
         computation = self.module.computations[number]
-        digests = self.instructions(number, arguments)
+        digests = self.instructions(number, arguments, loaded)
         # The list of all, not only the root: a value that is computed twice is another program, with the same bits.
         whole = _hash(digests[computation.root], *sorted(digests.values()))
         if arguments is None:
             self.alone[number] = whole
         return whole
 
-    def instructions(self, number: int, arguments: Mapping[int, _Digest] | None = None) -> dict[int, _Digest]:
+    def instructions(
+        self, number: int, arguments: Mapping[int, _Digest] | None = None, loaded: bool = False
+    ) -> dict[int, _Digest]:
         """Every instruction of a computation, by its id."""
         digests: dict[int, _Digest] = {}
-        for inst in self.module.computations[number].instructions.values():
-            digests[inst.id] = self.instruction(inst, [digests[operand] for operand in inst.operand_ids], arguments)
+        computation = self.module.computations[number]
+        for inst in computation.instructions.values():
+            if inst.opcode == "parameter" and arguments is not None:
+                digests[inst.id] = arguments[inst.parameter_number]
+                continue
+            operands = [digests[operand] for operand in inst.operand_ids]
+            if self.cuda and _has_no_order_on_cuda(inst, computation, loaded):
+                operands = sorted(operands)
+            kernel = inst.opcode == "fusion" and number == self.module.entry
+            digests[inst.id] = self.instruction(inst, operands, kernel)
         return digests
 
-    def instruction(
-        self, inst: Instruction, operands: list[_Digest], arguments: Mapping[int, _Digest] | None
-    ) -> _Digest:
-        if inst.opcode == "parameter" and arguments is not None:
-            return arguments[inst.parameter_number]
+    def instruction(self, inst: Instruction, operands: list[_Digest], kernel: bool) -> _Digest:
         called = inst.called_computation_ids
         if is_inline(self.module, inst):
-            inner = [self.computation(called[0], dict(enumerate(operands)))]
+            inner = [self.computation(called[0], dict(enumerate(operands)), loaded=kernel)]
             operands = sorted(operands)
         else:
             inner = [self.computation(number) for number in called]
             operands = sorted(operands) if self.sort and inst.opcode in COMMUTATIVE else operands
         return _hash(_attributes(inst, self.one_device), *inner, b"operands", *operands)
+
+
+def _has_no_order_on_cuda(inst: Instruction, computation: HloComputation, loaded: bool) -> bool:
+    """Whether both orders of the operands have the same bits on a GPU of NVIDIA."""
+    if inst.shape.element_type not in _FLOATS:
+        return False
+    if inst.opcode == "add":
+        return sum(_may_be_product(operand, computation, loaded) for operand in computation.operands(inst)) < 2
+    return bool(inst.opcode == "multiply")
+
+
+def _may_be_product(inst: Instruction, computation: HloComputation, loaded: bool) -> bool:
+    """Whether a value may come out of a multiplication that an addition is contracted with."""
+    while inst.opcode in _MOVING:
+        (inst,) = computation.operands(inst)
+    constant = inst.opcode in ("constant", "iota")
+    return not constant and not (loaded and inst.opcode == "parameter")
 
 
 def _attributes(inst: Instruction, one_device: bool) -> bytes:
