@@ -88,7 +88,7 @@ def dot_general(table: LabelTable, step: Step, left: Any, right: Any, platform: 
     product = onehot.picked(step, getattr(left, "codes", left), getattr(right, "codes", right), moved)
     if product is None or isinstance(left, Labelled) == isinstance(right, Labelled):
         raise arithmetic(step)
-    platform_dependent = onehot.only_here(step, step.inputs[moved], platform)
+    platform_dependent = not _is_short(table, product.elements) and onehot.only_here(step, step.inputs[moved], platform)
     cast = step.like("convert_element_type", [step.inputs[moved]], [step.output])
     result = convert(table, cast, Labelled(product.result)).codes
     if product.length > 1 and step.output.is_float:
@@ -98,6 +98,16 @@ def dot_general(table: LabelTable, step: Step, left: Any, right: Any, platform: 
             raise arithmetic(step)
         result = result | (ZERO_ADDED | FINITE)
     return Labelled(product.finish(result)), platform_dependent
+
+
+def _is_short(table: LabelTable, codes: Codes) -> bool:
+    """Whether every matrix unit keeps these elements: they come from inputs and constants of few digits."""
+    labels = table.labels(codes)
+    if table.is_term(labels).any():
+        return False
+    constants = [np.asarray(table.constant(label)) for label in np.unique(labels[labels < 0]).tolist()]
+    kinds = [source.kind.dtype for source in table.inputs_of(labels)]
+    return all(map(onehot.is_short, constants)) and all(map(onehot.is_short_format, kinds))
 
 
 def _only_summands(

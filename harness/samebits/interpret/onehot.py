@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from samebits.errors import NotCovered
@@ -48,6 +49,16 @@ def picked(step: Step, left: Array, right: Array, moved: int) -> OneHotProduct |
     return OneHotProduct(elements, result.swapaxes(-1, -2) if moved == 0 else result, hot.shape[-1], finish)
 
 
+def is_short_format(dtype: np.dtype[Any]) -> bool:
+    """Whether every matrix unit keeps all numbers of a dtype, which integers and booleans are."""
+    return not floats.is_float(dtype) or floats.digits(dtype) <= _SHORT
+
+
+def is_short(values: Array) -> bool:
+    """Whether every matrix unit keeps all of these numbers, as bfloat16 holds each of them."""
+    return bool(np.array_equal(values, values.astype(ml_dtypes.bfloat16).astype(values.dtype), equal_nan=True))
+
+
 def only_here(step: Step, kind: Type, platform: str | None) -> bool:
     """Whether a product keeps the elements that it picks here, and would not do so on every platform.
 
@@ -61,7 +72,7 @@ def only_here(step: Step, kind: Type, platform: str | None) -> bool:
     Raises:
         NotCovered: it does not keep them here, or asks for an algorithm by name.
     """
-    if not kind.is_float or floats.digits(kind.dtype) <= _SHORT:
+    if is_short_format(kind.dtype):
         return False
     precision = step.params.get("precision")
     names = [getattr(choice, "name", choice) for choice in (precision if type(precision) is tuple else [precision])]

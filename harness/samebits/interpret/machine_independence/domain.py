@@ -28,7 +28,7 @@ from samebits.interpret.machine_independence.state import (
     raw,
     total,
 )
-from samebits.interpret.onehot import only_here
+from samebits.interpret.onehot import is_short, only_here
 from samebits.interpret.sorting import ORDERED
 
 
@@ -94,7 +94,8 @@ class IndependenceDomain:
         states = [_symbolic(value) for value in values]
         if step.name in RULES and not step.is_plain:
             if step.name == "dot_general" and all(kind.is_float for kind in step.inputs):
-                self.products += any(only_here(step, kind, self._platform) for kind in step.inputs)
+                long = [kind for kind, operand in zip(step.inputs, states, strict=True) if not _is_short(operand)]
+                self.products += any(only_here(step, kind, self._platform) for kind in long)
             return [RULES[step.name](step, *states)]
         if step.name in ORDERED and not any(operand.is_lost or np.any(operand.state == ROUNDED) for operand in states):
             ties = step.name not in ("sort", "argmax", "argmin", "top_k") and any(_zeros(operand) for operand in states)
@@ -127,6 +128,11 @@ def _typed(operand: IndependenceState, kind: Type) -> Array:
     if kind.is_float:
         return operand.value
     return operand.value != 0 if kind.dtype.kind == "b" else to_integers(operand.value, kind.dtype)
+
+
+def _is_short(operand: IndependenceState) -> bool:
+    """Whether bfloat16 holds every number that a machine may have here, as after a cast from it."""
+    return not np.any(operand.state >= ROUNDED) and is_short(operand.value)
 
 
 def _zeros(operand: IndependenceState) -> bool:

@@ -155,6 +155,32 @@ def test_short_floats_and_integers_are_kept_everywhere() -> None:
         assert movement(question)["out"].equal and not movement(question)["out"].products
 
 
+@pytest.mark.parametrize("platform", ["tpu", "gpu"])
+def test_bfloat16_that_was_widened_is_kept_everywhere(platform: str) -> None:
+    """As in the gradient of a bfloat16 table: what comes from an input of few digits loses none."""
+
+    def widened(function: Any) -> Any:
+        return lambda x: function(x.astype(jnp.float32))
+
+    question = asked(widened(turned), widened(hot()), X.astype(jnp.bfloat16))
+    found = movement(dataclasses.replace(question, platform=platform))["out"]
+    assert found.equal and not found.products
+
+
+def test_a_long_constant_among_short_elements_is_not_kept() -> None:
+    def padded(function: Any, number: float) -> Any:
+        return lambda x: function(jnp.concatenate([x.astype(jnp.float32), jnp.full((1, 3), number, jnp.float32)]))
+
+    for number, kept in ((255.0, True), (257.0, False)):
+        question = asked(padded(turned, number), padded(hot(), number), X.astype(jnp.bfloat16))
+        question = dataclasses.replace(question, platform="gpu")
+        if kept:
+            assert movement(question)["out"].equal
+        else:
+            with pytest.raises(NotCovered, match="precision HIGHEST"):
+                movement(question)
+
+
 def test_a_single_one_and_a_named_algorithm_are_no_exceptions() -> None:
     one = X[:1]
     with pytest.raises(NotCovered, match="precision HIGHEST"):

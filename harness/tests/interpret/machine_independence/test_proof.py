@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import warnings
 from collections.abc import Callable
@@ -124,6 +125,33 @@ LOST: dict[str, tuple[Callable[..., Any], Any, str]] = {
         "exp.* not rounded alike",
     ),
 }
+
+
+SHORTENED: dict[str, tuple[Callable[..., Any], Any, bool]] = {
+    "small integers in float32": (lambda x: x @ x.T, SMALL, True),
+    "bfloat16, widened before the product": (lambda x: HOT @ x.T.astype(jnp.float32), SHORT, True),
+    "eight digits": (lambda x: HOT @ x.T, 255.0 + 0 * SMALL, True),
+    "nine digits": (lambda x: HOT @ x.T, 257.0 + 0 * SMALL, False),
+    "one long number among short ones": (lambda x: HOT @ x.T, SMALL + NORMAL * np.eye(4, 6, dtype="f4"), False),
+    "float32": (lambda x: HOT @ x.T, NORMAL, False),
+    "the other operand is long": (lambda x: jnp.dot(x, HOT.T), NORMAL, False),
+    "with all digits": (lambda x: jnp.dot(HOT, x.T, precision="highest"), NORMAL, True),
+    "rounded to bfloat16, which may be left out": (lambda x: HOT @ (x + x[::-1]).T.astype(jnp.float32), SHORT, False),
+}
+
+
+@pytest.mark.parametrize("what", SHORTENED)
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+def test_products_of_a_matrix_unit_that_shortens_its_operands(what: str, platform: str) -> None:
+    """Numbers that bfloat16 holds are kept by all of them."""
+    function, array, holds = SHORTENED[what]
+    question = dataclasses.replace(asked(function, function, array), platform=platform)
+    if holds:
+        assert independence(question)["out"].holds
+    else:
+        with pytest.raises(NotCovered, match="precision HIGHEST only"):
+            independence(question)
+    assert found(function, array).holds or "may be left out" in what
 
 
 @pytest.mark.parametrize("what", LOST)
