@@ -39,8 +39,9 @@ Held = list[tuple[Any, BoundedValue]]
 DTYPES = pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 
 
-def interpreted(function: Any, *args: Any, platform: str = "cpu") -> tuple[list[Any], RoundingDomain]:
-    """The outputs of a function, or of a closed jaxpr, with their bounds, and the domain that found them."""
+def interpreted(function: Any, *args: Any, platform: str | None = None) -> tuple[list[Any], RoundingDomain]:
+    """The outputs of a function, or of a closed jaxpr, with their bounds where jax runs, and the domain."""
+    platform = platform or jax.default_backend()
     jaxpr = jax.make_jaxpr(function)(*args) if callable(function) else function
     domain, flat = RoundingDomain(platform), [np.asarray(leaf) for leaf in jax.tree.leaves(args)]
     return Interpreter(domain, platform)(jaxpr, *(a if a.dtype.kind in "iub" else exactly(a) for a in flat)), domain
