@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from samebits.check.judge import SAME_PROGRAM, where
@@ -53,8 +54,10 @@ def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> Decla
         return DeclarationAudit([], problems)
     reach = list(_reach(pair, results))
     notes, only_seen = [], 0
+    # A contract of this platform says nothing against one that it covers here alone.
+    elsewhere = replace(pair, contracts=tuple(contract for contract in pair.contracts if contract.platform == "*"))
     for contract in pair.contracts:
-        if not any(_may_govern(pair, contract, at, leaf) for at, leaf in reach):
+        if not any(_may_govern(there, contract, at, leaf) for at, leaf in reach for there in (pair, elsewhere)):
             notes.append(f"{pair.name}: the contract ({contract}) covers no result; remove it")
             continue
         exceeding = _exceeding(pair, contract, results)

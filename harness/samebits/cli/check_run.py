@@ -243,7 +243,7 @@ def _judge_declarations(inputs: CheckInputs, results: Sequence[Result], run: Com
             continue
         own = [result for result in results if result.pair == item.pair.name]
         try:
-            judged = _judged(item, own, inputs.cache)
+            judged = _judged(item, own, inputs)
         except SamebitsError as error:
             judged = DeclarationAudit([], [problem_of(item.locator, error)])
         run.notes += judged.notes
@@ -253,11 +253,12 @@ def _judge_declarations(inputs: CheckInputs, results: Sequence[Result], run: Com
     run.notes += only_seen_note(only_seen)
 
 
-def _judged(item: LoadedPair, results: Sequence[Result], cache: VerdictCache | None) -> DeclarationAudit:
+def _judged(item: LoadedPair, results: Sequence[Result], inputs: CheckInputs) -> DeclarationAudit:
     """The audit of a declaration, recalled where it was made of these very results: it traces programs."""
+    cache, platform = inputs.cache, inputs.environment.platform
     judged = None if cache is None else cache.recall_audit(item, results)
     if judged is None:
-        judged = judge_declaration(item.pair, item.plan, results)
+        judged = judge_declaration(item.pair.on(platform), item.plan, results)
         if cache is not None:
             cache.remember_audit(item, results, judged)
     return judged

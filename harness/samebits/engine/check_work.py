@@ -69,7 +69,8 @@ class CheckWork(Work[Result]):
         pairs: Mapping[Locator, Pair] = MappingProxyType({}),
     ) -> None:
         self.effort = effort
-        self._pairs = dict(pairs)
+        self._declared = dict(pairs)
+        self._here: dict[Locator, Pair] = {}
         self._group = group
         self.ahead = ahead
         self._programs: Programs | None = None
@@ -98,12 +99,14 @@ class CheckWork(Work[Result]):
         if self._before is not None and locator != self._before:
             self._programs.forget(self._pair(self._before).name)
         self._before = locator
-        pair = self._pair(locator)
+        if locator not in self._here:
+            self._here[locator] = self._pair(locator).on(environment.devices_here()[0].platform)
+        pair = self._here[locator]
         for step in point_steps(pair, locator, points, self._programs, self.effort, ahead=ahead):
             key = key_of_point(pair.name, step.point)
             if isinstance(step, PointDone):
                 rows = tuple(msgspec.Raw(msgspec.json.encode(result)) for result in step.results)
-                yield Finished(key, rows, self._reads(pair, locator))
+                yield Finished(key, rows, self._reads(locator))
                 yield from _said()
             if isinstance(step, PointStage) and step.stage == "tracing":
                 yield Started(key)
@@ -111,15 +114,15 @@ class CheckWork(Work[Result]):
                 yield Reached(key, step.stage)
 
     def _pair(self, locator: Locator) -> Pair:
-        if locator not in self._pairs:
-            self._pairs[locator] = load(locator)
-        return self._pairs[locator]
+        if locator not in self._declared:
+            self._declared[locator] = load(locator)
+        return self._declared[locator]
 
-    def _reads(self, pair: Pair, locator: Locator) -> tuple[str, ...]:
+    def _reads(self, locator: Locator) -> tuple[str, ...]:
         """What was read for the pair in this process, beside its sources."""
         if locator not in self._sources:
             try:
-                self._sources[locator] = self._finder.of(pair, locator)
+                self._sources[locator] = self._finder.of(self._pair(locator), locator)
             except SamebitsError:  # then nothing is remembered of it, and whoever remembers says why
                 self._sources[locator] = None
         sources = self._sources[locator]

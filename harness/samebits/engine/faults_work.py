@@ -12,6 +12,7 @@ from samebits.audit.faults import find
 from samebits.audit.faults.fault import Fault, FaultRow
 from samebits.engine.rows import finished, lost_words, remarks, trouble
 from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
+from samebits.errors import MeshError
 from samebits.programs.replay import of_tree
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class FaultsWork(Work[FaultRow]):
             yield Reached(key=item.key, stage=f"checking '{fault.side}' of '{fault.pair}' with the fault and without")
             try:
                 outcome = checks.check(fault)
+            except MeshError as error:
+                yield finished(item.key, (FaultRow.without_answer(fault, str(error)),))
             except Exception as error:
                 yield trouble(item.pair, error)
             else:

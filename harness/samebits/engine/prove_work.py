@@ -122,9 +122,11 @@ class ProveWork(Work[ProofResult]):
             if self.all_sizes:
                 from samebits.engine.size_points import SizePointProver
 
-                self._prover = SizePointProver(load(locator), locator, self.platform)
+                self._prover = SizePointProver(load(locator).on(self.platform), locator, self.platform)
             else:
-                self._prover = PointProver(load(locator), locator, self.platform, assuming=self.assuming)
+                self._prover = PointProver(
+                    load(locator).on(self.platform), locator, self.platform, assuming=self.assuming
+                )
         return self._prover
 
 

@@ -78,7 +78,7 @@ def run_pair(pair: Pair, request: Request) -> Comparing:
     environment.prepare()
     require_answer()
     sizes = read_sizes(request.sizes)
-    pair = at_sizes(pair, sizes)
+    pair = at_sizes(pair, sizes).on(environment.devices_here()[0].platform)
     ran = plan(pair, request, len(environment.devices_here()))
     locator = Locator(name=pair.name, rerun=rerun(), sizes=sizes_text(sizes))
     leaves = tuple(run_points(pair, locator, ran.points, session().use(pair.name)))

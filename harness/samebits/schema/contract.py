@@ -16,6 +16,9 @@ Rung = Literal["proved", "bitwise", "rounding", "different"]
 """The rungs that a contract can name, highest first."""
 RUNGS: tuple[Rung, ...] = ("proved", "bitwise", "rounding", "different")
 
+PLATFORMS = ("cpu", "gpu", "tpu")
+"""What jax calls the platforms on which results are made."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scope:
@@ -28,6 +31,11 @@ class Scope:
     mode: str = "*"
     direction: str = "*"
     leaf: str = "*"
+    platform: str = "*"
+
+    def is_for(self, platform: str) -> bool:
+        """Whether this speaks of results that are made on a platform."""
+        return fnmatchcase(platform, self.platform)
 
     def covers(
         self, *, variant: str, case: str, dtype: str, mesh: str, mode: str, direction: str, leaf: str | None
@@ -54,13 +62,14 @@ class Contract(Scope):
     """The lowest verdict accepted for the results in its scope; the last matching contract of a pair counts.
 
     Args:
-        variant: which variants it covers, a shell pattern; all by default, as with the six below.
+        variant: which variants it covers, a shell pattern; all by default, as with the seven below.
         case: which cases.
         dtype: which dtypes.
         mesh: which meshes.
         mode: which sharding modes.
         direction: `forward` or `gradient`.
         leaf: which leaves of the output, or which arguments of a gradient.
+        platform: on which platforms: `cpu`, `gpu` or `tpu`.
         lowest: `proved`, `bitwise` (the default) or `rounding`.
         domain: for which inputs it is promised, such as `Domain(finite=("table",))`; None, the default, means all.
         reason: why it is not higher, with the measured number; required for `rounding`.
@@ -124,13 +133,14 @@ class Exemption(Scope):
     An exemption that matches no result, or whose results are no longer as it says, fails the check.
 
     Args:
-        variant: which variants it covers, a shell pattern; all by default, as with the six below.
+        variant: which variants it covers, a shell pattern; all by default, as with the seven below.
         case: which cases.
         dtype: which dtypes.
         mesh: which meshes.
         mode: which sharding modes.
         direction: `forward` or `gradient`.
         leaf: which leaves of the output, or which arguments of a gradient.
+        platform: on which platforms: `cpu`, `gpu` or `tpu`.
         verdict: what is known to come out, `different` (the default) or `unstable`.
         kind: the class of difference that must be seen (`samebits.numerics.difference_kinds.KINDS`), so that no other
             fault hides behind it; None, the default, takes any.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.errors import DeclarationError
@@ -206,6 +206,18 @@ class Pair:
         for contract in stated:
             assert contract.domain is not None
             contract.domain.check(f"pair '{self.name}', contract ({contract})", known)
+
+    def on(self, platform: str) -> Pair:
+        """The declaration with the contracts and exemptions of one platform; itself where all are for it.
+
+        Args:
+            platform: `cpu`, `gpu` or `tpu`, on which results are made.
+        """
+        contracts = tuple(contract for contract in self.contracts if contract.is_for(platform))
+        exemptions = tuple(exemption for exemption in self.exemptions if exemption.is_for(platform))
+        if len(contracts) == len(self.contracts) and len(exemptions) == len(self.exemptions):
+            return self
+        return replace(self, contracts=contracts, exemptions=exemptions)
 
     def contract(self, *, moves: bool = False, **where: Any) -> Contract:
         """The contract of a result: the last that covers it, else `bitwise` of what only moves data and `rounding`.

@@ -11,7 +11,7 @@ from typing import Any
 
 from samebits.errors import DeclarationError
 from samebits.schema.case import TRANSFORMS, Case
-from samebits.schema.contract import DIRECTIONS
+from samebits.schema.contract import DIRECTIONS, PLATFORMS
 from samebits.schema.mesh_ids import MODES
 from samebits.schema.pair_meshes import check_meshes
 from samebits.schema.validate import check_id, check_pattern, check_tuple, check_unique, expected
@@ -105,6 +105,7 @@ def _check_scopes(pair: Declaration) -> None:
         "mesh": pair.meshes + pair.wide_meshes,
         "mode": pair.all_modes,
         "direction": DIRECTIONS if pair.gradients else ("forward",),
+        "platform": PLATFORMS,
     }
     for what, scopes in (("contract", pair.contracts), ("exemption", pair.exemptions)):
         for scope in scopes:

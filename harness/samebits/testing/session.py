@@ -17,6 +17,7 @@ from samebits.errors import CouldNotRun, MeshNotSpanned, NoExplicitForm, Request
 from samebits.host import environment
 from samebits.host.backend_start import require_answer
 from samebits.host.cache_keys import ByIdentity, key_of
+from samebits.host.environment import devices_here
 from samebits.host.isolation import take_notes
 from samebits.programs.implementations import implementation
 from samebits.programs.program_cache import Programs
@@ -40,10 +41,10 @@ class State:
     ahead: dict[tuple[Hashable, Point], PendingPoint] = field(default_factory=dict)
 
     def runner(self, pair: Pair) -> Runner:
-        """The runner of a pair, made on first use."""
+        """The runner of a pair on this platform, made on first use."""
         key = _declared(pair)
         if key not in self.runners:
-            self.runners[key] = Runner(pair, self.programs)
+            self.runners[key] = Runner(pair.on(devices_here()[0].platform), self.programs)
         return self.runners[key]
 
     def start(self, pair: Pair, point: Point) -> PendingPoint:
@@ -83,13 +84,14 @@ def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str)
     refusal = pair.case(point.case).refusal(point.variant)
     try:
         with point_of(config, f"{pair.name}: {point}") as group:
+            runner = state.runner(pair)
             if refusal is not None:
-                raised = state.runner(pair).refusals(point, refusal)
+                raised = runner.refusals(point, refusal)
                 results = [judge_refusal(pair, point, refusal, raised, again)]
             else:
                 job = state.start(pair, point)
                 _start_next(state, request.node.stash.get(NEXT, None))
-                results = judge_run(pair, point, state.runner(pair).finish(job), again)
+                results = judge_run(runner.pair, point, runner.finish(job), again)
             if group is not None:
                 require_alike(group, results)
     except (NoExplicitForm, MeshNotSpanned) as error:
@@ -105,7 +107,7 @@ def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str)
     failed = [result for result in results if result.failed]
     if failed:
         pytest.fail("\n".join(line for result in failed for line in block(result)), pytrace=False)
-    wrong = machine_dependent(pair, results)
+    wrong = machine_dependent(runner.pair, results)
     if wrong:
         pytest.fail("\n".join(problem.message for problem in wrong), pytrace=False)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.errors import DeclarationError
+from samebits.host.environment import platform_of_results
 from samebits.programs.catalogue import Locator, load, suggest
 from samebits.programs.implementations import implementation
 from samebits.schema.model import Config, Model
@@ -77,7 +78,7 @@ def expected_verdict(a: Config, b: Config, root: Path) -> tuple[str, str]:
         return "rounding", f"another {' and '.join(fixed)}"
     weak = []
     for name in sorted({*a.choice, *b.choice}):
-        pair = load(Locator(name=pair_of(name), root=str(root)))
+        pair = load(Locator(name=pair_of(name), root=str(root))).on(platform_of_results())
         sides = {side_at(config, name, pair.reference_name) for config in (a, b)}
         if len(sides) > 1 and not promises_bits(pair, {pair.reference_name, *sides}, a):
             weak.append(name)

@@ -156,8 +156,20 @@ def test_in_one_process_that_process_has_it(tree: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_worker_that_finds_the_accelerator_taken(tree: Path, tmp_path: Path) -> None:
     """Two workers, one of which holds it: no bug of samebits, and said in one line."""
+    for number in range(4):  # few items are left to one worker
+        write_pair(tmp_path / "tree", f"another_{number}")
     variables = fake.install(tmp_path, "stand_in", fake.exclusive(tmp_path / "lock"))
-    done = samebits(tree, "check", "good", "--workers", "2", **variables)
+    done = samebits(tree, "check", "--workers", "2", **variables)
     assert done.returncode == 2
-    assert "pair 'good': jax does not start on the platform asked for: " in done.stderr
+    assert "jax does not start on the platform asked for: " in done.stderr
     assert "please report" not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_fault_that_needs_more_devices_has_no_answer(tree: Path) -> None:
+    """As on a machine with one GPU; neither is the fault missed, nor does the honest implementation fail."""
+    (tree / "suites" / "faults" / "good.py").write_text(FAULT.replace('old="2.0", new="1.0"', 'old="2 * x", new="x"'))
+    assert samebits(tree, "faults").returncode == 0
+    done = samebits(tree, "faults", JAX_NUM_CPU_DEVICES="1")
+    assert done.returncode == 3
+    assert "NO ANSWER good/fast: halved" in done.stdout
+    assert "not tried here: mesh 'data2' needs 2 devices and 1 are there" in done.stdout

@@ -106,7 +106,7 @@ def test_a_scope_is_a_shell_pattern_per_field(field: str, pattern: str, covers: 
 def test_every_field_of_a_scope_must_match() -> None:
     assert Scope(variant="fused", leaf="scale", dtype="bf*").covers(**PLACE)
     assert not Scope(variant="fused", leaf="scale", dtype="float32").covers(**PLACE)
-    assert {field.name for field in dataclasses.fields(Scope)} == set(PLACE)
+    assert {field.name for field in dataclasses.fields(Scope)} == {*PLACE, "platform"}
 
 
 def test_before_the_leaves_are_known_a_scope_of_a_leaf_may_cover() -> None:

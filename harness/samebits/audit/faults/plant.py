@@ -16,7 +16,8 @@ from samebits.audit.faults.fault import Fault
 from samebits.audit.snapshots.hold import compare_to_places
 from samebits.audit.snapshots.record import exceeds_contract, place
 from samebits.check.run_points import run_points
-from samebits.errors import DeclarationError
+from samebits.errors import DeclarationError, MeshError
+from samebits.host.environment import devices_here
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.implementations import implementation
 from samebits.programs.plan import Request, plan
@@ -110,12 +111,18 @@ class FaultChecks:
         self._honest: dict[Request, list[Result]] = {}
 
     def check(self, fault: Fault) -> FaultOutcome:
-        """Check a fault and the correct implementation at the same points."""
+        """Check a fault and the correct implementation at the same points.
+
+        Raises:
+            MeshError: a point does not fit the devices that there are, so that the check could not see the fault.
+        """
         pair = self._load(fault.pair)
         request = fault.request if fault.request.variants else replace(fault.request, variants=(fault.side,))
         if request not in self._honest:
             self._honest[request] = list(self._run(pair, request, self._programs))
         honest = self._honest[request]
+        if unfit := next((result for result in honest if result.verdict == "skipped"), None):
+            raise MeshError(f"not tried here: {unfit.reason}")
         faulty_pair = plant(fault, pair)
         try:
             with _patched(fault), self._programs_for(fault) as programs:
@@ -135,7 +142,7 @@ class FaultChecks:
         if self._pair is None or self._locator.name != name:
             self._forget()
             self._locator = Locator(name=name, root=str(self._root))
-            self._pair = load(self._locator)
+            self._pair = load(self._locator).on(devices_here()[0].platform)
         return self._pair
 
     def _forget(self) -> None:
