@@ -366,6 +366,7 @@ def test_a_dropped_scale_is_a_no_op_for_one_element_heads_only() -> None:
     assert _apart(dropped[:1], given[:1]) > 0.1
 
 
+@pytest.mark.devices(8)
 @pytest.mark.parametrize(
     ("side", "mode", "mesh"),
     [

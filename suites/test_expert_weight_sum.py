@@ -224,12 +224,16 @@ def test_the_sum_and_its_gradients_replayed_row_by_row(side: str, dtype: str, nu
         assert_same_bits(np.asarray(got) + got.dtype.type(0), (expected + 0).astype(got.dtype))
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("dtype", PAIR.dtypes)
 @pytest.mark.parametrize(
     ("side", "zero"), [("einsum", 0.0), ("multiply_sum", 0.0), ("native_dtype", 0.0), ("unrolled", -0.0)]
 )
 def test_an_unrolled_sum_of_negative_zeros_is_negative(side: str, dtype: str, zero: float) -> None:
-    """FINDING: a reduction of several terms starts at 0.0; of one term, or unrolled, it has no start."""
+    """FINDING: a reduction of several terms starts at 0.0; of one term, or unrolled, it has no start.
+
+    On an H100 (jax 0.11.2) no reduction of two terms starts at 0.0.
+    """
     rows = np.full((2, 1), -1, dtype)
     assert_same_bits(_forward(side)(rows, np.zeros((1, 2), np.float32)), np.full((1, 1), zero, dtype))
     assert_same_bits(_forward(side)(rows[:1], np.zeros((1, 1), np.float32)), np.full((1, 1), -0.0, dtype))

@@ -128,6 +128,7 @@ def test_adamw_replayed_in_float64(side: str) -> None:
             assert np.abs(np.asarray(found[what][name]) - expected).max() < 5e-7 * np.abs(expected).max(), what
 
 
+@pytest.mark.devices(4)
 @SIDES
 @pytest.mark.parametrize("mode", ["auto", "explicit"])
 def test_an_update_of_its_own_sees_whole_trees(side: str, mode: Any) -> None:
@@ -152,6 +153,7 @@ def test_an_update_of_its_own_sees_whole_trees(side: str, mode: Any) -> None:
         assert_same_bits(found["nu"][name], arrays["nu"][name] + 3)
 
 
+@pytest.mark.devices(4)
 @pytest.mark.parametrize("mode", ["auto", "explicit"])
 def test_moments_are_split_and_parameters_are_not(mode: Any) -> None:
     """Each device of `data` holds a part of the moments, and every parameter is whole again."""

@@ -27,6 +27,7 @@ _COMPILED = "_samebits_compiled"
 MARKERS = {
     "cpu_only": "runs only where jax's default backend is the CPU",
     "tpu_only": "runs only where jax's default backend is a TPU",
+    "devices(n)": "runs only where jax has at least n devices",
     "slow": "a sweep that runs in its own command (`make slow`)",
     "swept": "a point of a suite's own pair, which `samebits check` runs too",
 }
@@ -214,20 +215,28 @@ def _prepare_environment(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what is for another backend."""
+    """Skip what is for another backend, or for more devices."""
     for marker, backend in (("cpu_only", "cpu"), ("tpu_only", "tpu")):
-        if item.get_closest_marker(marker):
-            from samebits.errors import RequestError
-            from samebits.host.backend_start import require_answer
-            from samebits.host.environment import devices_here
+        if item.get_closest_marker(marker) and (here := _devices()[0].platform) != backend:
+            pytest.skip(f"{marker}: the default backend is {here}")
+    for mark in item.iter_markers("devices"):
+        if len(mark.args) != 1 or not isinstance(mark.args[0], int):
+            pytest.fail(f"{item.nodeid}: devices{mark.args}; expected a number, as in devices(4)", pytrace=False)
+        if (count := len(_devices())) < mark.args[0]:
+            pytest.skip(f"devices({mark.args[0]}): {count} {'is' if count == 1 else 'are'} there")
 
-            try:
-                require_answer()
-                here = devices_here()[0].platform
-            except RequestError as error:
-                pytest.fail(str(error), pytrace=False)
-            if here != backend:
-                pytest.skip(f"{marker}: the default backend is {here}")
+
+def _devices() -> list[Any]:
+    """The devices of jax's backend; a test fails with one line where it does not start."""
+    from samebits.errors import RequestError
+    from samebits.host.backend_start import require_answer
+    from samebits.host.environment import devices_here
+
+    try:
+        require_answer()
+        return devices_here()
+    except RequestError as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

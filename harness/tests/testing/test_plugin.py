@@ -80,14 +80,18 @@ def test_a_mesh_that_does_not_fit_skips_by_name_or_fails(tree: Path) -> None:
 
 
 def test_markers_skip_by_backend(tree: Path, tmp_path: Path) -> None:
-    """tpu_only skips here, cpu_only runs; both are registered even under strict markers."""
+    """tpu_only skips here, cpu_only runs; all are registered even under strict markers."""
     (tmp_path / "test_marks.py").write_text(
         "import pytest\n@pytest.mark.tpu_only\ndef test_a(): pass\n@pytest.mark.cpu_only\ndef test_b(): pass\n"
         "@pytest.mark.slow\ndef test_c(): pass\n"
+        "@pytest.mark.devices(2)\ndef test_d(): pass\n@pytest.mark.devices(1)\ndef test_e(): pass\n"
+        "@pytest.mark.devices('4')\ndef test_f(): pass\n"
     )
-    done = run_pytest(tmp_path, "--strict-markers", "-rs", "-m", "not slow")
-    assert "1 passed, 1 skipped, 1 deselected" in done.stdout
+    done = run_pytest(tmp_path, "--strict-markers", "-rs", "-m", "not slow", "--samebits-devices", "1")
+    assert "2 passed, 2 skipped, 1 deselected, 1 error" in done.stdout
     assert "tpu_only: the default backend is cpu" in done.stdout
+    assert "devices(2): 1 is there" in done.stdout
+    assert "test_marks.py::test_f: devices('4',); expected a number, as in devices(4)" in done.stdout
 
 
 def test_only_what_check_runs_too_is_marked(tmp_path: Path) -> None:
