@@ -139,7 +139,15 @@ PAIR = Pair(
             directions=("gradient",),  # that of training
         ),
     ),
-    contracts=(Contract(lowest="proved", domain=_FINITE),),
+    contracts=(
+        Contract(lowest="proved", domain=_FINITE),
+        Contract(
+            platform="gpu",
+            lowest="rounding",
+            reason="FINDING: on a mesh of one device XLA lays out and fuses the reference otherwise than alone (jax "
+            "0.11.2, H100): two programs, whose bits were equal in 30 of 30 results",
+        ),
+    ),
 )
 
 test_compiler_flags = pair_test(PAIR)

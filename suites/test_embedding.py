@@ -82,19 +82,11 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
     }
 
 
-def _gradient_rounds(
-    reason: str, *, error_ratio: float = 2.0, variant: str = "*", case: str = "*", dtype: str
-) -> Contract:
-    return Contract(
-        variant=variant,
-        case=case,
-        dtype=dtype,
-        direction="gradient",
-        lowest="rounding",
-        error_ratio=error_ratio,
-        reason=reason,
-    )
+def _gradient_rounds(reason: str, **scope_and_ratio: Any) -> Contract:
+    return Contract(direction="gradient", lowest="rounding", reason=reason, **scope_and_ratio)
 
+
+_FREQUENT: Any = {"variant": "gather", "case": "one_token", "dtype": "bfloat16", "direction": "gradient"}
 
 _CONTRACTS = (
     # In bfloat16 every side but the plain gather sums in float32, where bfloat16 numbers add up exactly while their
@@ -115,6 +107,12 @@ _CONTRACTS = (
     ),
     _gradient_rounds("as above, with 4096 cotangents for one id", dtype="float32", case="one_token"),
     Contract(mesh="data1", direction="gradient"),
+    _gradient_rounds(
+        "in explicit mode cuBLAS gets another layout than without a mesh (H100, jax 0.11.2); the bits were equal",
+        mesh="data1",
+        dtype="float32",
+        platform="gpu",
+    ),
     *(
         _gradient_rounds(
             "a scatter-add adds row by row, a matrix product in blocks: by shape 0 of 384 or 58 of 128 "
@@ -134,8 +132,7 @@ _CONTRACTS = (
     ),
     _gradient_rounds(
         "FINDING: the scatter-add rounds to bfloat16 at every row, the matrix product once: 174 of 384 elements differ "
-        "with about 5 rows per id, and sums that are small beside their terms have 7.5 times the error: prefer "
-        "gather_float32_gradient",
+        "with about 5 rows per id, and small sums have 7.5 times the error: prefer gather_float32_gradient",
         error_ratio=16,
         variant="gather",
         dtype="bfloat16",
@@ -225,13 +222,17 @@ PAIR = Pair(
     contracts=_CONTRACTS,
     exemptions=(
         Exemption(
-            variant="gather",
-            case="one_token",
-            dtype="bfloat16",
-            direction="gradient",
+            **_FREQUENT,
+            platform="[ct]pu",
             kind="other",
             reason="FINDING: the bfloat16 sum of 4096 rows of one id stops at 256 of 4096 with the cotangent of sum(): "
             "240 (AVX2) or 420 times (AVX-512) the reference's error; gather_float32_gradient adds in float32",
+        ),
+        Exemption(
+            **_FREQUENT,
+            platform="gpu",
+            kind="rounding",
+            reason="FINDING: on an H100 that sum has 3.6 times the reference's error (2.9 to 6.1 over 22 draws)",
         ),
         Exemption(
             variant="gather*",
