@@ -86,7 +86,7 @@ def _stepped(interpreter: InterpreterProtocol, running: Any, before: Value, afte
 def scan(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
     """Evaluates the body for each element of the leading axis."""
     params = eqn.params
-    consts, carries = _scan_sizes(params)
+    consts, carries = scan_sizes(params)
     fixed, carry, stacked = values[:consts], values[consts : consts + carries], values[consts + carries :]
     order = range(params["length"])
     collected: list[list[Value]] = []
@@ -148,7 +148,7 @@ def _predicate(interpreter: InterpreterProtocol, eqn: Any, value: Value, low: in
     return numbers[0] if len(set(numbers)) == 1 else numbers
 
 
-def _scan_sizes(params: Any) -> tuple[int, int]:
+def scan_sizes(params: Any) -> tuple[int, int]:
     """How many constants and carried values a scan has; newer versions of jax store them as trees."""
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]

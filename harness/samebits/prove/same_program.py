@@ -16,6 +16,7 @@ import numpy as np
 from jax import export
 
 from samebits.interpret.all_sizes.devices import added_axes, split_axes
+from samebits.interpret.control_flow import scan_sizes
 from samebits.interpret.dead_code import live
 from samebits.interpret.interpreter import CALLS
 from samebits.prove.moved_floats import in_any_float
@@ -149,6 +150,9 @@ def _kept(eqn: Any) -> Mapping[str, Any]:
         return {**params, "strides": (1,) * len(params["start_indices"])}
     if eqn.primitive.name == "pad":  # of integers, which are numpy's here and there
         return {**params, "padding_config": [tuple(map(_integer, sizes)) for sizes in params["padding_config"]]}
+    if eqn.primitive.name == "scan":  # of which newer versions of jax store the sizes as trees
+        rest = {key: value for key, value in params.items() if key not in ("ft_in", "ft_out")}
+        return {**rest, **dict(zip(("num_consts", "num_carry"), scan_sizes(params), strict=True))}
     if eqn.primitive.name != "shard_map":
         return params
     sizes = added_axes(params)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from samebits.prove.size_family import Family, Shaped
+from samebits.schema.meshes import MeshSpec
 
 Function = Callable[..., Any]
 
@@ -149,7 +150,7 @@ def _wrong_backward_at(size: int) -> Function:
 
 
 def _permuted(pairs: list[tuple[int, int]]) -> Function:
-    mesh, spec = jax.sharding.AbstractMesh((4,), ("ring",)), jax.sharding.PartitionSpec("ring")
+    mesh, spec = MeshSpec.parse("ring4").abstract("auto"), jax.sharding.PartitionSpec("ring")
     return jax.shard_map(lambda x: lax.ppermute(x, "ring", pairs), mesh=mesh, in_specs=spec, out_specs=spec)
 
 

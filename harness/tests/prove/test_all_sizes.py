@@ -148,7 +148,7 @@ def test_an_added_zero_is_a_promise() -> None:
 
 
 def test_a_collective_with_the_wrong_table_is_refuted() -> None:
-    mesh = jax.sharding.AbstractMesh((4,), ("ring",))
+    mesh = MeshSpec.parse("ring4").abstract("auto")
 
     def moved(step: int) -> Any:
         table = [(rank, (rank + step) % 4) for rank in range(4)]

@@ -13,9 +13,10 @@ import pytest
 
 from samebits.prove.mesh_queries import mesh_queries
 from samebits.prove.size_tracing import traced
+from samebits.schema.meshes import MeshSpec
 from tests.prove.size_faults import ON_LINE
 
-MESH = jax.sharding.AbstractMesh((4,), ("ring",))
+MESH = MeshSpec.parse("ring4").abstract("auto")
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from samebits.prove.same_program import same_on_one_device
 from samebits.prove.size_family import Family, Shaped
 from samebits.prove.size_tracing import traced
 from samebits.prove.symbolic_slices import with_slices
+from samebits.schema.meshes import MeshSpec
 from tests.prove.size_faults import ON_TABLE
 
 
@@ -25,7 +26,7 @@ def layer(x: jax.Array) -> jax.Array:
 
 
 def _placed(x: jax.Array) -> jax.Array:
-    mesh = jax.sharding.AbstractMesh((1,), ("data",))
+    mesh = MeshSpec.parse("data1").abstract("auto")
     spec = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
     return layer(jax.lax.with_sharding_constraint(x, spec))
 

@@ -40,6 +40,7 @@ class Loop(Protocol):
     name: str
     demand: Demand
     length: Polynomial
+    consts: int
     carries: int
     not_induced: set[int]
 
@@ -182,7 +183,7 @@ class _Induction:
         if not step.variables.isdisjoint(earlier.variables) or any(name.startswith(CARRY) for name in step.variables):
             return None
         demand = replace(self.loop.demand, number=self.number, facts=self.around[0], devices=self.around[1])
-        operand = demand.params["num_consts"] + self.number
+        operand = self.loop.consts + self.number
         cases = [(start.facts, demand.integer(start.source, operand) + step * self.time) for start in self._start()]
         return integer_pieces(demand, cases)
 

@@ -10,6 +10,7 @@ from samebits.interpret.all_sizes.facts import Carried, Facts, MapPiece
 from samebits.interpret.all_sizes.loop_names import depth_of_loops
 from samebits.interpret.all_sizes.loops import by_induction
 from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.interpret.control_flow import scan_sizes
 
 UNROLLED = 4
 """The most steps that are unrolled to say what is carried; after more it is a value of the scan."""
@@ -30,7 +31,7 @@ class Scan:
         params = demand.params
         self.length = demand.space.size(params["length"])
         self._closed, self._reverse = params["jaxpr"], bool(params["reverse"])
-        self._consts, self.carries = int(params["num_consts"]), int(params["num_carry"])
+        self.consts, self.carries = scan_sizes(params)
         self.demand = demand
         self.not_induced: set[int] = set()
         self._frames: dict[Polynomial, Any] = {}
@@ -54,7 +55,7 @@ class Scan:
     def carried(self, number: int, time: Polynomial, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
         """What is carried at a place after so many steps."""
         body = self._body
-        is_kept = body.outvars[number] is body.invars[self._consts + number]
+        is_kept = body.outvars[number] is body.invars[self.consts + number]
         if time.constant == 0 or is_kept:
             return self.start(number, index, facts, devices)
         known = by_induction(self, number, time, index, (facts, devices))
@@ -67,11 +68,11 @@ class Scan:
 
     def start(self, number: int, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
         """What is carried before the first step."""
-        return self._evaluator.value(self._frame, self._equation.invars[self._consts + number], index, facts, devices)
+        return self._evaluator.value(self._frame, self._equation.invars[self.consts + number], index, facts, devices)
 
     def start_shape(self, number: int) -> Index:
         """The shape of a carried value."""
-        return self.demand.shape(self._consts + number)
+        return self.demand.shape(self.consts + number)
 
     def step_with(self, carry: Mapping[int, Place], time: Polynomial, output: int) -> Place:
         """What the step after so many others gives at places of an output of its body, where some carries are given."""
@@ -94,15 +95,15 @@ class Scan:
     def _frame_of(self, time: Polynomial, carry: Mapping[int, Place]) -> Any:
         origins: dict[Any, Any] = {}
         for number, var in enumerate(self._body.invars):
-            origins[var] = carry.get(number - self._consts) or self._input(number, time)
+            origins[var] = carry.get(number - self.consts) or self._input(number, time)
         depth = max(self._frame.depth, depth_of_loops(self.demand.space, time.variables))
         return self._evaluator.frame_of(self._closed, origins, depth)
 
     def _input(self, number: int, time: Polynomial) -> Place:
         atom, evaluator, frame = self._equation.invars[number], self._evaluator, self._frame
-        if number < self._consts:
+        if number < self.consts:
             return lambda index, facts, devices: evaluator.value(frame, atom, index, facts, devices)
-        if number < self._consts + self.carries:
-            return lambda index, facts, devices: self.carried(number - self._consts, time, index, facts, devices)
+        if number < self.consts + self.carries:
+            return lambda index, facts, devices: self.carried(number - self.consts, time, index, facts, devices)
         place = self._turned(time)
         return lambda index, facts, devices: evaluator.value(frame, atom, (place, *index), facts, devices)

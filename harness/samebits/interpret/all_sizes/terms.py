@@ -32,8 +32,9 @@ ELEMENTWISE = frozenset(
     {"abs", "acos", "acosh", "add", "add_any", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clamp"}
     | {"convert_element_type", "cos", "cosh", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor"}
     | {"ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne"}
-    | {"neg", "pow", "reduce_precision", "rem", "round", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "sub"}
-    | {"tan", "tanh", "nextafter", "not", "and", "or", "xor", "shift_left", "shift_right_logical", "population_count"}
+    | {"neg", "one_minus_square", "pow", "reduce_precision", "rem", "round", "rsqrt", "sign", "sin", "sinh", "sqrt"}
+    | {"square", "sub", "tan", "tanh", "nextafter", "not", "and", "or", "xor", "shift_left", "shift_right_logical"}
+    | {"population_count"}
 )
 """Primitives whose result at a place depends on their operands at that place alone."""
 

@@ -14,9 +14,10 @@ from jax.sharding import PartitionSpec as P
 
 from samebits.prove.all_sizes import prove_all_sizes
 from samebits.prove.size_family import Family, Shaped
+from samebits.schema.meshes import MeshSpec
 
-RING = jax.sharding.AbstractMesh((4,), ("ring",))
-GRID = jax.sharding.AbstractMesh((2, 2), ("row", "column"))
+RING = MeshSpec.parse("ring4").abstract("auto")
+GRID = MeshSpec.parse("row2_column2").abstract("auto")
 ROWS = Family(symbols={"n": 1, "w": 1}, args={"x": Shaped(("4*n", "w"))})
 SQUARES = Family(symbols={"n": 1, "w": 1}, args={"x": Shaped(("4*n", "4*w"))})
 TABLE = Family(

@@ -84,6 +84,7 @@ LAWS: dict[str, Law] = {
     "min": _larger,
     "mul": lambda ring, _, x: ring.multiply(*x),
     "neg": lambda ring, _, x: ring.scaled(x[0], -1),
+    "one_minus_square": lambda ring, _, x: ring.subtract(number(1), ring.power(x[0], Fraction(2))),
     "pow": _pow,
     "reduce_precision": lambda ring, _, x: x[0],
     # Of what stood at the place, and the sum of its updates.
