@@ -134,7 +134,7 @@ def test_a_step_of_more_than_a_terabyte(target: str) -> None:
 
 @needs_libtpu
 def test_a_step_too_large_for_the_slice_says_by_how_much() -> None:
-    with pytest.raises(CouldNotRun, match="RESOURCE_EXHAUSTED: Ran out of memory on HBM") as caught:
+    with pytest.raises(CouldNotRun, match=r"RESOURCE_EXHAUSTED: .*Ran out of memory on HBM") as caught:
         facts(V5E, layers=HUGE)
     assert str(caught.value).startswith("the step raised ") and "\n" not in str(caught.value)
     assert caught.value.exit_code == 3
