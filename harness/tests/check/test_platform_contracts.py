@@ -38,6 +38,7 @@ def test_what_is_for_every_platform_stays_the_declaration() -> None:
     assert pair.on("gpu") is pair
 
 
+@pytest.mark.devices(4)
 def test_the_last_one_of_the_platform_counts() -> None:
     results = run(declared(HERE, ELSEWHERE).on("cpu"))
     assert {result.required for result in results} == {"proved"}
@@ -98,6 +99,7 @@ def test_what_is_judged_by_the_platform_is_remembered(tmp_path: Path) -> None:
     assert ["remembered, from" in one.stdout for one in done] == [False, True]
 
 
+@pytest.mark.devices(4)
 def test_one_that_a_platforms_own_covers_here_is_no_remark() -> None:
     """Elsewhere it counts. One that counts on no platform is still told."""
     pair = declared(Contract(lowest="bitwise"), Contract(platform="cpu", lowest="proved"))

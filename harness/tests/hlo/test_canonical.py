@@ -228,6 +228,7 @@ def test_a_pallas_kernel_counts_byte_for_byte() -> None:
 # --- why there are two digests ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.cpu_only
 def test_the_order_of_operands_moves_the_last_bit_on_the_cpu() -> None:
     """The finding: XLA:CPU contracts the first product into a fused multiply-add, whichever that is."""
     if not {"fma", "asimd"} & set(capture().instruction_sets):
@@ -292,6 +293,7 @@ BLIND: dict[str, tuple[str, str | Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("name", BLIND)
 def test_a_digest_that_leaves_something_out_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     attribute, change = BLIND[name]

@@ -88,6 +88,7 @@ def relu_from_zero(x: Any) -> Any:
     return jnp.where(x >= 0.0, x, 0.0) * jnp.exp(x) / 3.0
 
 
+@pytest.mark.cpu_only
 def test_the_cast_that_loses_digits_is_named() -> None:
     said = evidence(pair(whole, cut), "forward")
     assert "most is lost by convert_element_type[bfloat16] at rounding_error/test_culprit.py" in said
@@ -99,6 +100,7 @@ def test_only_an_operation_behind_the_witness_is_named() -> None:
     assert "most is lost by convert_element_type[bfloat16] at rounding_error/test_culprit.py" in said, said
 
 
+@pytest.mark.cpu_only
 def test_where_several_may_have_done_it_none_is_named() -> None:
     said = evidence(pair(whole, thrice_cut), "forward")
     assert said.startswith("loses accuracy") and "most is lost by" not in said, said

@@ -217,16 +217,16 @@ FORGETFUL: list[tuple[str, Function, dict[str, float]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "function", "forgotten"), FORGETFUL)
-def test_a_rule_that_forgets_an_error_is_caught(
-    name: str, function: Function, forgotten: Any, monkeypatch: Any
-) -> None:
+@pytest.mark.cpu_only
+@pytest.mark.parametrize(("name", "function", "changed"), FORGETFUL)
+def test_a_rule_that_forgets_an_error_is_caught(name: str, function: Function, changed: Any, monkeypatch: Any) -> None:
     args, honest = (normal((64,), "float32"), normal((64,), "float32", 1)), RULES[name]
     assert used(function, *args) <= 1
-    monkeypatch.setitem(RULES, name, lambda given: honest(given)._replace(**forgotten))
+    monkeypatch.setitem(RULES, name, lambda given: honest(given)._replace(**changed))
     assert used(function, *args) > 1
 
 
+@pytest.mark.cpu_only
 def test_a_sum_counted_as_one_rounding_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     terms = jnp.full((4096,), 0.01, jnp.bfloat16)  # one by one they add up to 4
 
@@ -239,6 +239,7 @@ def test_a_sum_counted_as_one_rounding_is_caught(monkeypatch: pytest.MonkeyPatch
     assert used(function, terms) > 1
 
 
+@pytest.mark.cpu_only
 def test_numbers_flushed_to_zero_lie_inside_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     x, honest = jnp.asarray([1.2e-38, 3e-38, 1e-30], jnp.float32), rules.format_of
     assert used(lambda x: x * 0.5, x) <= 1
@@ -284,7 +285,7 @@ def test_truncated_operands_lie_inside_their_own_bound_only(platform: str, bette
 
 
 def test_a_sum_over_devices_is_a_sum() -> None:
-    mesh, spec = jax.sharding.Mesh(np.array(jax.devices()[:4]), ("data",)), PartitionSpec("data")
+    mesh, spec = MeshSpec.parse("data4").build("auto"), PartitionSpec("data")
     summed = jax.shard_map(lambda x: lax.psum(jnp.exp(x), "data"), mesh=mesh, in_specs=spec, out_specs=PartitionSpec())
     assert used(summed, normal((8, 16), "bfloat16")) <= 1
 
@@ -313,7 +314,6 @@ def test_what_the_pairs_compute_lies_inside(name: str, case: str, dtype: str, di
     site = Site(case=sides.pair.case(case), dtype=dtype, mesh=MeshSpec.parse("data1"), mode="auto", built=None)
     for side in sides.pair.sides:
         program, call = getattr(sides, direction)(side, site), call_of(sides, side, site, direction)
-        computed = sides.programs.start(program).result()(*call)
-        bounds, _ = interpreted(program.traced.jaxpr, *call)
-        assert worst_use(list(zip(jax.tree.leaves(computed), bounds, strict=True))) <= 1, side
+        computed = jax.tree.leaves(sides.programs.start(program).result()(*call))
+        assert worst_use(list(zip(computed, interpreted(program.traced.jaxpr, *call)[0], strict=True))) <= 1, side
     sides.programs.close()
