@@ -284,6 +284,7 @@ def test_truncated_operands_lie_inside_their_own_bound_only(platform: str, bette
     assert platform == "gpu" or np.max(careful.used(a @ b + (a @ d + c @ b))) <= 1
 
 
+@pytest.mark.devices(4)
 def test_a_sum_over_devices_is_a_sum() -> None:
     mesh, spec = MeshSpec.parse("data4").build("auto"), PartitionSpec("data")
     summed = jax.shard_map(lambda x: lax.psum(jnp.exp(x), "data"), mesh=mesh, in_specs=spec, out_specs=PartitionSpec())
