@@ -90,13 +90,11 @@ class EvidenceCollector:
         # Of complex numbers the parts are measured, along one more dimension.
         return replace(measured, witness=(witness_at(path, reference, optimized, index[: first.array.ndim]), label))
 
-    def _test(
-        self, job: PendingPoint, path: str, floored: Sequence[str] = (), constants: bool = False
-    ) -> dict[str, Any]:
+    def _test(self, job: PendingPoint, path: str, floored: Sequence[str] = (), own: bool = False) -> dict[str, Any]:
         """The accuracy test of a leaf as arguments of `gather_evidence`; of the others see `FurtherDraws.ratios`."""
         point = {name: getattr(job.point, name) for name in Point.__slots__}
         contract = self.execution.pair.contract(**point, leaf=path)
-        return {"limit": contract.error_ratio, "more": self.draws.ratios(job, path, floored, constants)}
+        return {"limit": contract.error_ratio, "more": self.draws.ratios(job, path, floored, own), "own": own}
 
     def _interpreted(
         self,
@@ -138,7 +136,9 @@ class EvidenceCollector:
         if "unproved" in known:
             samples, known["constants"] = _by_constants(questions, path, samples)
         floored = [label for label, sample in samples.items() if sample.floor is not None]
-        test = self._test(job, path, floored, bool(known.get("constants")))
+        # Constants that were computed may explain what differs, too: it proves nothing, and no operation loses it.
+        computed = not isinstance(identity, Unproved) and identity.undecided and identity.unsure is not None
+        test = self._test(job, path, floored, computed or bool(known.get("constants")))
         evidence = gather_evidence(samples, **test, **known)
         if evidence.is_rounding or evidence.constants or evidence.place is None:
             return evidence

@@ -158,7 +158,7 @@ class _Measured(NamedTuple):
 
 
 def gather_evidence(
-    inputs: Mapping[str, LeafSample], *, limit: float, more: More | None = None, **known: Any
+    inputs: Mapping[str, LeafSample], *, limit: float, more: More | None = None, own: bool = False, **known: Any
 ) -> RoundingEvidence:
     """Measure one leaf over all inputs of the first draw, and its accuracy over as many draws as it takes.
 
@@ -166,6 +166,7 @@ def gather_evidence(
         inputs: the samples by input label.
         limit: how many times the reference's error is accepted.
         more: gives further draws; without it one decides.
+        own: the variant is held against its own constants, as where `constants` are known.
         known: what else is known of the leaf, as `RoundingEvidence` names it.
 
     Returns:
@@ -174,11 +175,11 @@ def gather_evidence(
     all_of = [_measure(sample) for sample in inputs.values()]
     bounds = [measured.bound for measured in all_of if measured.bound is not None]
     used = [measured.used for measured in all_of if measured.used is not None]
-    own = [max(measured.own[side] for measured in all_of) for side in (0, 1)]
+    outside = [max(measured.own[side] for measured in all_of) for side in (0, 1)]
     first, moved = {}, [0.0]
     for label, sample in inputs.items():
         variant = sample.variant
-        if known.get("constants"):
+        if own or known.get("constants"):
             variant, units = without_constants(variant, sample.oracle, sample.wide)
             moved.append(units)
         first[label] = error_ratios(sample.reference, variant, sample.oracle, sample.floor)
@@ -190,7 +191,7 @@ def gather_evidence(
         error_optimized=max(measured.errors[1] for measured in all_of),
         bound=max(bounds) if bounds else None,
         bound_used=max(used) if used else None,
-        outside="the reference" if own[0] > 1 else "the variant" if own[1] > 1 else None,
+        outside="the reference" if outside[0] > 1 else "the variant" if outside[1] > 1 else None,
     )
     evidence = RoundingEvidence(accuracy=compare_accuracy(first, None, limit), **known)
     if more is not None and evidence.mathematics is None and not evidence.is_outside:

@@ -95,3 +95,22 @@ def test_an_infinity_against_something_else_is_no_rounding(other: float) -> None
     assert not gather_evidence(
         {"x": LeafSample(a, b, a.astype(np.float64), a.astype(np.float64))}, limit=2.0
     ).is_rounding
+
+
+def test_a_variant_is_held_against_its_own_constants() -> None:
+    """A factor that is off by half a unit is a bias that no operation has; a unit that is lost still counts."""
+    x = RNG.uniform(1, 1.9, 512).astype(np.float32).astype(np.float64)
+    true, wide = 0.7 * x, 0.7 * (1 + 2.0**-24) * x
+    reference, honest = true.astype(np.float32), wide.astype(np.float32)
+    cut = np.nextafter(honest, np.float32(0))
+    noise = np.abs(wide - true)
+    found = {
+        (name, own): gather_evidence(
+            {"x": LeafSample(reference, variant, true, wide, noise=lambda: noise)}, limit=2.0, own=own
+        )
+        for name, variant in (("honest", honest), ("lost", cut))
+        for own in (False, True)
+    }
+    ratios = {key: evidence.accuracy.ratio for key, evidence in found.items()}
+    assert ratios["honest", True] < 1.5 < ratios["honest", False]
+    assert ratios["lost", True] > 2
