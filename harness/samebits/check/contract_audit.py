@@ -54,7 +54,7 @@ def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> Decla
         return DeclarationAudit([], problems)
     reach = list(_reach(pair, results))
     notes, only_seen = [], 0
-    # A contract of this platform says nothing against one that it covers here alone.
+    # A contract that another one overrides on this platform alone still counts on the others.
     elsewhere = replace(pair, contracts=tuple(contract for contract in pair.contracts if contract.platform == "*"))
     for contract in pair.contracts:
         if not any(_may_govern(there, contract, at, leaf) for at, leaf in reach for there in (pair, elsewhere)):

@@ -5,7 +5,7 @@
    fault of logic does not.
 2. *Accuracy*: how many times larger the variant's error is than the reference's, both against the ideal value: the
    formula in float64, casts being identities. A variant may be more accurate than its reference; whether it is less so
-   is a test over draws (`sequential`). Where formulas are the same but for the rounding of constants, a variant is held
+   is a test over draws (`sequential`). Where only the rounding of constants takes the formulas apart, a variant is held
    against its own constants, as long as these move no element by more than a unit in the last place (`error_groups`).
 3. *Bound*: no element differs by more than rounding in the operations of both sides explains.
 

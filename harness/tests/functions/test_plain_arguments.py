@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import samebits
+from samebits.check import error_groups, rounding
 from tests.check.corpus.optimisers import adam, rate_corrected
 
 # Of NumPy: an array of jax would start a backend as tests are collected.
@@ -41,6 +42,20 @@ def test_factors_that_are_rounded_make_nothing_different(first: Any, second: Any
         compared = samebits.check(first, second, *arguments, gradients=False)
         assert compared.verdict == "rounding", compared.failure()
         assert samebits.prove(first, second, *arguments, gradients=False).verdict != "different"
+
+
+def test_factors_that_were_computed_are_the_variants_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the bias of a reference, which differs between versions of jax, no operation of the variant has it."""
+    moved, honest = [], error_groups.without_constants
+
+    def noted(*arrays: Any) -> Any:
+        result = honest(*arrays)
+        moved.append(result[1])
+        return result
+
+    monkeypatch.setattr(rounding, "without_constants", noted)
+    assert samebits.check(adam, rate_corrected, ONES, 2 * ONES, 3 * ONES, gradients=False).verdict == "rounding"
+    assert moved and 0 < max(moved) < 2
 
 
 def weighted(x: Any, last: float = 0.0) -> Any:
