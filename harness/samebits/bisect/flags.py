@@ -13,7 +13,7 @@ import numpy as np
 
 from samebits.bisect.flags_judge import NO_EFFECT, Chosen, FlagsJudge
 from samebits.bisect.isolated import IsolatedSides
-from samebits.bisect.point import PointRequest, devices_here, point_of
+from samebits.bisect.point import PointRequest, device_count, point_of
 from samebits.bisect.recompile import PASSES, PRECISION, SIDES, RecompiledSides
 from samebits.bisect.result import Finding, Session, command, tree_digest
 from samebits.bisect.search.healing import HealingSets, healing_sets
@@ -73,7 +73,7 @@ def bisect_flags(request: FlagsRequest, session: Session) -> Finding:
     root = where.root or default_root()
     locator = Locator(name=where.pair, root=None if where.root is None else str(where.root))
     point = point_of(load(locator), where)
-    MeshSpec.parse(point.mesh).require(devices_here())
+    MeshSpec.parse(point.mesh).require(device_count())
     for text in request.options:
         if "=" not in text:
             raise RequestError(f"--option {text}: expected NAME=VALUE")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.bisect.pair_runner import Spot, SpotJudge, SpotRunner, parse_entry
-from samebits.bisect.point import PointRequest, devices_here, mesh_measures, point_of
+from samebits.bisect.point import PointRequest, device_count, mesh_measures, point_of
 from samebits.bisect.result import Finding, Session, command, counted, tree_digest
 from samebits.bisect.search.shrink import smallest
 from samebits.bisect.search.smaller_sizes import smaller_axes, smaller_sizes
@@ -42,10 +42,11 @@ def bisect_mesh(request: PointRequest, session: Session) -> Finding:
     locator = Locator(name=request.pair, root=None if request.root is None else str(request.root))
     pair = load(locator)
     programs = Programs()
-    bench = SpotJudge(pair, locator, point_of(pair, request), programs, request.leaf)
+    point = point_of(pair, request)
+    bench = SpotJudge(pair.on(environment.devices_here()[0].platform), locator, point, programs, request.leaf)
     try:
         start = bench.start(request.sizes)
-        MeshSpec.parse(start.mesh).require(devices_here())
+        MeshSpec.parse(start.mesh).require(device_count())
         if request.label is not None or request.values:
             return _one_input(request, bench, start)
         trials = session.trials(

@@ -13,7 +13,7 @@ from typing import Any
 
 from samebits.bisect.config_judge import ConfigJudge
 from samebits.bisect.mesh import control_of, failing_controls, mesh_of, passing_on, untestable_note
-from samebits.bisect.point import devices_here, mesh_measures
+from samebits.bisect.point import device_count, mesh_measures
 from samebits.bisect.result import Finding, Session, command, tree_digest
 from samebits.bisect.search.shrink import smallest
 from samebits.bisect.search.smaller_sizes import smaller_axes, smaller_sizes
@@ -106,7 +106,7 @@ def bisect_config(request: ConfigRequest, session: Session) -> Finding:
 
     root = request.root or default_root()
     model, config, against, defect = selected(request)
-    MeshSpec.parse(config.mesh).require(devices_here())
+    MeshSpec.parse(config.mesh).require(device_count())
     threads = pool()
     judge = ConfigJudge(model=model, against=against, defect=defect, root=root, steps=request.steps, threads=threads)
     try:

@@ -91,7 +91,7 @@ def mesh_measures(mesh: str, sizes: Mapping[str, int]) -> dict[str, int]:
     return {"devices": MeshSpec.parse(mesh).devices, **sizes}
 
 
-def devices_here() -> int:
+def device_count() -> int:
     """The number of devices; starts the backend."""
     import jax
 

@@ -13,8 +13,9 @@ from samebits import Contract, DeclarationError, Exemption
 from samebits.check.contract_audit import judge_declaration
 from samebits.programs.plan import Request, plan
 from samebits.schema.pair import Pair
-from tests.support.child import run_python
 from tests.support.foreign import AXES, PLANTED, write_pair
+from tests.support.forked import run_module
+from tests.support.invoke import samebits
 from tests.support.toys import of, run, toy
 
 HERE = Contract(platform="cpu", lowest="proved")
@@ -69,34 +70,57 @@ EXTRA = """contracts=(
     exemptions=(Exemption(platform="{platform}", variant="fast", kind="other", reason="known there"),),"""
 
 
-@pytest.mark.parametrize("command", ["check", "check --in-process", "pytest"])
-@pytest.mark.parametrize(("platform", "holds"), [("cpu", True), ("gpu", False)])
-def test_every_command_judges_by_the_platform(platform: str, holds: bool, command: str, tmp_path: Path) -> None:
-    """A planted defect is known where the exemption is for this platform, and fails elsewhere."""
-    write_pair(tmp_path, "known", optimized=PLANTED, axes=AXES, extra=EXTRA.format(platform=platform))
-    document = tmp_path / "all.json"
-    words = (
-        ("pytest", "-q", "suites") if command == "pytest" else ("samebits", *command.split(), "--json", str(document))
-    )
-    done = run_python("-m", *words, cwd=tmp_path)
-    assert (done.returncode == 0) == holds, done.stdout + done.stderr
-    if command != "pytest":
-        results = of_variant(json.loads(document.read_text()))
-        assert {result["exempt"] for result in results} == {holds}
-        assert {result["required"] for result in results} == ({"different"} if holds else {"bitwise"})
+MEMORY = {"SAMEBITS_CACHE_LIMIT": "500MB"}
 
 
-def of_variant(document: Any) -> list[Any]:
-    return [result for result in document["results"] if result["variant"] == "fast"]
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tree with one planted defect in two pairs: known on this platform, and known elsewhere."""
+    root = tmp_path_factory.mktemp("both")
+    write_pair(root, "here", optimized=PLANTED, axes=AXES, extra=EXTRA.format(platform="cpu"))
+    write_pair(root, "elsewhere", optimized=PLANTED, axes=AXES, extra=EXTRA.format(platform="gpu"))
+    return root
 
 
-def test_what_is_judged_by_the_platform_is_remembered(tmp_path: Path) -> None:
-    write_pair(tmp_path / "tree", "known", optimized=PLANTED, axes=AXES, extra=EXTRA.format(platform="cpu"))
-    memory = {"SAMEBITS_CACHE_LIMIT": "500MB", "SAMEBITS_CACHE_DIR": str(tmp_path / "cache")}
-    words = ("-m", "samebits", "check")
-    done = [run_python(*words, cwd=tmp_path / "tree", **memory) for _ in range(2)]
-    assert [one.returncode for one in done] == [0, 0], done[1].stderr
-    assert ["remembered, from" in one.stdout for one in done] == [False, True]
+def judged(document: Path) -> dict[str, set[tuple[bool, str]]]:
+    """Of each pair, whether its planted results are exempt, and what is required of them."""
+    results = [one for one in json.loads(document.read_text())["results"] if one["variant"] == "fast"]
+    pairs = {one["pair"] for one in results}
+    return {pair: {(one["exempt"], one["required"]) for one in results if one["pair"] == pair} for pair in pairs}
+
+
+JUDGED = {"here": {(True, "different")}, "elsewhere": {(False, "bitwise")}}
+"""Exempt where the exemption is for this platform; elsewhere the contract for every platform counts."""
+
+
+def test_worker_processes_and_what_is_remembered_are_of_the_platform(both: Path, tmp_path: Path) -> None:
+    memory = {**MEMORY, "SAMEBITS_CACHE_DIR": str(tmp_path / "cache")}
+    for remembered in (False, True):
+        done = run_module("samebits", "check", "--json", str(tmp_path / "all.json"), cwd=both, variables=memory)
+        assert done.returncode == 1, done.stderr
+        assert judged(tmp_path / "all.json") == JUDGED
+        assert ("remembered, from" in done.stdout) == remembered
+
+
+def test_a_check_in_this_process_judges_by_the_platform(both: Path, tmp_path: Path) -> None:
+    assert samebits("check", "--root", both, "--json", tmp_path / "all.json").code == 1
+    assert judged(tmp_path / "all.json") == JUDGED
+    assert samebits("check", "here", "--root", both).code == 0
+
+
+def test_pytest_judges_by_the_platform(both: Path) -> None:
+    done = run_module("pytest", "-q", "suites", "-p", "no:cacheprovider", cwd=both, variables={})
+    assert done.returncode == 1, done.stdout
+    failed = {line.partition("::")[0] for line in done.stdout.splitlines() if line.startswith("FAILED")}
+    assert failed == {"FAILED suites/test_elsewhere.py"}
+
+
+@pytest.mark.parametrize(("pair", "code"), [("here", 0), ("elsewhere", 1)])
+def test_a_bisection_judges_by_the_platform(pair: str, code: int, both: Path, tmp_path: Path) -> None:
+    """What is known on this platform leaves nothing to search."""
+    words = ("bisect", "mesh", pair, "--variant", "fast", "--case", "small", "--root", both)
+    ended = samebits(*words, "--mesh", "data1", "--journal", tmp_path / "journal")
+    assert ended.code == code, ended.out + ended.err
 
 
 @pytest.mark.devices(4)

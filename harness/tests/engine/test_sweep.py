@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from samebits.check.run_points import run_points
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.sweep import sweep
+from samebits.host import environment
 from samebits.host.isolation import take_notes, undone
 from samebits.programs.catalogue import Locator, load, names
 from samebits.programs.plan import LoadedPair, Request, plan
@@ -147,7 +148,8 @@ def _by_point(results: Any) -> dict[tuple[str, ...], Result]:
 
 
 def _loaded(pairs: list[str]) -> list[LoadedPair]:
-    found = [(Locator(name=name), load(Locator(name=name))) for name in pairs]
+    platform = environment.devices_here()[0].platform
+    found = [(Locator(name=name), load(Locator(name=name)).on(platform)) for name in pairs]
     return [LoadedPair(locator=locator, pair=pair, plan=plan(pair, Request(), 8)) for locator, pair in found]
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
+import subprocess
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -84,6 +87,31 @@ def test_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     skip_without(block)
     monkeypatch.chdir(tmp_path)
     execute(block)
+
+
+def undefined(python: Iterable[Block], folder: Path) -> list[str]:
+    """The names that blocks use and nothing defines, as the linter says it."""
+    for number, block in enumerate(python):
+        (folder / f"block{number}.py").write_text(f"# {block}\n{block.text}", encoding="utf-8")
+    words = ("check", "--isolated", "--select", "F821", "--output-format", "concise", str(folder))
+    ended = subprocess.run([sys.executable, "-m", "ruff", *words], capture_output=True, text=True, check=False)
+    assert ended.returncode in (0, 1), ended.stderr
+    found = [line for line in ended.stdout.splitlines() if "F821" in line]
+    files = [Path(line.partition(":")[0]).read_text(encoding="utf-8") for line in found]
+    return [
+        f"{text.splitlines()[0].removeprefix('# ')}: {line.rpartition('F821 ')[2]}"
+        for text, line in zip(files, found, strict=True)
+    ]
+
+
+def test_no_block_uses_a_name_that_nothing_defines(tmp_path: Path) -> None:
+    """Those that `make test` does not run too."""
+    assert undefined(filter(runs, BLOCKS), tmp_path) == []
+
+
+def test_a_name_that_nothing_defines_is_found(tmp_path: Path) -> None:
+    (block,) = blocks("# page\n\n```python\ncontracts = (Contract(),)\n```\n", "page.md")
+    assert undefined([block], tmp_path) == ["page.md:3: Undefined name `Contract`"]
 
 
 def test_a_block_that_raises_is_found() -> None:
