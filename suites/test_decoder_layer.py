@@ -353,11 +353,11 @@ def test_names_and_shapes_are_those_of_the_checkpoint() -> None:
     assert len(different) == 7 and all("kernel" in path for path in different)
 
 
+@pytest.mark.slow
 def test_what_the_wrapper_does_with_names_that_do_not_fit() -> None:
     """FINDING: a missing weight is replaced by a fresh one, a wrong shape that broadcasts is taken: not a word.
 
-    An unknown name is a warning. Linen itself refuses the first two, and says nothing of a name it does not know. That
-    is why every side of this pair looks at the names first.
+    Linen refuses the first two, and says nothing of an unknown name; so every side of this pair looks at names first.
     """
     import flax
     import jax

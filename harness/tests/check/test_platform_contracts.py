@@ -93,7 +93,7 @@ JUDGED = {"here": {(True, "different")}, "elsewhere": {(False, "bitwise")}}
 """Exempt where the exemption is for this platform; elsewhere the contract for every platform counts."""
 
 
-def test_worker_processes_and_what_is_remembered_are_of_the_platform(both: Path, tmp_path: Path) -> None:
+def test_worker_processes_and_what_is_remembered(both: Path, tmp_path: Path) -> None:
     memory = {**MEMORY, "SAMEBITS_CACHE_DIR": str(tmp_path / "cache")}
     for remembered in (False, True):
         done = run_module("samebits", "check", "--json", str(tmp_path / "all.json"), cwd=both, variables=memory)

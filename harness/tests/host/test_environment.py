@@ -110,6 +110,7 @@ print(os.environ["XLA_FLAGS"])
     assert value_of(code, variables={"XLA_FLAGS": mine}) == mine
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", ["", "import jax"])
 @pytest.mark.parametrize(("call", "names"), [('platform="gpu"', "gpu"), ("", "tpu"), ('platform="tpu"', "cuda")])
 def test_the_cpu_stays_beside_an_accelerator(first: str, call: str, names: str) -> None:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 from samebits import Arg, Case, MeshSpec, Pair
-from samebits.prove import device_numbers, mesh_proofs, mesh_queries, pair_sizes
+from samebits.prove import device_numbers, mesh_proofs, mesh_queries, pair_sizes, size_witnesses
 from samebits.prove.all_sizes import prove_all_sizes
 from samebits.prove.other_numbers import few, in_order
 from samebits.prove.pair_proof import PairProof
@@ -191,6 +191,7 @@ def test_where_nothing_is_shown_only_a_fault_is_looked_for(monkeypatch: pytest.M
         return x if cp == wrong_at else again
 
     monkeypatch.setattr(mesh_proofs, "prove_all_sizes", counted)
+    monkeypatch.setattr(size_witnesses, "MOST_TRIALS", 4)  # of each of sixteen numbers
     (leaf,) = _proof(ring_pair({"undecided": undecided})).leaves
     assert leaf.verdict == "error"
     assert "while" in leaf.reason

@@ -8,6 +8,7 @@ pytest-split: it divides tests one by one, and needs a file of the durations of 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import sys
@@ -209,6 +210,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: -seconds[_group(item)])
 
 
+@functools.cache
 def file_group(path: Path) -> str:
     """The group of the tests of a file: `cli/test_check` for those of `harness/tests/cli/test_check.py`."""
     place = path.relative_to(ROOT) if path.is_relative_to(ROOT) else Path(path.name)

@@ -10,7 +10,9 @@ import socket
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
+from importlib import metadata
 from multiprocessing import AuthenticationError
 from multiprocessing.managers import BaseManager
 from typing import Any, cast
@@ -64,16 +66,26 @@ def start(request: DistributedRequest) -> ProcessGroup:
 def _initialize(request: DistributedRequest, limit: int) -> None:
     import jax
 
+    lacks_kubernetes = request.coordinator is None and _lacks_kubernetes()
     try:
-        jax.distributed.initialize(
-            request.coordinator,
-            request.num_processes,
-            request.process_id,
-            initialization_timeout=limit,
-            shutdown_timeout_seconds=60,
-        )
+        with warnings.catch_warnings():
+            if lacks_kubernetes:  # jax warns of it, and then finds no coordinator
+                warnings.simplefilter("ignore", UserWarning)
+            jax.distributed.initialize(
+                request.coordinator,
+                request.num_processes,
+                request.process_id,
+                initialization_timeout=limit,
+                shutdown_timeout_seconds=60,
+            )
     except Exception as error:  # what jax, gRPC or a detector of clusters raises
         why = " ".join(str(error).split())
+        if lacks_kubernetes:
+            raise RequestError(
+                "--distributed: in a pod of Kubernetes jax finds the other processes with the package 'kubernetes', "
+                "which is not installed: pip install 'jax[k8s]'; or give --coordinator HOST:PORT --process-id I "
+                "--num-processes N"
+            ) from None
         if request.coordinator is None:
             raise RequestError(
                 f"--distributed: jax.distributed detects no launcher here ({why}); start under Slurm, Open MPI, "
@@ -84,6 +96,14 @@ def _initialize(request: DistributedRequest, limit: int) -> None:
             f"process {request.process_id} of {request.num_processes} does not reach the others by the coordinator "
             f"{request.coordinator}: {why}"
         ) from None
+
+
+def _lacks_kubernetes() -> bool:
+    """Whether this is a pod, and jax cannot ask the cluster for the others."""
+    try:
+        return "KUBERNETES_SERVICE_HOST" in os.environ and not metadata.version("kubernetes")
+    except metadata.PackageNotFoundError:  # the answer
+        return True
 
 
 @contextlib.contextmanager

@@ -20,7 +20,8 @@ from samebits.interpret.equation import Array, Step
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.domain import RoundingDomain, own_error
 from samebits.interpret.rounding_error.estimate import evaluate_with_bounds, ideal_values
-from samebits.interpret.rounding_error.value import BoundedValue, lifted
+from samebits.interpret.rounding_error.matrix_units import taken_as
+from samebits.interpret.rounding_error.value import Blame, BoundedValue, lifted
 from samebits.numerics import floats
 
 TRIED = 12
@@ -136,7 +137,7 @@ def loses_most(
     far, summands, step, share = moved[0]
     if not EXPLAINS * off <= far < np.inf or far < ALONE * max((candidate[0] for candidate in moved[1:]), default=0.0):
         return None
-    return replace(lifted(0.0), blame=(share, summands, step)).loses_most
+    return str(Blame(share, summands, step, taken_as(step, platform)))
 
 
 def tie(question: Question, inputs: list[Array], platform: str, output: str, index: tuple[int, ...]) -> str | None:

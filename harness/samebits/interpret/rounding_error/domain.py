@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from samebits.errors import NotCovered
 from samebits.interpret import dot_general, literals
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.equation import Array, Step, Type
+from samebits.interpret.rounding_error.matrix_units import PASSES, precision_of, taken_as
 from samebits.interpret.rounding_error.rules import (
     ELEMENTWISE,
     ErrorChange,
@@ -34,7 +34,7 @@ from samebits.interpret.rounding_error.rules import (
     format_of,
 )
 from samebits.interpret.rounding_error.special_rules import SPECIAL_RULES
-from samebits.interpret.rounding_error.value import BoundedValue, blamed, lifted
+from samebits.interpret.rounding_error.value import Blame, BoundedValue, blamed, lifted
 from samebits.interpret.sorting import ORDERED
 
 _LAMBDA = 5.0  # a likely bound of a sum of n terms fails with probability below 2 n exp(-12.5), about 7e-6 n
@@ -73,29 +73,6 @@ def _product(ops: RuleOperands) -> ErrorChange:
     return ErrorChange(grown - np.abs(ops.y), compounded(count, kind.unit), lost, summands=count, reach=reach)
 
 
-PASSES: dict[str, dict[str, tuple[int, int, float]]] = {
-    "cpu": {"DEFAULT": (1, 24, 0.0), "HIGH": (1, 24, 0.0), "HIGHEST": (1, 24, 0.0)},
-    "gpu": {"DEFAULT": (1, 11, 2.0**-10), "HIGH": (1, 11, 2.0**-10), "HIGHEST": (1, 24, 0.0)},
-    "tpu": {"DEFAULT": (1, 8, 2.0**-8), "HIGH": (3, 8, 2.0**-15), "HIGHEST": (6, 8, 2.0**-22)},
-}
-"""How matrix units take float32, by platform and precision: in how many passes, up to how many digits without loss, and
-what they lose of a longer operand. A GPU takes TensorFloat-32, which may be cut off; a TPU one, two or three pieces of
-bfloat16. Float64 is taken as it is. The rows of the CPU and, on an H100 (jax 0.11.2), of the GPU have been held against
-execution."""
-
-
-def _precision(step: Step) -> str:
-    """The lower of the precisions asked for; a `DotAlgorithm` is not covered."""
-    precision, known = step.params.get("precision"), list(PASSES["cpu"])
-    names = [
-        getattr(choice, "name", choice) or "DEFAULT"
-        for choice in (precision if type(precision) is tuple else [precision])
-    ]
-    if not all(name in known for name in names):
-        raise NotCovered(f"{step}: the algorithm {precision} has no bound")
-    return min(names, key=known.index)
-
-
 def _accumulator(ops: RuleOperands, operands: list[FormatRounding]) -> FormatRounding:
     """The format in which products are added up: matrix units do so in at least float32.
 
@@ -118,7 +95,7 @@ def _dot_general(ops: RuleOperands) -> ErrorChange:
     if not all(array.all() for array in nonzero):
         count = ops.again(*(array.astype(np.float64) for array in nonzero))
     sums = _accumulator(ops, operands)
-    passes, digits, loss = PASSES[ops.platform][_precision(ops.step)]
+    passes, digits, loss = PASSES[ops.platform][precision_of(ops.step)]
     lost = sum(loss for kind in operands if digits < kind.digits <= 24)
     # Products of short numbers are exact in a long format, those with the ones of a one-hot matrix in any.
     ones = any(not e.any() and bool(((x == 0) | (x == 1)).all()) for x, e in ((a, ea), (b, eb)))
@@ -260,8 +237,8 @@ class RoundingDomain:
             RuleOperands(step, exact, [each[0] for each in bounds], y, worst, self.platform)
         )
         blame = blamed(values)
-        if share > (blame[0] if blame else 0):
-            blame = (share, summands, step)
+        if share > (blame.share if blame else 0):
+            blame = Blame(share, summands, step, taken_as(step, self.platform))
         if not self.usual:
             return BoundedValue(y, error, error, blame)
         usual, _, _ = settle(RuleOperands(step, exact, [each[1] for each in bounds], y, likely, self.platform))

@@ -12,6 +12,30 @@ from samebits.interpret.equation import Array, Step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Blame:
+    """An operation with the error that it makes of its own.
+
+    Args:
+        share: its error, relative to the largest value of its result.
+        summands: how many each element of its result has.
+        step: the operation.
+        taken_as: what a matrix unit takes its operands as, where that loses digits.
+    """
+
+    share: float
+    summands: int
+    step: Step
+    taken_as: str | None = None
+
+    def __str__(self) -> str:
+        """Such as `dot_general[float32 as TensorFloat-32, 16 summands] at norms.py:9 (up to 0.002 of the largest)`."""
+        kind = self.step.output.dtype.name + (f" as {self.taken_as}" if self.taken_as else "")
+        terms = f", {self.summands} summands" if self.summands > 1 else ""
+        place = f" at {self.step.place}" if self.step.place else ""
+        return f"{self.step.name}[{kind}{terms}]{place} (up to {self.share:.2g} of the largest value)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class BoundedValue:
     """Numbers with what rounding can have done to them: three float64 arrays of one shape.
 
@@ -19,13 +43,13 @@ class BoundedValue:
         value: the exact numbers.
         error: how far the computed number is from each at most; infinite where nothing is known.
         likely: the same when the roundings of sums have random signs; information, not a bound.
-        blame: of the steps that it comes from, that with the largest error of its own: share, summands, step.
+        blame: of the steps that it comes from, that with the largest error of its own.
     """
 
     value: Array
     error: Array
     likely: Array
-    blame: tuple[float, int, Step] | None = None
+    blame: Blame | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -35,11 +59,7 @@ class BoundedValue:
     @property
     def loses_most(self) -> str | None:
         """The operation to blame, its error relative to the largest value of its result; None where nothing rounds."""
-        if self.blame is None:
-            return None
-        share, summands, step = self.blame
-        terms, place = f", {summands} summands" if summands > 1 else "", f" at {step.place}" if step.place else ""
-        return f"{step.name}[{step.output.dtype.name}{terms}]{place} (up to {share:.2g} of the largest value)"
+        return None if self.blame is None else str(self.blame)
 
     def used(self, computed: Any) -> Array:
         """How much of the bound each computed number uses: above 1 it is outside.
@@ -60,9 +80,11 @@ def exactly(array: Any) -> BoundedValue:
     return BoundedValue(value, nothing, nothing)
 
 
-def blamed(values: Sequence[Any]) -> tuple[float, int, Step] | None:
+def blamed(values: Sequence[Any]) -> Blame | None:
     """The step to blame most of those that the values come from."""
-    return max((v.blame for v in values if isinstance(v, BoundedValue) and v.blame), key=lambda b: b[0], default=None)
+    return max(
+        (v.blame for v in values if isinstance(v, BoundedValue) and v.blame), key=lambda b: b.share, default=None
+    )
 
 
 def lifted(value: Any) -> BoundedValue:

@@ -48,7 +48,8 @@ def _all_digits() -> Iterator[None]:
     """
     import jax
 
-    before = jax.config.jax_default_matmul_precision
+    config: Any = jax.config  # its settings are not among its annotations
+    before = config.jax_default_matmul_precision
     if jax.default_backend() != "cpu":
         jax.config.update("jax_default_matmul_precision", "highest")
     try:

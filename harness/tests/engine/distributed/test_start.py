@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import socket
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.foreign import AXES, write_pair
+from tests.support.forked import run_module
 from tests.support.invoke import Ended, clean_environment, command, samebits_process
 
 
@@ -60,6 +62,16 @@ def test_without_a_launcher_it_is_said_what_to_give(tmp_path: Path) -> None:
     (line,) = ended.lines
     assert line.startswith("samebits: --distributed: jax.distributed detects no launcher here (")
     assert "give --coordinator HOST:PORT --process-id I --num-processes N" in line
+
+
+@pytest.mark.skipif(importlib.util.find_spec("kubernetes") is not None, reason="jax asks a cluster then")
+def test_in_a_pod_the_missing_package_is_named(tmp_path: Path) -> None:
+    write_pair(tmp_path, "good", axes=AXES)
+    words, pod = ("check", "good", "--distributed"), {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    ended = run_module("samebits", *words, cwd=tmp_path, variables=pod)
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert "package 'kubernetes', which is not installed: pip install 'jax[k8s]'; or give --coordinator" in line
 
 
 def test_options_of_a_process_of_its_own_are_rejected(tmp_path: Path) -> None:

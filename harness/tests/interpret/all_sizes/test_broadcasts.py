@@ -12,6 +12,7 @@ import pytest
 from samebits.prove import all_sizes
 from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.size_family import Family, Shaped
+from samebits.schema.contract import Direction
 
 FLOATS = Family(symbols={"n": 1, "f": 1}, args={"x": Shaped(("n", "f")), "t": Shaped(("n", "f"))})
 COLUMN = Family(symbols={"n": 1, "f": 1}, args={"x": Shaped(("n", "f")), "t": Shaped(("n", "1"))})
@@ -91,7 +92,8 @@ def test_such_programs_broadcast_in_the_equation() -> None:
     assert [equation.primitive.name for equation in closed.jaxpr.eqns] == ["mul"]
 
 
-def test_one_variable_twice_is_by_the_same_case() -> None:
+@pytest.mark.parametrize("direction", ["forward", pytest.param("gradient", marks=pytest.mark.slow)])
+def test_one_variable_twice_is_by_the_same_case(direction: Direction) -> None:
     """Of two sums of exponentials, `jnp.logaddexp` asks whether their difference is itself."""
     family = Family(symbols={"n": 1, "v": 1}, args={"x": Shaped(("n", "2*v"))})
 
@@ -99,9 +101,8 @@ def test_one_variable_twice_is_by_the_same_case() -> None:
         first, second = jnp.split(x, 2, 1)
         return jnp.logaddexp(jax.nn.logsumexp(first, 1), jax.nn.logsumexp(second, 1))
 
-    for direction in ("forward", "gradient"):
-        (proof,) = prove_all_sizes(lambda x: jax.nn.logsumexp(x, 1), merged, family, direction)
-        assert proof.verdict == "rounding", proof.reason
+    (proof,) = prove_all_sizes(lambda x: jax.nn.logsumexp(x, 1), merged, family, direction)
+    assert proof.verdict == "rounding", proof.reason
 
 
 def test_another_half_is_not_shown() -> None:

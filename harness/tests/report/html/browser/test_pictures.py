@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -47,13 +48,16 @@ def sidecar(maker: ModuleType) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def checked(maker: ModuleType, sidecar: dict[str, Any]) -> dict[str, tuple[str, Document]]:
-    """What the command prints and writes today, for each picture of a terminal."""
-    documents = {}
-    for name, faulty in maker.TERMINALS.items():
-        with maker.tree(faulty=faulty) as root:
-            documents[name] = maker.check(root)
-    return documents
+def checked(maker: ModuleType, sidecar: dict[str, Any]) -> Callable[[str], tuple[str, Document]]:
+    """What the command prints and writes today, by the picture of a terminal."""
+
+    @functools.cache
+    def ran(name: str) -> tuple[str, Document]:
+        with maker.tree(faulty=maker.TERMINALS[name]) as root:
+            found: tuple[str, Document] = maker.check(root)
+            return found
+
+    return ran
 
 
 def text_of(svg: Path) -> str:
@@ -66,9 +70,9 @@ def text_of(svg: Path) -> str:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["check_holds", "check_fails"])
 def test_a_terminal_shows_what_is_printed(
-    name: str, maker: ModuleType, checked: dict[str, tuple[str, Document]]
+    name: str, maker: ModuleType, checked: Callable[[str], tuple[str, Document]]
 ) -> None:
-    printed = "".join(f"$ {maker.COMMAND} {checked[name][0]}".split())
+    printed = "".join(f"$ {maker.COMMAND} {checked(name)[0]}".split())
     assert maker.masked(text_of(maker.PICTURES / f"{name}.svg")) == maker.masked(printed), "run `make pictures`"
 
 
@@ -79,9 +83,9 @@ def test_one_picture_fails_and_the_other_holds(maker: ModuleType) -> None:
 
 @pytest.mark.slow
 def test_the_report_shows_what_its_picture_shows(
-    maker: ModuleType, sidecar: dict[str, Any], checked: dict[str, tuple[str, Document]], opened: Opener
+    maker: ModuleType, sidecar: dict[str, Any], checked: Callable[[str], tuple[str, Document]], opened: Opener
 ) -> None:
-    page = opened(maker.report(checked["check_fails"][1]), **maker.WINDOW).page
+    page = opened(maker.report(checked("check_fails")[1]), **maker.WINDOW).page
     page.wait_for_timeout(500)
     words = maker.shown(page)
     written = sidecar["report"]
