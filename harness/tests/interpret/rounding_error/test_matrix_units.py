@@ -6,11 +6,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from samebits.errors import NotCovered
 from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.problem import Input, Question
+from samebits.interpret.rounding_error.culprit import loses_most
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.matrix_units import PASSES, precision_of, taken_as
 from samebits.interpret.rounding_error.value import lifted
@@ -63,3 +66,12 @@ def test_what_loses_most_says_what_it_takes(platform: str, said: str) -> None:
     closed = jax.make_jaxpr(lambda x: x @ jnp.full((16,), 0.3))(X)
     (found,) = Interpreter(RoundingDomain(platform), platform)(closed, lifted(X))
     assert found.loses_most is not None and found.loses_most.startswith(f"dot_general{said} summands] at "), found
+
+
+@pytest.mark.parametrize(("platform", "said"), [("tpu", "float32 as bfloat16"), ("gpu", "float32 as TensorFloat-32")])
+def test_so_does_the_operation_that_explains_one_element(platform: str, said: str) -> None:
+    closed = jax.make_jaxpr(lambda x: x @ jnp.full((16,), 0.3))(X)
+    values = np.asarray(X)
+    question = Question(closed, closed, [Input("x", values)], ["out"])
+    named = loses_most(closed, question, [values], platform, "out", (), 1e-4)
+    assert named is not None and named.startswith(f"dot_general[{said}, 16 summands] at "), named
