@@ -18,12 +18,12 @@ from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.matrix_units import PASSES, precision_of, taken_as
 from samebits.interpret.rounding_error.value import lifted
 
-X = jnp.linspace(0.1, 1, 16)
+X = np.linspace(0.1, 1, 16, dtype=np.float32)
 
 
 def product(dtype: str = "float32", **words: Any) -> Step:
     """The step of an inner product."""
-    x = X.astype(dtype)
+    x = jnp.asarray(X, dtype)
     closed = jax.make_jaxpr(lambda a, b: jnp.dot(a, b, **words))(x, x)
     return next(Step.of(one) for one in closed.jaxpr.eqns if one.primitive.name == "dot_general")
 
@@ -71,7 +71,6 @@ def test_what_loses_most_says_what_it_takes(platform: str, said: str) -> None:
 @pytest.mark.parametrize(("platform", "said"), [("tpu", "float32 as bfloat16"), ("gpu", "float32 as TensorFloat-32")])
 def test_so_does_the_operation_that_explains_one_element(platform: str, said: str) -> None:
     closed = jax.make_jaxpr(lambda x: x @ jnp.full((16,), 0.3))(X)
-    values = np.asarray(X)
-    question = Question(closed, closed, [Input("x", values)], ["out"])
-    named = loses_most(closed, question, [values], platform, "out", (), 1e-4)
+    question = Question(closed, closed, [Input("x", X)], ["out"])
+    named = loses_most(closed, question, [X], platform, "out", (), 1e-4)
     assert named is not None and named.startswith(f"dot_general[{said}, 16 summands] at "), named

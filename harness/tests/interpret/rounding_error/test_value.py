@@ -7,13 +7,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.value import exactly, lifted
 
-X = jnp.linspace(0.1, 1, 16)
+X = np.linspace(0.1, 1, 16, dtype=np.float32)
 
 
 def cut(x: Any) -> Any:
