@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable
+from types import SimpleNamespace
 
 import pytest
 
@@ -124,6 +126,17 @@ def test_a_less_accurate_rewrite_loses_accuracy_only() -> None:
     held(formula, [(where.partition("/")[2], "seed0 x: different, loses accuracy: error 9x the reference's")], ALARMS)
     with pytest.raises(AssertionError, match="wrongly judged"):
         held(formula, [(where.partition("/")[2], "seed0 x: different, not the same mathematics")], ALARMS)
+
+
+def test_what_is_less_accurate_on_a_gpu_is_so_there_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    where = "circular_convolution/fft float32 gradient"
+    formula = next(one for one in FORMULAS if one.name == "circular_convolution")
+    found = [(where.partition("/")[2], "seed0 h: different, loses accuracy: error 4x the reference's")]
+    for platform, holds in (("gpu", contextlib.nullcontext()), ("cpu", pytest.raises(AssertionError, match="wrongly"))):
+        devices = [SimpleNamespace(platform=platform)]
+        monkeypatch.setattr(environment, "devices_here", lambda devices=devices: devices)
+        with holds:
+            held(formula, found, ALARMS)
 
 
 def test_known_mistakes_name_entries_of_the_corpus() -> None:

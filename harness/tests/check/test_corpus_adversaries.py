@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,9 +32,9 @@ def held(adversary: Adversary, command: Command, results: list[Any]) -> None:
         assert outcome == "unseen", f"{where} is {outcome} now; remove it from known.py"
     else:
         assert outcome in CAUGHT, (where, [(one.leaf, one.verdict, one.reason) for one in results])
-    here = environment.devices_here()[0].platform
-    wanted = ON_GPU.get(where, getattr(adversary, command)) if here == "gpu" else getattr(adversary, command)
-    if wanted == "refuted":
+    if where in ON_GPU and environment.devices_here()[0].platform == "gpu":
+        assert outcome == ON_GPU[where], f"{where} is {outcome} on a GPU now; remove it from known.py"
+    elif getattr(adversary, command) == "refuted":
         assert outcome in ("refuted", "undecided"), (where, outcome)
 
 
@@ -55,3 +56,14 @@ def test_an_acceptance_in_silence_fails() -> None:
     equal = Adversary(name="equal", reference=same, other=lambda x: same(x), args=adversary_programs.X)
     with pytest.raises(AssertionError, match="equal prove"):
         held(equal, "prove", found(equal, "prove"))
+
+
+def test_what_is_known_of_a_gpu_fails_once_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    (name,) = (where.partition(" ")[0] for where in ON_GPU)
+    (adversary,) = (one for one in ALL if one.name == name)
+    monkeypatch.setattr(environment, "devices_here", lambda: [SimpleNamespace(platform="gpu")])
+    outcomes = iter(("assumed", "refuted"))
+    monkeypatch.setitem(globals(), "said", lambda results: next(outcomes))
+    held(adversary, "check", ["a result"])
+    with pytest.raises(AssertionError, match=r"is refuted on a GPU now; remove it from known\.py"):
+        held(adversary, "check", ["a result"])

@@ -70,12 +70,9 @@ EXTRA = """contracts=(
     exemptions=(Exemption(platform="{platform}", variant="fast", kind="other", reason="known there"),),"""
 
 
-MEMORY = {"SAMEBITS_CACHE_LIMIT": "500MB"}
-
-
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tree with one planted defect in two pairs: known on this platform, and known elsewhere."""
+    """A tree with one planted defect in two pairs: known on the CPU, and known elsewhere."""
     root = tmp_path_factory.mktemp("both")
     write_pair(root, "here", optimized=PLANTED, axes=AXES, extra=EXTRA.format(platform="cpu"))
     write_pair(root, "elsewhere", optimized=PLANTED, axes=AXES, extra=EXTRA.format(platform="gpu"))
@@ -94,7 +91,7 @@ JUDGED = {"here": {(True, "different")}, "elsewhere": {(False, "bitwise")}}
 
 
 def test_worker_processes_and_what_is_remembered(both: Path, tmp_path: Path) -> None:
-    memory = {**MEMORY, "SAMEBITS_CACHE_DIR": str(tmp_path / "cache")}
+    memory = {"SAMEBITS_CACHE_LIMIT": "500MB", "SAMEBITS_CACHE_DIR": str(tmp_path / "cache")}
     for remembered in (False, True):
         done = run_module("samebits", "check", "--json", str(tmp_path / "all.json"), cwd=both, variables=memory)
         assert done.returncode == 1, done.stderr
@@ -102,6 +99,7 @@ def test_worker_processes_and_what_is_remembered(both: Path, tmp_path: Path) -> 
         assert ("remembered, from" in done.stdout) == remembered
 
 
+@pytest.mark.cpu_only
 def test_a_check_in_this_process_judges_by_the_platform(both: Path, tmp_path: Path) -> None:
     assert samebits("check", "--root", both, "--json", tmp_path / "all.json").code == 1
     assert judged(tmp_path / "all.json") == JUDGED
@@ -115,6 +113,7 @@ def test_pytest_judges_by_the_platform(both: Path) -> None:
     assert failed == {"FAILED suites/test_elsewhere.py"}
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize(("pair", "code"), [("here", 0), ("elsewhere", 1)])
 def test_a_bisection_judges_by_the_platform(pair: str, code: int, both: Path, tmp_path: Path) -> None:
     """What is known on this platform leaves nothing to search."""

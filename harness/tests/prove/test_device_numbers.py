@@ -191,7 +191,7 @@ def test_where_nothing_is_shown_only_a_fault_is_looked_for(monkeypatch: pytest.M
         return x if cp == wrong_at else again
 
     monkeypatch.setattr(mesh_proofs, "prove_all_sizes", counted)
-    monkeypatch.setattr(size_witnesses, "MOST_TRIALS", 4)  # of each of sixteen numbers
+    monkeypatch.setattr(size_witnesses, "MOST_TRIALS", 4)  # at each of sixteen numbers of devices
     (leaf,) = _proof(ring_pair({"undecided": undecided})).leaves
     assert leaf.verdict == "error"
     assert "while" in leaf.reason

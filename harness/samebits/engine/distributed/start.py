@@ -66,11 +66,9 @@ def start(request: DistributedRequest) -> ProcessGroup:
 def _initialize(request: DistributedRequest, limit: int) -> None:
     import jax
 
-    lacks_kubernetes = request.coordinator is None and _lacks_kubernetes()
     try:
         with warnings.catch_warnings():
-            if lacks_kubernetes:  # jax warns of it, and then finds no coordinator
-                warnings.simplefilter("ignore", UserWarning)
+            warnings.filterwarnings("ignore", message="Kubernetes environment detected")  # said below, if it matters
             jax.distributed.initialize(
                 request.coordinator,
                 request.num_processes,
@@ -80,17 +78,11 @@ def _initialize(request: DistributedRequest, limit: int) -> None:
             )
     except Exception as error:  # what jax, gRPC or a detector of clusters raises
         why = " ".join(str(error).split())
-        if lacks_kubernetes:
-            raise RequestError(
-                "--distributed: in a pod of Kubernetes jax finds the other processes with the package 'kubernetes', "
-                "which is not installed: pip install 'jax[k8s]'; or give --coordinator HOST:PORT --process-id I "
-                "--num-processes N"
-            ) from None
         if request.coordinator is None:
             raise RequestError(
-                f"--distributed: jax.distributed detects no launcher here ({why}); start under Slurm, Open MPI, "
-                "Kubernetes or on a Cloud TPU, or give --coordinator HOST:PORT --process-id I --num-processes N; on "
-                "one machine: samebits launch -n 2 -- check ..."
+                f"--distributed: jax.distributed detects no launcher here ({why}){_missing_in_a_pod()}; "
+                "start under Slurm, Open MPI, Kubernetes or on a Cloud TPU, or give --coordinator HOST:PORT "
+                "--process-id I --num-processes N; on one machine: samebits launch -n 2 -- check ..."
             ) from None
         raise RequestError(
             f"process {request.process_id} of {request.num_processes} does not reach the others by the coordinator "
@@ -98,12 +90,15 @@ def _initialize(request: DistributedRequest, limit: int) -> None:
         ) from None
 
 
-def _lacks_kubernetes() -> bool:
-    """Whether this is a pod, and jax cannot ask the cluster for the others."""
+def _missing_in_a_pod() -> str:
+    """What jax lacks to find the other pods of a Kubernetes job; empty where it lacks nothing, and elsewhere."""
+    if "KUBERNETES_SERVICE_HOST" not in os.environ:
+        return ""
     try:
-        return "KUBERNETES_SERVICE_HOST" in os.environ and not metadata.version("kubernetes")
-    except metadata.PackageNotFoundError:  # the answer
-        return True
+        metadata.version("kubernetes")
+    except metadata.PackageNotFoundError:
+        return "; in a Kubernetes pod it needs the package 'kubernetes', which is missing: pip install 'jax[k8s]'"
+    return ""
 
 
 @contextlib.contextmanager

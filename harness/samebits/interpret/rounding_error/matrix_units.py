@@ -34,7 +34,7 @@ def precision_of(step: Step) -> str:
 
 
 def taken_as(step: Step, platform: str) -> str | None:
-    """What a step's float32 operands are taken as: `TensorFloat-32`, `bfloat16`; None where no digit is lost.
+    """What float32 operands are taken as, such as `TensorFloat-32` or `3 x bfloat16`; None where no digit is lost.
 
     Args:
         step: any operation; `dot_general` alone is for a matrix unit.

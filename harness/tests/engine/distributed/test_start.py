@@ -61,7 +61,7 @@ def test_without_a_launcher_it_is_said_what_to_give(tmp_path: Path) -> None:
     assert ended.code == 2
     (line,) = ended.lines
     assert line.startswith("samebits: --distributed: jax.distributed detects no launcher here (")
-    assert "give --coordinator HOST:PORT --process-id I --num-processes N" in line
+    assert "give --coordinator HOST:PORT --process-id I --num-processes N" in line and "pod" not in line
 
 
 @pytest.mark.skipif(importlib.util.find_spec("kubernetes") is not None, reason="jax asks a cluster then")
@@ -71,7 +71,8 @@ def test_in_a_pod_the_missing_package_is_named(tmp_path: Path) -> None:
     ended = run_module("samebits", *words, cwd=tmp_path, variables=pod)
     assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()
-    assert "package 'kubernetes', which is not installed: pip install 'jax[k8s]'; or give --coordinator" in line
+    assert "in a Kubernetes pod it needs the package 'kubernetes', which is missing: pip install 'jax[k8s]'" in line
+    assert "give --coordinator HOST:PORT" in line
 
 
 def test_options_of_a_process_of_its_own_are_rejected(tmp_path: Path) -> None:
