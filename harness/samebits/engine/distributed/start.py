@@ -96,7 +96,7 @@ def _missing_in_a_pod() -> str:
         return ""
     try:
         metadata.version("kubernetes")
-    except metadata.PackageNotFoundError:
+    except metadata.PackageNotFoundError:  # that it is missing is the finding
         return "; in a Kubernetes pod it needs the package 'kubernetes', which is missing: pip install 'jax[k8s]'"
     return ""
 
