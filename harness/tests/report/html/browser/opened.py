@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request
 
 LOCAL = ("file:", "data:", "blob:", "about:")
 """Where a report may take something from: its own file, and what is written in it."""
@@ -27,6 +27,24 @@ class Opened:
 
     page: Page
     problems: list[str] = field(default_factory=list)
+
+    def as_new(self, width: int, height: int, scheme: str) -> None:
+        """Set what an earlier test may have changed.
+
+        Args:
+            width, height: of the window, in pixels.
+            scheme: `light` or `dark`.
+        """
+        self.page.set_default_timeout(20_000)
+        self.page.set_viewport_size({"width": width, "height": height})
+        theme: Literal["dark", "light"] = "dark" if scheme == "dark" else "light"
+        self.page.emulate_media(media="screen", color_scheme=theme, reduced_motion="reduce")
+
+    def leave(self) -> None:
+        """Show an empty page, and forget what the report has stored and what was noted of it."""
+        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        self.page.goto("about:blank")
+        self.problems.clear()
 
     def width_beyond_window(self) -> int:
         """By how many pixels the page is wider than the window, so that all of it scrolls sideways."""
@@ -88,12 +106,13 @@ _NOTED = "window.ran = []; window.planted = (number) => { window.ran.push(number
 """What planted markup calls, wherever a browser takes it for a script."""
 
 
-def watch(context: BrowserContext) -> Opened:
-    """A new page, with every request beyond the file refused and everything wrong noted.
+def new_window(browser: Browser) -> Opened:
+    """A new page in a context without network, with every request beyond the file refused and everything wrong noted.
 
     Args:
-        context: of the browser, without network.
+        browser: that is running.
     """
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], offline=True)
     context.add_init_script(_NOTED)
     opened = Opened(context.new_page())
     note = opened.problems.append
