@@ -45,7 +45,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 def main() -> None:
     """Is the optimised JAX component still the same as its reference, bit for bit, on every mesh?
 
-    Exit codes: 0 all contracts hold, 1 something differs, 2 the request or a declaration is wrong, 3 could not tell.
+    Exit codes: 0 all contracts hold, 1 something differs, 2 the request or a declaration is wrong, 3 undecided.
     """
 
 

@@ -29,21 +29,21 @@ class CacheOptions(options.JsonOption):
     "--older-than",
     type=click.FloatRange(min=0),
     metavar="DAYS",
-    help="With clear: only what was not used for so many days.",
+    help="With clear: only entries unused for this many days.",
 )
 @options.json_file("the list")
 @options.takes(CacheOptions)
 def cache(chosen: CacheOptions) -> int:
-    r"""Show the caches, empty them, or limit the remembered results of `samebits check`.
+    """Show the caches, empty them, or limit the remembered results of `samebits check`.
 
     \b
-    samebits cache               where they are, how large, how many entries
-    samebits cache where         the folder alone; SAMEBITS_CACHE_DIR moves it
+    samebits cache               show location, size and number of entries
+    samebits cache where         print the folder; SAMEBITS_CACHE_DIR moves it
     samebits cache clear         empty all caches, or some with --only
-    samebits cache limit 2GB     how large the remembered results may become; 0 remembers nothing
+    samebits cache limit 2GB     limit the remembered results; 0 remembers nothing
 
     Exit codes: 0 done, 2 the request is wrong.
-    """
+    """  # noqa: D301 - click reads the backspace
     files = chosen.report_files()
     if chosen.size is not None and chosen.action != "limit":
         raise RequestError(f"samebits cache {chosen.action} takes no further word, got '{chosen.size}'")

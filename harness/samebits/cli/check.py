@@ -67,20 +67,20 @@ class CheckOptions(
 @options.platform
 @engine_options.engine_options
 @engine_options.shard
-@click.option("--fresh", is_flag=True, help="Run everything; by default, what nothing has changed since is remembered.")
+@click.option("--fresh", is_flag=True, help="Run everything; by default, unchanged results are reused.")
 @distributed
 @options.full
 @click.option("--no-skips", is_flag=True, help="Fail where a mesh does not fit, instead of skipping it.")
-@click.option("--shake", is_flag=True, help="Again under compiler options that move rounding; says what is fragile.")
+@click.option("--shake", is_flag=True, help="Repeat under compiler options that change rounding; list fragile bits.")
 @click.option(
     "--no-assumptions",
     is_flag=True,
-    help="Accept no verdict by a proof that assumes anything beyond shapes and rounding.",
+    help="Accept no proof that assumes anything beyond shapes and rounding.",
 )
 @click.option(
     "--all-sizes",
     is_flag=True,
-    help="Prove variants for every size too (auto mode); where that holds of all bits, one execution suffices.",
+    help="Also prove variants for every size (auto mode); where all bits are proved, run one point only.",
 )
 @click.option(
     "--repeat",
@@ -100,7 +100,7 @@ class CheckOptions(
 def check(chosen: CheckOptions) -> int:
     """Compare optimised variants with their reference, bit for bit, on every mesh, forward and gradient.
 
-    PAIR is a name of the tree or a shell pattern, module:PAIR or FILE.py:PAIR; all pairs of the tree without one.
+    PAIR is a name or shell pattern in the tree, module:PAIR or FILE.py:PAIR; by default all pairs of the tree.
     Filters can be repeated and take shell patterns ('context*').
     """
     chosen.require_consistent()

@@ -32,13 +32,13 @@ def distributed(command: Any) -> Any:
             "--distributed",
             is_flag=True,
             envvar=DISTRIBUTED,
-            help="One of several processes with one mesh; the launcher is detected by jax.distributed.",
+            help="Run as one of several processes with one mesh; jax.distributed detects the launcher.",
         ),
         click.option(
-            "--coordinator", metavar="HOST:PORT", envvar=COORDINATOR, help="Process 0, where no launcher is detected."
+            "--coordinator", metavar="HOST:PORT", envvar=COORDINATOR, help="Process 0, if no launcher is detected."
         ),
         click.option("--process-id", type=int, metavar="I", envvar=PROCESS_ID, help="Which process this is, from 0."),
-        click.option("--num-processes", type=int, metavar="N", envvar=NUM_PROCESSES, help="How many there are."),
+        click.option("--num-processes", type=int, metavar="N", envvar=NUM_PROCESSES, help="Number of processes."),
         click.option(
             "--wait",
             type=click.IntRange(min=1),

@@ -22,7 +22,7 @@ _WORKER_OPTIONS = (
         "--workers",
         type=click.IntRange(min=1),
         metavar="N",
-        help="How many worker processes; one per processor by default, at most 8.",
+        help="Number of worker processes; by default one per processor, at most 8.",
     ),
     click.option("--in-process", is_flag=True, help="Run in this process, without isolation: for debuggers."),
     click.option(
@@ -34,17 +34,17 @@ _WORKER_OPTIONS = (
     click.option(
         "--memory",
         metavar="SIZE",
-        help="End an item whose process holds more, such as 8G; a share of the machine's memory by default.",
+        help="End an item whose process uses more, such as 8G; by default a share of the machine's memory.",
     ),
 )
 
 _JOURNAL_OPTIONS = (
-    click.option("--resume", is_flag=True, help="Go on where an earlier run of the same request was interrupted."),
+    click.option("--resume", is_flag=True, help="Continue an interrupted earlier run of the same request."),
     click.option(
         "--journal",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Write each result here at once, and leave the file; in the cache folder by default, until the end.",
+        help="Write each result here at once, and keep the file; by default a temporary file in the cache folder.",
     ),
 )
 
@@ -54,13 +54,13 @@ _RAY_OPTIONS = (
         is_flag=False,
         flag_value="local",
         metavar="[ADDRESS]",
-        help="Run as tasks of a Ray cluster: auto, HOST:PORT, or local for one of this machine.",
+        help="Run as tasks of a Ray cluster: auto, HOST:PORT, or local for one on this machine.",
     ),
     click.option(
         "--ray-task",
         multiple=True,
         metavar="NAME=AMOUNT",
-        help="What each task asks for, such as CPU=4; by default one CPU, and all TPU chips or GPUs of a node.",
+        help="Resources per task, such as CPU=4; by default one CPU, and all TPU chips or GPUs of a node.",
     ),
 )
 

@@ -23,7 +23,13 @@ class LaunchOptions:
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
-    "-n", "--processes", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="How many."
+    "-n",
+    "--processes",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Number of processes.",
 )
 @click.option(
     "--devices",
@@ -31,9 +37,9 @@ class LaunchOptions:
     default=4,
     show_default=True,
     metavar="N",
-    help="How many CPU devices each of them has.",
+    help="CPU devices per process.",
 )
-@click.option("--timeout", type=click.IntRange(min=1), metavar="SECONDS", help="After which all are ended.")
+@click.option("--timeout", type=click.IntRange(min=1), metavar="SECONDS", help="Limit for the whole run.")
 @click.option(
     "--wait",
     type=click.IntRange(min=1),
@@ -45,10 +51,10 @@ class LaunchOptions:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]...")
 @options.takes(LaunchOptions, runs_user_code=False)
 def launch(chosen: LaunchOptions) -> int:
-    """Run check, train or pytest in several processes of this machine, with meshes that span them.
+    """Run check, train or pytest in several processes on this machine, with meshes that span them.
 
-    For tests of what runs on several hosts: `samebits launch -n 2 --devices 4 -- check rms_norm`. The processes talk by
-    gloo. The exit code is that of process 0, or 3 where a process dies or hangs; then all are ended.
+    To test multi-host runs on one machine: `samebits launch -n 2 --devices 4 -- check rms_norm`. Collectives use gloo.
+    The exit code is that of process 0, or 3 if a process dies or hangs; then all are terminated.
     """
     from samebits.engine.distributed.launch import LaunchRequest
     from samebits.engine.distributed.launch import launch as started

@@ -33,11 +33,11 @@ class MergeOptions(options.ContinuousIntegration, options.ReportOptions):
 def merge(chosen: MergeOptions) -> int:
     """Join the shards of one `samebits check`: documents of --json, or journals of runs that were killed.
 
-    Each FILE is of one shard of the same request, as in `samebits check --shard 3/8 --json three.json`. Nothing is run
-    again; contracts are audited and snapshots compared, which needs all results. The document is the one that a check
-    without shards writes.
+    Each FILE is one shard of the same request, as from `samebits check --shard 3/8 --json three.json`. Nothing is run
+    again; contracts are audited and snapshots compared, which needs all results. The document equals that of a check
+    without shards.
 
-    Exit codes: as of `samebits check`; 3 where a shard, or a result of one, is missing.
+    Exit codes: as for `samebits check`; 3 also if a shard, or one of its results, is missing.
     """
     files = chosen.report_files()
     from samebits.host import environment

@@ -45,15 +45,15 @@ sizes = click.option(
     "--sizes",
     multiple=True,
     metavar="NAME=N,...",
-    help="At these sizes in place of the declared ones; cases without them do not run.",
+    help="Run at these sizes instead of the declared ones; skip cases without them.",
 )
 devices = click.option(
-    "--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise."
+    "--devices", type=int, metavar="N", help="Number of CPU devices; 8 unless the environment says otherwise."
 )
 platform = click.option(
     "--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default."
 )
-full = click.option("--full", is_flag=True, help="The whole product of the settings, not the default selection.")
+full = click.option("--full", is_flag=True, help="Run all combinations of settings, not the default selection.")
 verbose = click.option("--verbose", is_flag=True, help="Print every row and every failure, not one screen.")
 whole = click.option(
     "--whole", is_flag=True, help="With --markdown: all of it, for a page; by default at most 60 lines."
@@ -66,7 +66,7 @@ builtin = click.option(
     "root",
     flag_value=builtin_tree(),
     type=click.Path(path_type=Path),
-    help="The pairs that samebits brings along, in place of a tree.",
+    help="Use the pairs shipped with samebits instead of a tree.",
 )
 
 
@@ -97,7 +97,7 @@ json_results = json_file("the results")
 def continuous_integration(command: Any) -> Any:
     """The options `--junitxml` and `--github`."""
     github = click.option(
-        "--github", is_flag=True, help="Print an annotation of GitHub Actions for what fails, at its declaration."
+        "--github", is_flag=True, help="Print a GitHub Actions annotation for each failure, at its declaration."
     )
     junit = click.option(
         "--junitxml",

@@ -47,16 +47,16 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
 @click.option("--choice", multiple=True, metavar="PAIR=SIDE", help="With model: another side of a pair.")
 @click.option("--matrix", metavar="NAME", help="With model: all configurations of a matrix.")
 @click.option("--config", metavar="NAME", help="With model: one configuration (samebits train --list shows them).")
-@click.option("--defect", metavar="NAME", help="With model: a defect of the model, planted; it must be refuted.")
+@click.option("--defect", metavar="NAME", help="With model: plant this defect; it must be refuted.")
 @click.option(
     "--platform",
     type=click.Choice(["cpu", "tpu", "gpu"]),
-    help="The target whose branches of lax.platform_dependent are taken; by default where `samebits check` runs here.",
+    help="The platform whose lax.platform_dependent branches are taken; by default that of `samebits check` here.",
 )
 @click.option(
     "--no-assumptions",
     is_flag=True,
-    help="Accept no proof that assumes anything beyond shapes and rounding: of comparisons, ranges, given integers.",
+    help="Accept no proof that assumes anything beyond shapes and rounding (comparisons, ranges, integers).",
 )
 @click.option(
     "--all-sizes",
@@ -74,14 +74,14 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
 def prove(chosen: ProveOptions) -> int:
     """Prove that variants are their reference: the same movement of data, or the same formulas.
 
-    Both programs are interpreted in NumPy, on meshes of any size, without devices and without compiling. Printed are
-    the method, the assumptions and the error probability, or where they do not fit on one screen a line each. Exit code
-    0 when every leaf reaches its contract by proof: the tree of outputs, dtypes and weak types, the formulas, and
-    accuracy as far as it can be derived; 1 when one is refuted and no exemption says so; 3 when proof alone does not
-    tell (`samebits check` then runs both sides).
+    Both programs are interpreted in NumPy, on meshes of any size, without devices and without compiling. Each proof is
+    printed with method, assumptions and error probability, or as one line if they do not fit on one screen. Exit code 0
+    when every leaf reaches its contract by proof: output tree, dtypes and weak types, the formulas, and accuracy as far
+    as it can be derived; 1 when one is refuted and no exemption covers it; 3 when proof alone cannot decide
+    (`samebits check` then runs both sides).
 
-    `samebits prove model` interprets one whole training step of the full model, and compares it with the step with all
-    references on one device. Steps are proved in worker processes as points are: one that crashes or does not end is
+    `samebits prove model` interprets one whole training step of the full model, and compares it with the step of all
+    references on one device. Like points, steps are proved in worker processes: one that crashes or hangs is
     undecided, and the others are proved.
     """
     files = chosen.report_files()

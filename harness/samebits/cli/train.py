@@ -35,24 +35,24 @@ class TrainOptions(engine_options.EngineOptions, DistributedOptions, options.Rep
 
 @click.command("train")
 @click.option("--matrix", metavar="NAME", help="All runs of a matrix.")
-@click.option("--config", metavar="NAME", help="One configuration, held against itself on one device.")
-@click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Of every run.")
-@click.option("--dtype", type=click.Choice(("float32", "bfloat16")), help="Of activations; float32 by default.")
-@click.option("--mesh", metavar="MESH", help="Another mesh, with --config: expert8, fsdp2_tensor2.")
-@click.option("--shard-mode", type=click.Choice(("auto", "explicit")), help="Another sharding mode, with --config.")
-@click.option("--choice", "choices", multiple=True, metavar="PAIR=SIDE", help="Another side of a pair, with --config.")
+@click.option("--config", metavar="NAME", help="One configuration, compared with itself on one device.")
+@click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Steps per run.")
+@click.option("--dtype", type=click.Choice(("float32", "bfloat16")), help="Activation dtype; float32 by default.")
+@click.option("--mesh", metavar="MESH", help="With --config: another mesh, such as expert8.")
+@click.option("--shard-mode", type=click.Choice(("auto", "explicit")), help="With --config: another sharding mode.")
+@click.option("--choice", "choices", multiple=True, metavar="PAIR=SIDE", help="With --config: another side of a pair.")
 @click.option("--text", type=click.Path(path_type=Path), metavar="FILE", help="Train on the bytes of a file.")
-@click.option("--against", metavar="REV", help="The same at another git revision, compared step by step.")
+@click.option("--against", metavar="REV", help="Compare with another git revision, step by step.")
 @click.option(
     "--beside",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A document of the same matrix, as of one process: which runs have its bits, which lie within the envelope?",
+    help="Compare with a document of the same matrix: which runs have its bits, which lie within the envelope.",
 )
-@click.option("--detection", is_flag=True, help="Plant the model's defects one at a time: which gate sees which?")
-@click.option("--list", "listing", is_flag=True, help="What --matrix and --config know.")
+@click.option("--detection", is_flag=True, help="Plant the model's defects one by one; show which gate finds which.")
+@click.option("--list", "listing", is_flag=True, help="List matrices and configurations.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of the model; here by default.")
-@click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing (on the CPU always).")
+@click.option("--no-cache", is_flag=True, help="Compile again, cache nothing (always so on the CPU).")
 @engine_options.engine_options
 @options.platform
 @distributed

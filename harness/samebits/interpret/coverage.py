@@ -35,7 +35,7 @@ The columns are the abstract domains of `samebits.interpret`:
 
 Anything else ends a proof, which names the primitive and its source line, and the verdict rests on execution. Complex
 numbers are pairs of real ones. Random bits and keys are known numbers, so a proof is for these keys. A factorisation
-such as `eigh` is a function of its whole matrix of which no law is known.
+such as `eigh` is an unknown function of its whole matrix.
 """
 
 
