@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import click
@@ -47,6 +48,8 @@ def cache(chosen: CacheOptions) -> int:
     files = chosen.report_files()
     if chosen.size is not None and chosen.action != "limit":
         raise RequestError(f"samebits cache {chosen.action} takes no further word, got '{chosen.size}'")
+    if chosen.older_than is not None and math.isnan(chosen.older_than):
+        raise RequestError("--older-than nan: expected a number of days")
     if chosen.older_than is not None and chosen.action != "clear":
         raise RequestError(f"--older-than is for `samebits cache clear`, not for {chosen.action}")
     if chosen.only and chosen.action in ("where", "limit"):

@@ -144,5 +144,5 @@ def check(chosen: CheckOptions) -> int:
     if group is not None:
         from samebits.cli.distributed_run import run_together
 
-        return run_together(command, files, group, points_of)
+        return run_together(command, files, group, lambda inputs: {**command.asked(), **points_of(inputs)})
     return run_command(command, files)

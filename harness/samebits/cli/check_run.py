@@ -14,7 +14,7 @@ from samebits.cli.check_shake import repeats_note, shake_by_flags, shake_problem
 from samebits.cli.check_subprocess import CheckArguments
 from samebits.cli.journaled import journaled
 from samebits.cli.pipeline import Command, CommandRun
-from samebits.cli.select_pairs import declaration_lines, load_pairs, plans, problem_of
+from samebits.cli.select_pairs import declaration_lines, import_sides, load_pairs, plans, problem_of
 from samebits.cli.snapshot_run import compare_with_snapshots
 from samebits.engine.check_work import check_items
 from samebits.engine.journal import Journal, JournalHead
@@ -91,12 +91,17 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         """What is selected of the pairs."""
         return self.request
 
+    def asked(self) -> dict[str, str]:
+        """What was asked for, as text by the names of its entries."""
+        return {name: str(value) for name, value in {**asdict(self.request), **asdict(self.effort)}.items()}
+
     def load(self, run: CommandRun) -> CheckInputs:
         """The declarations and their plans for the devices that there are."""
         watch_reads()
         declared = self.declared(run)
         here = run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
         loaded, problems, left_out = plans(declared, self.selection(declared), here.devices)
+        import_sides(loaded)
         for problem in problems:
             run.problem(problem)
         run.notes += [*left_out, *self.unfit_notes(loaded, here)]

@@ -38,10 +38,14 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
             retain(error.__cause__)
             say(str(error))
             code = error.exit_code
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (click.ClickException, click.exceptions.Exit) as error:
+            ends_with(error.exit_code)
+            raise
+        except click.Abort:
             raise
         except KeyboardInterrupt:
             say("interrupted before anything was checked")
+            ends_with(COULD_NOT_TELL)
             raise Interrupted(COULD_NOT_TELL) from None
         except SystemExit as error:  # no command of ours calls it; `sys.exit(0)` in a declaration must not look like 0
             say(f"the user's code {one_line(error)}; remove the call of sys.exit")
@@ -56,9 +60,30 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         if context is not None and context.meta.get(SHOW_TRACEBACK, False):
             for text in take_tracebacks():
                 click.echo(text, err=True)
+        ends_with(code)
         raise SystemExit(code)
 
     return run
+
+
+class ExitCode:
+    """Where the exit code of a command goes once its report is complete; see `supervision`.
+
+    Args:
+        record: takes the code; None where no other process wants to know.
+    """
+
+    def __init__(self) -> None:
+        self.record: Callable[[int], None] | None = None
+
+
+EXIT_CODE = ExitCode()
+
+
+def ends_with(code: int) -> None:
+    """Record the exit code of a command: what the user's code does after it, as in `atexit`, cannot change it."""
+    if EXIT_CODE.record is not None:
+        EXIT_CODE.record(code)
 
 
 def _notes() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -120,6 +121,8 @@ class WorkerOptions:
         for name, value in (("workers", self.workers), ("timeout", self.timeout), ("memory", self.memory)):
             if self.in_process and value is not None:
                 raise RequestError(f"--{name} is about worker processes, and --in-process has none: leave one out")
+        if self.timeout is not None and math.isnan(self.timeout):
+            raise RequestError("--timeout nan: expected a number of seconds")
         if self.in_process:
             return EngineSettings(in_process=True)
         limit = None if self.memory is None else bytes_of(self.memory)
@@ -216,7 +219,7 @@ def bytes_of(text: str) -> int:
         RequestError: it is none.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
-    size = 0 if match is None else int(float(match[1]) * _UNITS[match[2].upper()])
-    if size < 1:
+    size = 0.0 if match is None else float(match[1]) * _UNITS[match[2].upper()]
+    if not 1 <= size < math.inf:
         raise RequestError(f"--memory {text}: expected a size such as 8G or 512M")
-    return size
+    return int(size)

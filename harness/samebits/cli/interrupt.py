@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import click
 
+from samebits.cli.common import ends_with
 from samebits.host.interrupts import Stop, handled
 from samebits.host.own_output import own_stdout
 
@@ -41,4 +42,5 @@ def exit_without_waiting(code: int) -> None:
     """End the process without waiting for compilations that are under way, which can take minutes."""
     own_stdout().flush()
     sys.stderr.flush()
+    ends_with(code)
     os._exit(code)

@@ -44,8 +44,13 @@ def journaled(run: CommandRun, settings: EngineSettings, head: JournalHead) -> I
         complete = not run.stop.asked
     finally:
         journal.close(remove=complete and settings.journal is None)
+        if journal.failed is not None:
+            run.notes.append(f"journal {journal.path}: could not be written to its end: {journal.failed}")
         if not complete:
-            say(f"every result so far is in {journal.path}; the same command with --resume goes on from there")
+            usual = settings.journal is not None or journal.path.name == default_name(head)
+            again = "--resume" if usual else f"--resume --journal {journal.path}"
+            what = "every result so far is" if journal.failed is None else "the first results are"
+            say(f"{what} in {journal.path}; the same command with {again} goes on from there")
 
 
 def _opened(settings: EngineSettings, head: JournalHead) -> Journal | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from samebits.cli.check_run import CheckCommand, CheckInputs
 from samebits.cli.pipeline import CommandRun
@@ -17,6 +16,7 @@ from samebits.programs.plan import Request
 from samebits.report.document import Document
 from samebits.report.shards import (
     ShardFile,
+    asked_for,
     missing_shards,
     other_environments,
     read_shard,
@@ -78,8 +78,9 @@ class MergeCommand(CheckCommand):
         return replace(super().document(run, inputs, results), written=written)
 
     def _missing(self, run: CommandRun, keys: Sequence[str], planned: dict[str, str]) -> None:
-        for shard in missing_shards(self.files, require_same_request(self.files)):
-            run.problem(Problem(pair="*", message=f"shard {shard} is missing; give its document too", exit_code=3))
+        lacking = missing_shards(self.files, require_same_request(self.files))
+        if lacking is not None:
+            run.problem(Problem(pair="*", message=lacking, exit_code=3))
         broken = {problem.pair for problem in run.problems}
         keys = [key for key in keys if planned[key] not in broken]
         if keys:
@@ -103,18 +104,12 @@ def merge_command(paths: Sequence[Path], root: Path | None, *, no_skips: bool) -
     files = [read_shard(path) for path in paths]
     require_same_request(files)
     wanted = files[0].request
-    request = Request(**{name: _tuple(wanted[name]) for name in Request.__slots__ if name in wanted})
-    effort = Effort(**{name: wanted[name] for name in Effort.__slots__ if name in wanted})
     return MergeCommand(
-        pairs=tuple(wanted["pairs"]),
-        request=request,
+        pairs=asked_for(files[0], tuple[str, ...], wanted.get("pairs")),
+        request=asked_for(files[0], Request, wanted),
         root=root,
         settings=EngineSettings(),
         no_skips=no_skips,
-        effort=effort,
+        effort=asked_for(files[0], Effort, wanted),
         files=files,
     )
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -12,6 +13,7 @@ from samebits.cli.pipeline import CommandRun
 from samebits.cli.supervision import excluded, importing
 from samebits.errors import MeshError, RequestError, SamebitsError
 from samebits.programs.catalogue import SUITES, Locator, default_root, load, names, suggest
+from samebits.programs.implementations import implementation
 from samebits.programs.other_sizes import read_sizes, sizes_text
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.report.declaration_lines import DeclarationLines
@@ -49,7 +51,7 @@ def load_pairs(
     for name in dict.fromkeys(_expanded(named, root)) or names(root or default_root()):
         locator = Locator(name=name, root=None if ":" in name or root is None else str(root), sizes=others)
         if name in excluded():
-            message = f"pair '{name}': its declaration ended the process that imported it ({excluded()[name]})"
+            message = f"pair '{name}': its code ended the process that imported it ({excluded()[name]})"
             run.problem(Problem(pair=name, message=message, exit_code=3))
             continue
         try:
@@ -128,9 +130,9 @@ def plans(
             if lacking is not None:
                 filters = " ".join(f"--{FILTERS[lacking]} {name}" for name in getattr(request, lacking))
                 raise RequestError(f"pair '{pair.name}' has nothing that fits {filters}")
-            loaded.append(
-                LoadedPair(locator=locator, pair=pair, plan=plan(pair, replace(request, **answered), devices))
-            )
+            with importing(locator.name):  # the functions of both sides
+                planned = plan(pair, replace(request, **answered), devices)
+            loaded.append(LoadedPair(locator=locator, pair=pair, plan=planned))
         except RequestError as error:
             left_out.append(error)
         except SamebitsError as error:
@@ -138,6 +140,15 @@ def plans(
     if left_out and not loaded:
         raise left_out[0]
     return loaded, problems, [f"left out: {error}" for error in left_out]
+
+
+def import_sides(loaded: Sequence[LoadedPair]) -> None:
+    """Import the functions of all sides, each while its pair is named to the process that supervises this one."""
+    for item in loaded:
+        with importing(item.locator.name):
+            for side in item.pair.sides:
+                with contextlib.suppress(SamebitsError):  # said where the point runs
+                    implementation(item.pair, side)
 
 
 def _takers(field: str, pairs: Sequence[Pair], request: Request, devices: int) -> list[tuple[str, ...]]:

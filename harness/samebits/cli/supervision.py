@@ -1,7 +1,8 @@
-"""A declaration that ends or blocks the process that imports it costs its own pair alone.
+"""A pair whose code ends or blocks the process that imports it costs its own results alone.
 
-A command plans with the declarations of the user, which it has to import. So it runs in a forked child, before anything
-is imported; its parent waits, and starts it again without a declaration whose import ended or blocked it.
+A command plans with the declarations and implementations of the user, which it has to import. So it runs in a forked
+child, before anything is imported; its parent waits, and starts it again without a pair whose code ended or blocked it.
+The exit code is the one that the child recorded, whatever the user's code does while the child ends.
 """
 
 from __future__ import annotations
@@ -19,12 +20,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO
 
-from samebits.cli.common import COULD_NOT_TELL, say
+from samebits.cli.common import COULD_NOT_TELL, EXIT_CODE, say
 from samebits.engine.last_words import last_words
 from samebits.engine.work import STACK_TIME, signal_name
 
 LONGEST_NAME = 1000
-"""Bytes of the name of a declaration that the parent can read."""
+"""Bytes of the name of a pair that the parent can read; after them comes one for the exit code."""
+
+RUNNING = 255
+"""In place of the exit code, while the command runs."""
+
+ENDING = 10.0
+"""Seconds that a child may take to end after its report; longer, if the user's code has left a thread running."""
 
 PAUSE = 0.2
 """Seconds between two looks at what the child imports."""
@@ -38,11 +45,11 @@ class _Supervision:
     """What parent and child know of each other; one object, because a process has one parent.
 
     Args:
-        importing: memory that both share: the name of the declaration that is being imported.
-        excluded: the declarations that ended an earlier child, with how.
+        shared: memory of both: the name of the pair whose code is being imported, and the exit code.
+        excluded: the pairs that ended an earlier child, with how.
     """
 
-    importing: mmap.mmap | None = None
+    shared: mmap.mmap | None = None
     excluded: dict[str, str] = field(default_factory=dict)
 
 
@@ -50,14 +57,14 @@ _SUPERVISION = _Supervision()
 
 
 def excluded() -> Mapping[str, str]:
-    """The declarations that must not be imported again, each with how it ended the process."""
+    """The pairs whose code must not be imported again, each with how it ended the process."""
     return _SUPERVISION.excluded
 
 
 @contextlib.contextmanager
 def importing(name: str) -> Iterator[None]:
-    """Inside, a declaration is imported: if the process ends, its parent knows by which."""
-    shared = _SUPERVISION.importing
+    """Inside, the code of a pair is imported: if the process ends, its parent knows by which."""
+    shared = _SUPERVISION.shared
     if shared is None:
         yield
         return
@@ -72,42 +79,55 @@ def supervise(seconds: float) -> None:
     """Go on in a child process, whose parent this one becomes; nothing where jax has been imported or threads run.
 
     Args:
-        seconds: that the import of one declaration may take.
+        seconds: that the import of one pair's code may take.
     """
     if sys.platform != "linux" or "jax" in sys.modules or threading.active_count() > 1:
         return
-    shared = _SUPERVISION.importing = mmap.mmap(-1, LONGEST_NAME)
+    shared = _SUPERVISION.shared = mmap.mmap(-1, LONGEST_NAME + 1)
     sys.stdout.flush()
     sys.stderr.flush()
     alive, ours = os.pipe()
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     while True:
         _write(shared, "")
+        shared[LONGEST_NAME] = RUNNING
         stacks = tempfile.TemporaryFile()  # noqa: SIM115 - the child writes to it until it ends
         child = os.fork()
         if child == 0:
             os.close(ours)
             signal.pthread_sigmask(signal.SIG_SETMASK, usual)
-            _set_up_child(alive, stacks)
+            _set_up_child(alive, stacks, shared)
             return
         status, late = _wait(child, shared, seconds)
         name = _read(shared)
-        if os.WIFEXITED(status) and not name:
-            os._exit(os.WEXITSTATUS(status))
+        if shared[LONGEST_NAME] != RUNNING:
+            os._exit(shared[LONGEST_NAME])
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT and not name:
             os._exit(COULD_NOT_TELL)  # it has said so
         how = _how(status, stacks, f"it took more than {seconds:g} s" if late else None)
         stacks.close()
         if not name or name in _SUPERVISION.excluded:
-            say(f"samebits itself was ended ({how}); what was known is in its journal: go on with --resume")
+            say(
+                f"the process that runs the command was ended ({how}), not by importing a pair; what was known is in "
+                "its journal: go on with --resume, or leave out the pair whose code ends it"
+            )
             os._exit(COULD_NOT_TELL)
         _SUPERVISION.excluded[name] = how
 
 
-def _set_up_child(alive: int, stacks: IO[bytes]) -> None:
+def _set_up_child(alive: int, stacks: IO[bytes], shared: mmap.mmap) -> None:
+    EXIT_CODE.record = lambda code: _record(shared, code)
     faulthandler.enable(stacks)
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
     threading.Thread(target=_end_with_parent, args=(alive,), daemon=True).start()
+
+
+def _record(shared: mmap.mmap, code: int) -> None:
+    """Record the exit code; from here on the parent waits for no thread of the user's."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # the reader of a pipe has ended, or the user's code closed it
+            stream.flush()
+    shared[LONGEST_NAME] = code
 
 
 def _end_with_parent(alive: int) -> None:
@@ -117,8 +137,8 @@ def _end_with_parent(alive: int) -> None:
 
 
 def _wait(child: int, shared: mmap.mmap, seconds: float) -> tuple[int, bool]:
-    """The status with which a child ended, and whether it was for importing a declaration for too long."""
-    name, since, late = "", time.monotonic(), False
+    """The status with which a child ended, and whether it was for importing the code of a pair for too long."""
+    name, since, late, reported = "", time.monotonic(), False, None
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -131,6 +151,12 @@ def _wait(child: int, shared: mmap.mmap, seconds: float) -> tuple[int, bool]:
             os.kill(child, signal.SIGUSR1)
             time.sleep(STACK_TIME)
             os.kill(child, signal.SIGKILL)
+        if shared[LONGEST_NAME] != RUNNING:
+            reported = reported or time.monotonic()
+            if time.monotonic() - reported > ENDING:
+                say("note: the user's code left a thread running, or does not return; it was ended after the report")
+                os.kill(child, signal.SIGKILL)
+                reported = float("inf")
         arrived = signal.sigtimedwait(_SIGNALS, PAUSE)
         # A terminal sends Ctrl-C to both; then it comes from the kernel, whose codes are positive.
         if arrived is not None and arrived.si_signo != signal.SIGCHLD and arrived.si_code <= 0:
@@ -148,8 +174,8 @@ def _how(status: int, stacks: IO[bytes], late: str | None) -> str:
 
 
 def _write(shared: mmap.mmap, name: str) -> None:
-    shared[:] = name.encode()[: LONGEST_NAME - 1].ljust(LONGEST_NAME, b"\0")
+    shared[:LONGEST_NAME] = name.encode()[: LONGEST_NAME - 1].ljust(LONGEST_NAME, b"\0")
 
 
 def _read(shared: mmap.mmap) -> str:
-    return shared[:].rstrip(b"\0").decode("utf-8", "replace")
+    return shared[:LONGEST_NAME].rstrip(b"\0").decode("utf-8", "replace")

@@ -246,7 +246,8 @@ class _Drive(Generic[Row]):
                 self._again([item], 0, first=True)
             note(
                 f"a process ended ({loss.text}) with {len(suspects)} items under way, the first {suspects[0].words}; "
-                "each was run again alone"
+                "each was run again alone",
+                lasting=False,
             )
         self._again([item for item in rest if item not in suspects], running.chunk.ahead)
 

@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -103,7 +103,7 @@ def read_journal(path: Path) -> JournalText:
 
 
 class Journal:
-    """A journal that is written.
+    """A journal that is written; `failed` says why nothing is written any more, as where the disk is full.
 
     Args:
         path: the file; its folder is created.
@@ -117,6 +117,7 @@ class Journal:
     def __init__(self, path: Path, head: JournalHead, *, resume: bool) -> None:
         self.path = path
         self.before = JournalText(None, {}, 0, 0)
+        self.failed: str | None = None
         self._unsynced = False
         self._file = _open_locked(path)
         try:
@@ -128,6 +129,9 @@ class Journal:
             if self.before.head is None:
                 self._write(head)
                 self.sync()
+        except OSError as error:
+            os.close(self._file)
+            raise RequestError(f"journal {path}: cannot be written: {error.strerror or error}") from None
         except BaseException:
             os.close(self._file)
             raise
@@ -135,14 +139,25 @@ class Journal:
     def add(
         self, key: str, sign: str | None, rows: tuple[msgspec.Raw, ...], rests_on: tuple[tuple[str, str], ...] = ()
     ) -> None:
-        """Append the rows of an item, with what `Entry` says of them."""
-        self._write(Entry(key, sign, rows, rests_on))
+        """Append the rows of an item, with what `Entry` says of them; nothing once the disk is full."""
+        if self.failed is None:
+            with self._noting_failure():
+                self._write(Entry(key, sign, rows, rests_on))
 
     def sync(self) -> None:
         """Have the system write to the disk what was added: from here on no power failure loses it."""
         if self._unsynced:
-            os.fsync(self._file)
+            with self._noting_failure():
+                os.fsync(self._file)
             self._unsynced = False
+
+    @contextlib.contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        """Inside, the disk may be full: the run goes on, and what it could not write down is said at its end."""
+        try:
+            yield
+        except OSError as error:
+            self.failed = error.strerror or str(error)
 
     def close(self, *, remove: bool) -> None:
         """End writing.

@@ -56,8 +56,9 @@ class RayCluster:
 
     def options(self) -> dict[str, Any]:
         """The options of a task."""
-        rest = {name: amount for name, amount in self.task.items() if name not in ("CPU", "GPU")}
+        rest = {name: amount for name, amount in self.task.items() if name not in ("CPU", "GPU", *_IN_BYTES)}
         return {
+            **{name: self.task[name] for name in _IN_BYTES if name in self.task},
             "num_cpus": self.task.get("CPU", 0),
             "num_gpus": self.task.get("GPU", 0),
             "resources": rest,
@@ -76,6 +77,10 @@ class RayCluster:
 
             with _signals_unchanged():
                 ray.shutdown()
+
+
+_IN_BYTES = ("memory", "object_store_memory")
+"""Resources that Ray takes by options of their own."""
 
 
 def connect(request: RayRequest) -> RayCluster:

@@ -22,8 +22,9 @@ from samebits.engine.ray_request import RayRequest
 from samebits.engine.shard import Shard
 from samebits.engine.work import Executor, Item, Work
 from samebits.engine.worker_processes import WorkerProcesses
+from samebits.errors import RequestError
 from samebits.host.accelerator import expected_platform
-from samebits.host.memory import memory_limit_per_worker
+from samebits.host.memory import GIB, gibibytes, memory_limit_per_worker
 from samebits.host.process_group import ProcessGroup
 from samebits.schema.result import Problem
 
@@ -31,6 +32,9 @@ Row = TypeVar("Row")
 
 SYNC = 1.0
 """Seconds after which results are forced to the disk; a killed process loses nothing, a power failure this much."""
+
+LEAST_MEMORY = GIB // 2
+"""What a worker process needs for jax and a small program."""
 
 MOST_WORKERS = 8
 """At most how many worker processes are started where no number is asked for; each holds a jax of about 1 GB."""
@@ -182,9 +186,19 @@ def usual_settings(*, workers: int | None, seconds: float | None, limit: int | N
         workers: how many; None for one per processor.
         seconds: after which an item is ended; None for the usual time.
         limit: of a process, in bytes; None for a share of the memory.
+
+    Raises:
+        RequestError: so many processes have too little memory each.
     """
-    workers = workers or processors()
-    return EngineSettings(workers=workers, seconds=seconds or TIMEOUT, bytes=limit or memory_limit_per_worker(workers))
+    share = memory_limit_per_worker(workers or processors())
+    if workers is not None and limit is None and share < LEAST_MEMORY:
+        raise RequestError(
+            f"--workers {workers}: each would have {gibibytes(share)} of memory, and a process with jax needs "
+            f"{gibibytes(LEAST_MEMORY)}; give fewer, or --memory for each"
+        )
+    return EngineSettings(
+        workers=workers or processors(), seconds=seconds or TIMEOUT, bytes=share if limit is None else limit
+    )
 
 
 def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Executor:

@@ -23,7 +23,7 @@ from samebits.errors import SamebitsError
 from samebits.host.cache_folder import limit, verdicts_file
 from samebits.host.entry_store import EntryStore
 from samebits.host.file_reads import changed_since, state_of
-from samebits.host.isolation import note, notes
+from samebits.host.isolation import lasting_notes, note
 from samebits.programs.plan import LoadedPair
 from samebits.schema.point import Point
 from samebits.schema.result import Problem, Result
@@ -170,7 +170,8 @@ class VerdictCache:
         for name in dict.fromkeys(name for name, _ in self._executed):
             keys = self._pairs[name]
             assert keys is not None
-            key, said = keys.of_all(said=True), [text for text in notes() if re.search(rf"\b{re.escape(name)}\b", text)]
+            named = re.compile(rf"\b{re.escape(name)}\b")
+            key, said = keys.of_all(said=True), [text for text in lasting_notes() if named.search(text)]
             before = self._entry(key, list[str]) or []
             for text in before:
                 note(text)

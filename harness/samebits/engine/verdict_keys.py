@@ -31,8 +31,8 @@ _PREFIXES = (
 )
 """How the environment variables begin that jax, its compilers, NumPy's kernels, the loader or samebits read."""
 
-_NO_EFFECT = ("SAMEBITS_CACHE_DIR", "SAMEBITS_CACHE_LIMIT", "JAX_COMPILATION_CACHE_DIR")
-"""Variables that say only where something is stored."""
+_NO_EFFECT = ("SAMEBITS_CACHE_DIR", "SAMEBITS_CACHE_LIMIT", "JAX_COMPILATION_CACHE_DIR", "KMP_DUPLICATE_LIB_OK")
+"""Variables that say only where something is stored; threadpoolctl sets the last one when it is imported."""
 
 _NO_EFFECT_SETTINGS = ("jax_compilation_cache_dir",)
 

@@ -32,7 +32,7 @@ from samebits.engine.last_words import last_words, without_stacks
 from samebits.engine.work import STACK_TIME, Chunk, Ended, Event, Executor, Loss, Work, signal_name
 from samebits.host import environment
 from samebits.host.interrupts import withheld_from_children
-from samebits.host.memory import end_first, resident_bytes
+from samebits.host.memory import end_first, kill_children, resident_bytes
 
 PAUSE = 0.02
 """Seconds between two looks at the files of the processes."""
@@ -244,7 +244,7 @@ def _is_broken(future: ProcessFuture[None]) -> bool:
 
 
 def _kill(pid: int, *, stacks: bool = False) -> None:
-    """End a process.
+    """End a process, and what the user's code has started in it.
 
     Args:
         pid: of the process.
@@ -254,6 +254,7 @@ def _kill(pid: int, *, stacks: bool = False) -> None:
         if stacks:
             os.kill(pid, signal.SIGUSR1)
             time.sleep(STACK_TIME)
+        kill_children(pid)
         os.kill(pid, signal.SIGKILL)
 
 

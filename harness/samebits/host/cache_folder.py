@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
@@ -59,6 +60,8 @@ def limit_text() -> tuple[str, str]:
     path = cache_root() / LIMIT_FILE
     try:
         return path.read_text(encoding="utf-8").strip(), str(path)
+    except UnicodeDecodeError:
+        return "not a text", str(path)
     except OSError:  # nobody has set one
         return DEFAULT_LIMIT, "the default"
 
@@ -86,6 +89,7 @@ def parse_size(text: str, place: str) -> int:
     if text.strip() == "0":
         return 0
     match = _SIZE.fullmatch(text.strip())
-    if match is None:
+    size = math.inf if match is None else float(match[1]) * _UNITS[match[2].lower()]
+    if match is None or size == math.inf:
         raise RequestError(f"{place}: '{text}' is not a size; expected 0, or a number with a unit, such as 500MB")
-    return int(float(match[1]) * _UNITS[match[2].lower()])
+    return int(size)

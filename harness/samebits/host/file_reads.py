@@ -14,6 +14,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import threading
 import time
 from collections.abc import Collection, Iterable, Iterator
 from types import FrameType
@@ -30,12 +31,15 @@ _OUTSIDE = {
     "os.system": "starts another program",
     "os.posix_spawn": "starts another program",
     "os.exec": "starts another program",
+    "os.fork": "starts another process",
     "socket.connect": "connects to a host",
 }
 
 _FILES = ("open", "ctypes.dlopen", "sqlite3.connect")
 _FOLDERS = ("os.listdir", "os.scandir")
 _OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/")
+_SHARED_MEMORY = "/dev/shm/"
+"""The folder of `/dev/` in which people keep files."""
 
 
 class FileReads:
@@ -66,10 +70,13 @@ class FileReads:
         for read, readers in list(self._reads.items()):
             path = read.removeprefix(FILE)
             wanted = not readers.isdisjoint(sources) or (modules and read.endswith(".py"))
-            # What a file reads back that it wrote itself is computed from what else it depends on.
-            wanted = wanted and self._written.get(path, set()).isdisjoint(sources)
+            # What a file reads back that it wrote itself is computed from what else it depends on; what it leaves
+            # behind may be read by the next run without being written again.
+            own = not self._written.get(path, set()).isdisjoint(sources)
+            wanted = wanted and not (own and not os.path.exists(path))
             if wanted and os.path.realpath(path) not in sources:
-                reads.add(f"{OUTSIDE}reads {path}, which changed meanwhile" if self.is_stale(path) else read)
+                stale = not own and self.is_stale(path)
+                reads.add(f"{OUTSIDE}reads {path}, which changed meanwhile" if stale else read)
         return tuple(sorted(reads))
 
     def is_stale(self, path: str) -> bool:
@@ -103,12 +110,18 @@ class FileReads:
                 read = FOLDER + path
             else:
                 read = FILE + path
+                if event == "open" and _appends(arguments[1], arguments[2]):
+                    return
                 if event == "open" and _writes(arguments[1], arguments[2]):
                     if read not in self._reads:
                         self._written.setdefault(path, set()).update(_readers(frame))
                     return
                 self._first.setdefault(os.path.realpath(path), time.time_ns())
-        if readers := set(_readers(frame)):
+        readers = set(_readers(frame))
+        if not readers and threading.current_thread() is not threading.main_thread():
+            # As in `pool.map(np.load, paths)`, for whose results the main thread waits.
+            readers = set(_readers(sys._current_frames().get(threading.main_thread().ident or 0)))
+        if readers:
             self._reads.setdefault(read, set()).update(readers)
 
 
@@ -149,7 +162,8 @@ def _path(opened: Any) -> str | None:
     if path.endswith(".pyc"):
         with contextlib.suppress(ValueError):  # one without a source
             path = importlib.util.source_from_cache(path)
-    return None if path.startswith((*_OF_THE_SYSTEM, *_caches())) or is_installed(path) else path
+    of_the_system = path.startswith(_OF_THE_SYSTEM) and not path.startswith(_SHARED_MEMORY)
+    return None if of_the_system or path.startswith(_caches()) or is_installed(path) else path
 
 
 def _caches() -> tuple[str, ...]:
@@ -160,10 +174,17 @@ def _caches() -> tuple[str, ...]:
 
 
 def _writes(mode: Any, flags: Any) -> bool:
-    """Whether a file is opened to be written anew, or only written."""
+    """Whether a file is opened to be written anew: what was in it before does not count."""
     if isinstance(mode, str):
-        return mode.strip("bt") in ("w", "w+", "x", "x+", "a")
-    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_TRUNC | os.O_EXCL))
+        return mode.replace("b", "").replace("t", "") in ("w", "w+", "x", "x+")
+    return isinstance(flags, int) and bool(flags & (os.O_TRUNC | os.O_EXCL))
+
+
+def _appends(mode: Any, flags: Any) -> bool:
+    """Whether a file is opened only to write more into it: nothing is read, and what was in it stays."""
+    if isinstance(mode, str):
+        return mode.replace("b", "").replace("t", "") == "a"
+    return isinstance(flags, int) and bool(flags & os.O_WRONLY) and not _writes(mode, flags)
 
 
 def _caller() -> FrameType | None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from types import FrameType
+from typing import ClassVar
 
 ONE_REQUEST = 1.0
 """Seconds within which several signals are one request: a group of processes gets one each, and passes its own on."""
@@ -22,6 +23,8 @@ class Interrupted(SystemExit):
 
 class Stop:
     """Whether a signal arrived. The flag remains set where the exception is lost in a callback that cannot raise."""
+
+    _listening: ClassVar[list[Stop]] = []
 
     def __init__(self) -> None:
         self.asked = False
@@ -45,7 +48,21 @@ class Stop:
                 raise KeyboardInterrupt
 
         with handled(stop, signals or ENDING):
-            yield self
+            Stop._listening.append(self)
+            try:
+                yield self
+            finally:
+                Stop._listening.remove(self)
+
+    @staticmethod
+    def caused(error: BaseException) -> bool:
+        """Whether a `KeyboardInterrupt` is Ctrl-C: code of the user may raise it too, which is no request to end.
+
+        Args:
+            error: that was raised; where nobody listens, every `KeyboardInterrupt` is taken for Ctrl-C.
+        """
+        heard = Stop._listening
+        return isinstance(error, KeyboardInterrupt) and (not heard or any(stop.asked for stop in heard))
 
     def require_none(self) -> None:
         """Raise the interrupt that a callback swallowed.

@@ -47,12 +47,12 @@ class _Process:
 
     Args:
         files: loaded files whose functions are watched, by module name.
-        notes: what the user must be told, in order; the keys of a dict, so that each text counts once.
+        notes: what the user must be told, in order, each text once; whether it is true of other runs of the same code.
     """
 
     def __init__(self) -> None:
         self.files: dict[str, types.ModuleType] = {}
-        self.notes: dict[str, None] = {}
+        self.notes: dict[str, bool] = {}
 
 
 _PROCESS = _Process()
@@ -71,14 +71,19 @@ def watch(module: types.ModuleType) -> None:
     _PROCESS.files[module.__name__] = module
 
 
-def note(text: str) -> None:
-    """Note down what the user must be told; the same text counts once."""
-    _PROCESS.notes.setdefault(text)
+def note(text: str, *, lasting: bool = True) -> None:
+    """Note down what the user must be told; the same text counts once.
+
+    Args:
+        text: one line.
+        lasting: whether it is true of other runs of the same code too; not how a process ended in this one.
+    """
+    _PROCESS.notes.setdefault(text, lasting)
 
 
-def notes() -> list[str]:
-    """What has been noted down since `take_notes`, which is left there."""
-    return list(_PROCESS.notes)
+def lasting_notes() -> list[str]:
+    """What has been noted down since `take_notes` and is true of other runs too; it is left there."""
+    return [text for text, lasting in _PROCESS.notes.items() if lasting]
 
 
 def take_notes() -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from samebits.errors import DeclarationError, SamebitsError
+from samebits.host.interrupts import Stop
 from samebits.host.isolation import undone, watch
 from samebits.user_errors import described, retain
 
@@ -37,11 +38,10 @@ def load_file(path: Path) -> ModuleType:
             try:
                 with undone(f"importing {path}", may_draw=True):
                     spec.loader.exec_module(module)
-            except (SamebitsError, KeyboardInterrupt):
-                del sys.modules[name]
-                raise
             except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
                 del sys.modules[name]
+                if _is_ours(error):
+                    raise
                 raise DeclarationError(_why(str(path), error)) from error
             watch(module)
         return sys.modules[name]
@@ -90,7 +90,7 @@ def load_package(folder: Path) -> ModuleType:
     except BaseException as error:  # as above
         for known in [known for known in sys.modules if known == name or known.startswith(f"{name}.")]:
             del sys.modules[known]
-        if isinstance(error, SamebitsError | KeyboardInterrupt):
+        if _is_ours(error):
             raise
         raise DeclarationError(_why(str(path), error)) from error
     return module
@@ -107,9 +107,9 @@ def load_module(name: str) -> ModuleType:
     try:
         with _first_on_path(str(Path.cwd())), undone(f"importing module '{name}'", may_draw=True):
             module = importlib.import_module(name)
-    except (SamebitsError, KeyboardInterrupt):
-        raise
     except BaseException as error:  # as above
+        if _is_ours(error):
+            raise
         raise DeclarationError(_why(f"module '{name}'", error)) from error
     watch(module)
     return module
@@ -125,6 +125,11 @@ def _first_on_path(*folders: str) -> Iterator[None]:
         for folder in folders:
             with contextlib.suppress(ValueError):  # the module took it away itself
                 sys.path.remove(folder)
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether an import ended by what samebits itself raises, or by Ctrl-C; code may raise `KeyboardInterrupt` too."""
+    return isinstance(error, SamebitsError) or Stop.caused(error)
 
 
 def _is_at(name: str, path: Path) -> bool:

@@ -66,9 +66,7 @@ def _joined(shards: Sequence[tuple[Path, Document]]) -> Document:
     first = parts[0]
     results = [result for part in parts for result in part.results]
     problems = list(dict.fromkeys(problem for part in parts for problem in part.problems))
-    problems += [
-        Problem(pair="*", message=f"shard {shard} is missing; give its document too", exit_code=3) for shard in missing
-    ]
+    problems += [] if missing is None else [Problem(pair="*", message=missing, exit_code=3)]
     return replace(
         first,
         pairs=tuple(join_heads(head for part in parts for head in part.pairs)),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,6 +17,11 @@ from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import Document, read_document
 from samebits.schema.result import Problem, Result
+
+Asked = TypeVar("Asked")
+
+NAMED = 5
+"""How many missing shards are named."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +75,7 @@ def shard_of(path: Path, document: Document) -> ShardFile:
         raise RequestError(f"{path}: does not say what was asked for: an older samebits wrote it; check again")
     return ShardFile(
         path=path,
-        shard=None if document.shard is None else Shard.parse(document.shard),
+        shard=_shard(path, document.shard),
         request=document.request,
         environment=document.environment,
         results=document.results,
@@ -78,6 +84,20 @@ def shard_of(path: Path, document: Document) -> ShardFile:
         interrupted=document.summary.interrupted,
         written=document.written,
     )
+
+
+def _shard(path: Path, text: str | None) -> Shard | None:
+    """The shard that a file says it is.
+
+    Raises:
+        RequestError: there is no such shard.
+    """
+    if text is None:
+        return None
+    try:
+        return Shard.parse(text)
+    except RequestError:
+        raise RequestError(f"{path}: says that it is shard {text!r}; expected K/N with K from 1 to N") from None
 
 
 def _is_document(path: Path) -> bool:
@@ -101,11 +121,29 @@ def _of_journal(path: Path) -> ShardFile:
         raise RequestError(f"{path}: is a journal of another version of samebits: {error}") from None
     return ShardFile(
         path=path,
-        shard=None if head.shard is None else Shard.parse(head.shard),
+        shard=_shard(path, head.shard),
         request=request_of(head),
         environment=environment,
         results=tuple(results),
+        notes=(f"{path.name}: {text.damaged} damaged lines were dropped",) if text.damaged else (),
     )
+
+
+def asked_for(file: ShardFile, kind: type[Asked], value: object) -> Asked:
+    """What of the request of a file is of one kind.
+
+    Args:
+        file: with the request.
+        kind: what it must be.
+        value: as the file says it.
+
+    Raises:
+        RequestError: it is not of that kind.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise RequestError(f"{file.path}: its request is not one of `samebits check`: {error}; check again") from None
 
 
 def request_of(head: JournalHead) -> dict[str, Any]:
@@ -143,10 +181,18 @@ def _difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {first.get(name)!r} and {second.get(name)!r}" for name in names)
 
 
-def missing_shards(files: Iterable[ShardFile], count: int) -> list[str]:
-    """The shards of which there is no file."""
+def missing_shards(files: Iterable[ShardFile], count: int) -> str | None:
+    """Which shards have no file, the first few by number; None where all have one."""
     there = {1 if file.shard is None else file.shard.number for file in files}
-    return [f"{number}/{count}" for number in range(1, count + 1) if number not in there]
+    lacking = count - len(there)
+    if lacking == 0:
+        return None
+    first = itertools.islice((number for number in range(1, count + 1) if number not in there), NAMED)
+    listed = ", ".join(f"{number}/{count}" for number in first)
+    if lacking == 1:
+        return f"shard {listed} is missing; give its document too"
+    more = f" and {lacking - NAMED} more" if lacking > NAMED else ""
+    return f"shards {listed}{more} are missing; give their documents too"
 
 
 def other_environments(files: Sequence[ShardFile]) -> list[str]:

@@ -21,7 +21,7 @@ def test_a_size(text: str, size: int) -> None:
     assert bytes_of(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "G", "8X", "-1G", "0", "eight", "1G2"])
+@pytest.mark.parametrize("text", ["", "G", "8X", "-1G", "0", "eight", "1G2", "9" * 400])
 def test_a_wrong_size_is_rejected(text: str) -> None:
     with pytest.raises(RequestError, match="expected a size such as 8G or 512M"):
         bytes_of(text)
@@ -48,6 +48,8 @@ def test_limits_of_worker_processes_need_some(name: str, value: object) -> None:
             ("--journal", "/no/such/folder/file"),
             "--journal /no/such/folder/file: the folder '/no/such/folder'",
         ),
+        (("--timeout", "nan"), "--timeout nan: expected a number of seconds"),
+        (("--workers", "100000"), "--workers 100000: each would have 0.0 GiB of memory, and a process with jax needs"),
         (("--in-process", "--workers", "2"), "--workers is about worker processes, and --in-process has none"),
     ],
 )

@@ -72,6 +72,23 @@ def test_two_runs_of_one_request_have_two(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_the_second_of_two_runs_says_which_is_its_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with journaled(_run(), EngineSettings(), HEAD), pytest.raises(KeyboardInterrupt):
+        _interrupted()
+    (own,) = (path for path in folder.iterdir() if path.name != default_name(HEAD))
+    assert (
+        f"every result so far is in {own}; the same command with --resume --journal {own} " in capsys.readouterr().err
+    )
+
+
+def test_a_journal_that_failed_is_a_note(folder: Path) -> None:
+    run = _run()
+    with journaled(run, EngineSettings(), HEAD) as journal:
+        assert journal is not None
+        journal.failed = "No space left on device"
+    assert run.notes == [f"journal {folder / default_name(HEAD)}: could not be written to its end: {journal.failed}"]
+
+
 def test_a_file_of_the_user_stays(tmp_path: Path) -> None:
     file = tmp_path / "mine.journal"
     with journaled(_run(), EngineSettings(journal=file), HEAD):

@@ -110,6 +110,31 @@ def test_a_missing_shard_is_not_green(tree: Path, tmp_path: Path) -> None:
     assert "points have no result, the first twice/" in merged.lines[1]
 
 
+def test_many_missing_shards_are_one_line(tree: Path, tmp_path: Path) -> None:
+    document = json.loads((tree / "1.json").read_text())
+    (tmp_path / "one.json").write_text(json.dumps({**document, "shard": "1/100000"}))
+    merged = samebits("merge", tmp_path / "one.json", "--root", tree)
+    listed = ", ".join(f"{number}/100000" for number in range(2, 7))
+    assert merged.lines[0] == (
+        f"samebits: pair '*': shards {listed} and 99994 more are missing; give their documents too"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"shard": "3/2"}, "odd.json: says that it is shard '3/2'; expected K/N with K from 1 to N"),
+        ({"request": {"zzz": 5}}, "odd.json: its request is not one of `samebits check`: "),
+        ({"request": {"pairs": [], "sizes": 5}}, "odd.json: its request is not one of `samebits check`: "),
+    ],
+)
+def test_a_document_that_was_edited(tree: Path, tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    document = json.loads((tree / "1.json").read_text())
+    (tmp_path / "odd.json").write_text(json.dumps({**document, **changed}))
+    merged = samebits("merge", tmp_path / "odd.json", "--root", tree)
+    assert merged.code == 2 and len(merged.lines) == 1 and message in merged.lines[0]
+
+
 def _truncated(tree: Path) -> str:
     journal = tree / "torn.journal"
     samebits("check", "--root", tree, "--shard", "2/3", "--journal", journal)

@@ -1,4 +1,4 @@
-"""A declaration whose import ends or blocks the process is a problem of its own; the other pairs are checked."""
+"""A pair whose code ends or blocks the process that imports it is a problem of its own; the others are checked."""
 
 from __future__ import annotations
 
@@ -38,6 +38,10 @@ BAD = {
     "a_aborts": "import os\nos.abort()\n",
     "b_exits": "import os\nos._exit(0)\n",
     "c_blocks": "import time\ntime.sleep(100_000)\n",
+    "d_exits_in_args": HONEST.format(name="d_exits_in_args").replace(
+        "args={", "args=lambda case, mesh: __import__('os')._exit(0) or {"
+    ),
+    "e_exits_in_variant": HONEST.format(name="e_exits_in_variant").replace('"fast": fast', '"fast": "fast"'),
 }
 
 
@@ -59,6 +63,9 @@ def _start(tree: Path, *words: str | Path) -> subprocess.Popen[str]:
 def test_a_bad_import_costs_its_own_pair(tree: Path) -> None:
     for name, text in BAD.items():
         (tree / "suites" / f"test_{name}.py").write_text(text)
+    for folder, text in (("reference_impls", ""), ("optimized_impls", "import os\nos._exit(0)\n")):
+        (tree / folder).mkdir()
+        (tree / folder / "e_exits_in_variant.py").write_text(text)
     document = tree / "check.json"
     process = _start(tree, "check", "--timeout", "20", "--json", document)
     _, err = process.communicate(timeout=300)
@@ -66,12 +73,38 @@ def test_a_bad_import_costs_its_own_pair(tree: Path) -> None:
     found = json.loads(document.read_text())
     problems = {problem["pair"]: problem["message"] for problem in found["problems"]}
     assert set(problems) == set(BAD)
-    assert "its declaration ended the process that imported it (SIGABRT; it was at " in problems["a_aborts"]
-    assert "(exit code 0)" in problems["b_exits"]
+    assert "its code ended the process that imported it (SIGABRT; it was at " in problems["a_aborts"]
+    for name in ("b_exits", "d_exits_in_args", "e_exits_in_variant"):
+        assert "(exit code 0)" in problems[name]
     assert "(it took more than 20 s; it was at " in problems["c_blocks"]
     assert "test_c_blocks.py:2 in <module>" in problems["c_blocks"]
     assert {row["pair"] for row in found["results"]} == {"a", "z"} and all(row["ok"] for row in found["results"])
     assert "Fatal Python error" not in err
+
+
+@pytest.mark.parametrize(
+    ("code", "note"),
+    [
+        ("import atexit, os\natexit.register(os._exit, 0)\n", ""),
+        ("import threading, time\nthreading.Thread(target=time.sleep, args=(1e6,)).start()\n", "left a thread running"),
+    ],
+)
+def test_the_exit_code_is_that_of_the_report(tree: Path, code: str, note: str) -> None:
+    text = code + HONEST.format(name="wrong").replace("2 * x", "3 * x")
+    (tree / "suites" / "test_wrong.py").write_text(text)
+    process = _start(tree, "check", "wrong")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 1, out + err
+    assert note in err
+
+
+def test_a_command_that_ends_without_a_report_is_undecided(tree: Path) -> None:
+    timer = "import os, threading\nthreading.Timer(0.3, os._exit, (0,)).start()\n"
+    (tree / "suites" / "test_late.py").write_text(timer + HONEST.format(name="late"))
+    process = _start(tree, "check")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert "the process that runs the command was ended (exit code 0), not by importing a pair" in err
 
 
 @pytest.mark.sampled(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import msgspec
@@ -45,6 +47,23 @@ def test_every_cut_gives_a_prefix_and_goes_on(tmp_path: Path) -> None:
         again.add("more", None, ROWS)
         again.close(remove=False)
         assert list(read_journal(path).entries)[-1] == "more" and not read_journal(path).damaged
+
+
+def test_a_full_disk_is_said_and_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: int, text: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    journal = Journal(tmp_path / "j", HEAD, resume=False)
+    journal.add("item 0", "sign", ROWS)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        journal.add("item 1", "sign", ROWS)
+        with pytest.raises(RequestError, match=r"journal .*/k: cannot be written: No space left on device"):
+            Journal(tmp_path / "k", HEAD, resume=False)
+    journal.add("item 2", "sign", ROWS)  # a line after a torn one would be lost with it
+    journal.close(remove=False)
+    assert journal.failed == "No space left on device"
+    assert list(read_journal(tmp_path / "j").entries) == ["item 0"]
 
 
 def test_a_damaged_line_costs_itself_alone(tmp_path: Path) -> None:

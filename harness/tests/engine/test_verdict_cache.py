@@ -153,6 +153,7 @@ def test_what_the_user_was_told_is_told_again(memory: Memory) -> None:
     assert cache.recall(sign)
     note("pair 'rope': a remark")
     note("pair 'ropes': of another pair")
+    note("pair 'rope': what happened in one run", lasting=False)
     cache.close()
     take_notes()
     memory.results()

@@ -27,7 +27,7 @@ def test_sizes(text: str, size: int) -> None:
     assert parse_size(text, "here") == size
 
 
-@pytest.mark.parametrize("text", ["", "12", "-1MB", "1 EB", "much", "0.5"])
+@pytest.mark.parametrize("text", ["", "12", "-1MB", "1 EB", "much", "0.5", "9" * 400 + "MB"])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(RequestError, match=f"^here: '{text}' is not a size; expected 0, or a number with a unit"):
         parse_size(text, "here")
@@ -39,5 +39,8 @@ def test_the_variable_goes_before_the_file(monkeypatch: pytest.MonkeyPatch, tmp_
     assert (limit(), limit_text()[1]) == (512_000_000, "the default")
     (tmp_path / "limit.txt").write_text("3MB\n")
     assert (limit(), limit_text()[1]) == (3_000_000, str(tmp_path / "limit.txt"))
+    (tmp_path / "limit.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(RequestError, match=r"limit\.txt: 'not a text' is not a size"):
+        limit()
     monkeypatch.setenv("SAMEBITS_CACHE_LIMIT", "4MB")
     assert (limit(), limit_text()[1]) == (4_000_000, "SAMEBITS_CACHE_LIMIT")

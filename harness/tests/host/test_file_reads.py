@@ -58,7 +58,30 @@ def imported(path):
 
 def back(path):
     Path(path).with_suffix(".out").write_text("x")
-    return Path(path).with_suffix(".out").read_text()
+    text = Path(path).with_suffix(".out").read_text()
+    Path(path).with_suffix(".out").unlink()
+    return text
+
+def retained(path):
+    Path(path).write_text("x")
+    return Path(path).read_text()
+
+def appended(path):
+    open(path, "a").close()
+    return Path(path).read_text()
+
+def logged(path):
+    with open(path, "a") as file:
+        file.write("x")
+
+def in_threads(path):
+    from concurrent.futures import ThreadPoolExecutor
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(np.load, [path]))
+
+def forked(path):
+    import sys
+    sys.audit("os.fork")
 
 def both(path):
     text = Path(path).read_text()
@@ -110,6 +133,46 @@ def test_a_folder_that_is_listed(reader: types.ModuleType, tmp_path: Path) -> No
 def test_another_program(reader: types.ModuleType, tmp_path: Path) -> None:
     reader.program(tmp_path)
     assert f"{OUTSIDE}starts another program" in reads(reader)
+
+
+def test_another_process(reader: types.ModuleType, tmp_path: Path) -> None:
+    """By the event alone: a process with jax's threads may not survive a fork."""
+    reader.forked(tmp_path)
+    assert f"{OUTSIDE}starts another process" in reads(reader)
+
+
+def test_a_thread_reads_for_what_started_it(reader: types.ModuleType, tmp_path: Path) -> None:
+    """On its stack are NumPy and the pool alone."""
+    import numpy as np
+
+    path = tmp_path / "table.npy"
+    np.save(path, np.arange(3))
+    reader.in_threads(path)
+    assert reads(reader) == (f"{FILE}{path}",)
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no shared memory as files")
+def test_a_file_in_shared_memory_is_one(reader: types.ModuleType) -> None:
+    path = Path(f"/dev/shm/samebits-test-{os.getpid()}")
+    try:
+        path.write_text("a")
+        reader.plain(path)
+        reader.plain("/dev/null")
+        assert reads(reader) == (f"{FILE}{path}",)
+    finally:
+        path.unlink()
+
+
+def test_what_is_left_behind_is_read_by_the_next_run(reader: types.ModuleType, tmp_path: Path) -> None:
+    reader.retained(tmp_path / "data")
+    assert reads(reader) == (f"{FILE}{tmp_path / 'data'}",)
+
+
+def test_to_append_writes_nothing_anew(reader: types.ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a")
+    reader.appended(tmp_path / "data")
+    reader.logged(tmp_path / "log")
+    assert reads(reader) == (f"{FILE}{tmp_path / 'data'}",)
 
 
 def test_what_it_wrote_itself_is_no_read(reader: types.ModuleType, tmp_path: Path) -> None:

@@ -45,6 +45,14 @@ def test_a_lost_request_is_raised_later() -> None:
             stop.require_none()
 
 
+def test_ctrl_c_is_told_from_code_that_raises_it() -> None:
+    assert Stop.caused(KeyboardInterrupt()), "where nobody listens"
+    with Stop().listening() as outer, Stop().listening():
+        assert not Stop.caused(KeyboardInterrupt()) and not Stop.caused(ValueError())
+        outer.asked = True
+        assert Stop.caused(KeyboardInterrupt())
+
+
 def test_only_the_given_signals_are_handled() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with Stop().listening(signal.SIGINT):

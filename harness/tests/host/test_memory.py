@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,7 @@ import pytest
 from samebits.host import memory
 
 MIB = 2**20
+PARENT = "import subprocess, sys, time; print(subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
 VERSION_2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
 VERSION_1 = "32 31 0:29 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory"
 OTHERS = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n33 31 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu"
@@ -101,3 +103,21 @@ def test_a_worker_is_ended_before_its_parent() -> None:
 
 def test_a_size_in_words() -> None:
     assert memory.gibibytes(int(9.44 * memory.GIB)) == "9.4 GiB"
+
+
+def test_children_are_ended_with_their_parent() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        try:
+            assert parent.stdout is not None
+            child = psutil.Process(int(parent.stdout.readline()))
+            memory.kill_children(parent.pid)
+            until = time.monotonic() + 30
+            while (
+                child.status() != psutil.STATUS_ZOMBIE and time.monotonic() < until
+            ):  # its parent does not wait for it
+                time.sleep(0.02)
+            assert child.status() == psutil.STATUS_ZOMBIE
+            assert parent.poll() is None
+        finally:
+            parent.kill()
+    memory.kill_children(parent.pid)  # which has ended

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from samebits.errors import DeclarationError, RequestError, SamebitsError
+from samebits.host.interrupts import Stop
 from samebits.programs import catalogue
 from samebits.programs.catalogue import Locator, names
 from samebits.programs.implementations import implementation
@@ -241,6 +242,14 @@ def test_a_file_named_like_its_folder_is_one_line(text: str, tmp_path: Path) -> 
     """Asked where `planted_typo.planted_typo` is, Python imports the file itself as the parent."""
     file = write(tmp_path, "planted_typo/planted_typo.py", text)
     with pytest.raises(DeclarationError, match=r"^\S+/planted_typo\.py does not import: .*planted_typo\.py:1\)$"):
+        catalogue.load(Locator(name=f"{file}:PAIR"))
+
+
+def test_code_that_raises_what_ctrl_c_raises_is_one_line(tmp_path: Path) -> None:
+    file = write(tmp_path, "planted_interrupt.py", "raise KeyboardInterrupt")
+    with Stop().listening(), pytest.raises(DeclarationError, match=r"does not import: KeyboardInterrupt"):
+        catalogue.load(Locator(name=f"{file}:PAIR"))
+    with pytest.raises(KeyboardInterrupt):
         catalogue.load(Locator(name=f"{file}:PAIR"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -99,7 +100,9 @@ def sources() -> dict[str, str]:
         path = Path(file).resolve()
         if path.is_relative_to(PACKAGE) or any(path.is_relative_to(folder) for folder in installed):
             continue
-        digests[f"{name} ({path.name})"] = _digest(path)
+        # Files of a tree are loaded under a name with the digest of their folder, which may be another one elsewhere.
+        name = re.sub(r"^samebits_[0-9a-f]{8}_", "", name)
+        digests[f"{name} ({path.name})"] = digests.get(f"{name} ({path.name})", "") + _digest(path)
     return digests
 
 

@@ -127,6 +127,8 @@ def launch(request: LaunchRequest, say: Callable[[str], None]) -> int:
         if reason is None and len(set(codes)) > 1:
             listed = "; ".join(f"process {process.number} {process.how()}" for process in launched)
             reason = f"the processes did not end alike: {listed}"
+        elif reason is None and codes[0] < 0:
+            reason = f"all processes were ended by {signal.Signals(-codes[0]).name}; nothing was reported"
     if reason is not None:
         say(reason)
         return COULD_NOT_TELL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 
@@ -52,8 +53,11 @@ class DistributedRequest:
         if self.coordinator is None or self.process_id is None or self.num_processes is None:
             return
         host, _, port = self.coordinator.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        well_formed = re.fullmatch(r"\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+", host) and port.isdigit()
+        if not well_formed or not 0 < int(port) < 65536:
             raise RequestError(f"--coordinator {self.coordinator}: expected HOST:PORT, such as 10.0.0.1:8476")
+        if self.num_processes < 1:
+            raise RequestError(f"--num-processes {self.num_processes}: expected the number of all processes")
         if not 0 <= self.process_id < self.num_processes:
             raise RequestError(
                 f"--process-id {self.process_id}: expected a number from 0 to {self.num_processes - 1} for "

@@ -51,6 +51,7 @@ def start(request: DistributedRequest) -> ProcessGroup:
 
     limit = int(min(START, request.seconds))
     with _bounded(limit, "the start of jax.distributed"):
+        _require_coordinator(request, limit)
         _initialize(request, limit)
         environment.devices_here()
         number, count = jax.process_index(), jax.process_count()
@@ -63,9 +64,50 @@ def start(request: DistributedRequest) -> ProcessGroup:
         return ProcessGroup(number, count, board[0] if board else _reach(address), request.seconds)
 
 
+def _require_coordinator(request: DistributedRequest, seconds: int) -> None:
+    """Try the coordinator's address: where jax cannot use it, XLA aborts the process.
+
+    Args:
+        request: with or without an address.
+        seconds: within which process 0 has to be there.
+
+    Raises:
+        RequestError: process 0 cannot listen at its port, or the others find nobody there.
+    """
+    if request.coordinator is None:
+        return
+    host, _, port = request.coordinator.rpartition(":")
+    if request.process_id == 0:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("", int(port)))
+            except OSError as error:
+                raise RequestError(
+                    f"--coordinator {request.coordinator}: process 0 cannot listen there: {error.strerror}; give a "
+                    "free port"
+                ) from None
+        return
+    until, why = time.monotonic() + seconds - 1, ""
+    while time.monotonic() < until:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+        except OSError as error:
+            why = error.strerror or str(error)
+            time.sleep(0.2)
+        else:
+            return
+    raise RequestError(
+        f"--coordinator {request.coordinator}: process {request.process_id} finds nobody there within {seconds} s "
+        f"({why}); start process 0, or give its address"
+    )
+
+
 def _initialize(request: DistributedRequest, limit: int) -> None:
     import jax
 
+    if hasattr(jax.config, "jax_enable_preemption_service"):  # its handler of SIGTERM would replace ours
+        jax.config.update("jax_enable_preemption_service", False)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Kubernetes environment detected")  # said below, if it matters
@@ -73,7 +115,8 @@ def _initialize(request: DistributedRequest, limit: int) -> None:
                 request.coordinator,
                 request.num_processes,
                 request.process_id,
-                initialization_timeout=limit,
+                # Where jax's own limit is met, XLA aborts the process.
+                initialization_timeout=limit + 60,
                 shutdown_timeout_seconds=60,
             )
     except Exception as error:  # what jax, gRPC or a detector of clusters raises
@@ -109,7 +152,7 @@ def _bounded(seconds: int, what: str) -> Iterator[None]:
         print(f"samebits: {what} took longer than {seconds} s; a process is missing", file=sys.__stderr__, flush=True)
         os._exit(3)
 
-    timer = threading.Timer(seconds + 10, end)  # jax's own limit has the better message
+    timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
     try:

@@ -26,6 +26,14 @@ from samebits.errors import RequestError
             {"coordinator": "here:1", "process_id": 2, "num_processes": 2},
             "--process-id 2: expected a number from 0 to 1 for --num-processes 2",
         ),
+        (
+            {"coordinator": "here:1", "process_id": 0, "num_processes": 0},
+            "--num-processes 0: expected the number of all processes",
+        ),
+        (
+            {"coordinator": "http://here:1", "process_id": 0, "num_processes": 2},
+            "--coordinator http://here:1: expected HOST:PORT, such as 10.0.0.1:8476",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_rejected(words: dict[str, Any], message: str) -> None:
