@@ -31,6 +31,9 @@ GRACE_AFTER_REPORT = 10.0
 """The same once process 0 has ended, which reports."""
 
 COULD_NOT_TELL = 3
+_NO_REASON = ("[Gloo]", "@ ", "PC: @", "***", "Extension modules:", ":UNKNOWN", "File ", "Current thread", "Thread 0x")
+"""How lines begin that do not say why a process ended: frames of a stack, modules, and what gRPC and gloo log."""
+
 _COUNT_FLAG = re.compile(r"--xla_force_host_platform_device_count=\S+")
 
 
@@ -105,7 +108,9 @@ class _Launched:
             return ""
         self.err.seek(0)
         lines = [line.strip() for line in self.err.read().decode("utf-8", "replace").splitlines()]
-        return next((line for line in reversed(lines) if line and not line.startswith("[Gloo]")), "")[:300]
+        telling = [line for line in lines if line and not line.startswith(_NO_REASON)]
+        own = [line for line in telling if line.startswith("samebits: ")]
+        return (own or telling or [""])[-1][:300]
 
 
 def launch(request: LaunchRequest, say: Callable[[str], None]) -> int:

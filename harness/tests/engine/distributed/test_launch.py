@@ -5,13 +5,14 @@ The lines that end a run are those of docs/guides/many_hosts.md.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from samebits.engine.distributed.launch import LaunchRequest
+from samebits.engine.distributed.launch import LaunchRequest, launch
 from samebits.errors import RequestError
 from tests.support.foreign import HONEST, PLAIN, PLANTED, write_pair
 from tests.support.invoke import samebits_process
@@ -131,3 +132,33 @@ def test_other_commands_are_rejected(words: tuple[str, ...], message: str) -> No
     with pytest.raises(RequestError) as error:
         LaunchRequest(words=words, processes=2, devices=4, seconds=None, wait=60)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [
+        ("samebits: no such pair\n@ 0x7f01 (unknown)\nExtension modules: numpy", ": samebits: no such pair"),
+        ("F0000 client.h:80] Terminating\n    @ 0x7f01 (unknown)\n", ": F0000 client.h:80] Terminating"),
+        ("@ 0x7f01 (unknown)", ""),
+    ],
+)
+def test_the_last_line_that_says_why_is_shown(tmp_path: Path, printed: str, shown: str) -> None:
+    (tmp_path / "pytest.py").write_text(  # in place of the command
+        f"import os, sys\nsys.stderr.write({printed!r}) if os.environ['SAMEBITS_PROCESS_ID'] == '1' else None\n"
+        "sys.exit(int(os.environ['SAMEBITS_PROCESS_ID']))\n"
+    )
+    said: list[str] = []
+    with contextlib.chdir(tmp_path):
+        code = launch(LaunchRequest(words=["pytest"], processes=2, devices=1, seconds=60, wait=5), said.append)
+    assert code == 3
+    assert said == [
+        f"the processes did not end alike: process 0 ended with exit code 0; process 1 ended with exit code 1{shown}"
+    ]
+
+
+def test_one_signal_for_all_is_told(tmp_path: Path) -> None:
+    (tmp_path / "pytest.py").write_text("import os\nos.abort()\n")
+    said: list[str] = []
+    with contextlib.chdir(tmp_path):
+        code = launch(LaunchRequest(words=["pytest"], processes=2, devices=1, seconds=60, wait=5), said.append)
+    assert (code, said) == (3, ["all processes were ended by SIGABRT; nothing was reported"])
