@@ -152,7 +152,7 @@ def _bounded(seconds: int, what: str) -> Iterator[None]:
         print(f"samebits: {what} took longer than {seconds} s; a process is missing", file=sys.__stderr__, flush=True)
         os._exit(3)
 
-    timer = threading.Timer(seconds, end)
+    timer = threading.Timer(seconds + 10, end)  # a busy machine takes some seconds for the start itself
     timer.daemon = True
     timer.start()
     try:
