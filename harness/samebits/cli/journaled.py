@@ -45,7 +45,7 @@ def journaled(run: CommandRun, settings: EngineSettings, head: JournalHead) -> I
     finally:
         journal.close(remove=complete and settings.journal is None)
         if journal.failed is not None:
-            run.notes.append(f"journal {journal.path}: could not be written to its end: {journal.failed}")
+            run.notes.append(f"journal {journal.path} is incomplete: {journal.failed}")
         if not complete:
             usual = settings.journal is not None or journal.path.name == default_name(head)
             again = "--resume" if usual else f"--resume --journal {journal.path}"

@@ -108,8 +108,8 @@ def supervise(seconds: float) -> None:
         stacks.close()
         if not name or name in _SUPERVISION.excluded:
             say(
-                f"the process that runs the command was ended ({how}), not by importing a pair; what was known is in "
-                "its journal: go on with --resume, or leave out the pair whose code ends it"
+                f"the process ended without a report ({how}), and not while it imported a pair; its results are in the "
+                "journal: continue with --resume, or leave out the pair whose code ended it"
             )
             os._exit(COULD_NOT_TELL)
         _SUPERVISION.excluded[name] = how
@@ -154,7 +154,7 @@ def _wait(child: int, shared: mmap.mmap, seconds: float) -> tuple[int, bool]:
         if shared[LONGEST_NAME] != RUNNING:
             reported = reported or time.monotonic()
             if time.monotonic() - reported > ENDING:
-                say("note: the user's code left a thread running, or does not return; it was ended after the report")
+                say("note: user code left a thread running; the process was killed after its report")
                 os.kill(child, signal.SIGKILL)
                 reported = float("inf")
         arrived = signal.sigtimedwait(_SIGNALS, PAUSE)

@@ -26,6 +26,9 @@ SLICE = "ray.io/tpu-slice-name"
 Node = Mapping[str, Any]
 """An entry of `ray.nodes()`."""
 
+_IN_BYTES = ("memory", "object_store_memory")
+"""Resources that Ray takes by options of their own."""
+
 
 class RayCluster:
     """A connected cluster.
@@ -77,10 +80,6 @@ class RayCluster:
 
             with _signals_unchanged():
                 ray.shutdown()
-
-
-_IN_BYTES = ("memory", "object_store_memory")
-"""Resources that Ray takes by options of their own."""
 
 
 def connect(request: RayRequest) -> RayCluster:

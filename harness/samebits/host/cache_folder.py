@@ -59,9 +59,7 @@ def limit_text() -> tuple[str, str]:
         return os.environ[LIMIT_VARIABLE], LIMIT_VARIABLE
     path = cache_root() / LIMIT_FILE
     try:
-        return path.read_text(encoding="utf-8").strip(), str(path)
-    except UnicodeDecodeError:
-        return "not a text", str(path)
+        return path.read_text(encoding="utf-8", errors="replace").strip(), str(path)
     except OSError:  # nobody has set one
         return DEFAULT_LIMIT, "the default"
 

@@ -1,8 +1,9 @@
 """What the user's code reads while it is loaded, traced and run: data files, folders, modules with computed names.
 
 Python reports every file that it opens to an audit hook. A read counts for the source files that were on the stack
-then, so that it is known of a pair also where another pair, loaded before, had the same helper read the file. What is
-read below Python, by a library in C, is not seen.
+then, so that it is known of a pair also where another pair, loaded before, had the same helper read the file. In a
+thread without any, as of a pool, it counts for those on the stack of the main thread. What is read below Python, by a
+library in C, is not seen.
 """
 
 from __future__ import annotations

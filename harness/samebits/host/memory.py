@@ -58,7 +58,7 @@ def end_first() -> None:
 
 
 def kill_children(pid: int) -> None:
-    """End what a process has started, and what that has started: it would hold its memory for ever."""
+    """Kill what a process has started, directly or not: otherwise it would keep running, and hold its memory."""
     with contextlib.suppress(psutil.Error):  # ended meanwhile, or another user's
         for child in psutil.Process(pid).children(recursive=True):
             child.kill()

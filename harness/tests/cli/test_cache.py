@@ -50,6 +50,12 @@ def test_where_they_are(folder: Path) -> None:
     assert not folder.exists()
 
 
+def test_the_help_has_a_line_for_each_form() -> None:
+    lines = [line.strip() for line in samebits("cache", "--help").out.splitlines()]
+    forms = [line.partition("  ")[0] for line in lines if line.startswith("samebits cache")]
+    assert forms == ["samebits cache", "samebits cache where", "samebits cache clear", "samebits cache limit 2GB"]
+
+
 def test_what_is_in_them(folder: Path, tmp_path: Path) -> None:
     assert {row["entries"] for row in rows(tmp_path).values()} == {0}
     assert not folder.exists()

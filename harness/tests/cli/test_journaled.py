@@ -86,7 +86,7 @@ def test_a_journal_that_failed_is_a_note(folder: Path) -> None:
     with journaled(run, EngineSettings(), HEAD) as journal:
         assert journal is not None
         journal.failed = "No space left on device"
-    assert run.notes == [f"journal {folder / default_name(HEAD)}: could not be written to its end: {journal.failed}"]
+    assert run.notes == [f"journal {folder / default_name(HEAD)} is incomplete: {journal.failed}"]
 
 
 def test_a_file_of_the_user_stays(tmp_path: Path) -> None:

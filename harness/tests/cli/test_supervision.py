@@ -104,7 +104,7 @@ def test_a_command_that_ends_without_a_report_is_undecided(tree: Path) -> None:
     process = _start(tree, "check")
     _, err = process.communicate(timeout=120)
     assert process.returncode == 3
-    assert "the process that runs the command was ended (exit code 0), not by importing a pair" in err
+    assert "the process ended without a report (exit code 0), and not while it imported a pair" in err
 
 
 @pytest.mark.sampled(1)

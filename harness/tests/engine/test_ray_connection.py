@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samebits.engine.ray_connection import SLICE, connect, require_ray, task_resources
+from samebits.engine.ray_connection import SLICE, RayCluster, connect, require_ray, task_resources
 from samebits.engine.ray_request import ray_request
 from samebits.errors import RequestError
 
@@ -29,6 +29,13 @@ def test_a_task_takes_all_chips_of_a_host() -> None:
     assert task_resources(ray_request("local", (), platform="tpu"), nodes) == {"CPU": 1, "TPU": 4}
     assert task_resources(ray_request("local", ("TPU=1",), platform="tpu"), nodes) == {"CPU": 1, "TPU": 1}
     assert task_resources(ray_request("local", ("CPU=2",)), nodes) == {"CPU": 2}
+
+
+def test_memory_is_an_option_and_no_resource_of_a_task() -> None:
+    """Ray raises ValueError where `resources` has it."""
+    nodes = [node("one", CPU=8, fast=4, memory=9e9)]
+    options = RayCluster(ray_request("local", ("memory=1000", "fast=2")), nodes, owned=False).options()
+    assert (options["memory"], options["resources"], options["num_cpus"]) == (1000, {"fast": 2}, 1)
 
 
 def test_a_cluster_without_the_resources_is_told() -> None:

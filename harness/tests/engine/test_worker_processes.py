@@ -6,6 +6,7 @@ import os
 import time
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 import pytest
@@ -13,7 +14,7 @@ from pebble.pool.process import PoolManager
 
 from samebits.engine.drive import Done, Limits, drive
 from samebits.engine.worker_processes import WorkerProcesses
-from samebits.host.isolation import take_notes
+from samebits.host.isolation import lasting_notes, take_notes
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, toy_items
 
@@ -49,6 +50,7 @@ class Ran:
     done: list[Done[ToyRow]]
     output: bytes
     notes: list[str]
+    lasting: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,8 @@ def ran() -> Ran:
         done = list(drive(work, items, executor, limits=Limits(seconds=4), on_problem=_no_problem))
     finally:
         executor.close()
-    return Ran(done, b"".join(written), take_notes())
+    lasting = lasting_notes()
+    return Ran(done, b"".join(written), take_notes(), lasting)
 
 
 def test_every_item_has_rows_once(ran: Ran) -> None:
@@ -98,6 +101,7 @@ def test_a_process_that_holds_too_much_is_ended() -> None:
 
 def test_suspects_that_are_innocent_are_named_in_a_note(ran: Ran) -> None:
     assert any("each was run again alone" in note for note in ran.notes)
+    assert ran.lasting == [], "other runs of the same code may hold"
 
 
 def test_what_items_print_is_forwarded_without_stacks(ran: Ran) -> None:
@@ -123,6 +127,20 @@ def test_a_process_that_ends_before_its_pool_knows_that_it_began(monkeypatch: py
     assert set(errors) == {"abort", "exit 3", "sleep"}
     for action, error in errors.items():
         assert error is not None and error.startswith(EXPECTED[action])
+
+
+def test_what_an_item_started_is_ended_with_it(tmp_path: Path) -> None:
+    executor = WorkerProcesses(ToyWork(), 1, lambda text: None)
+    try:
+        limits, items = Limits(seconds=4), toy_items(f"start {tmp_path / 'pid'}")
+        (done,) = drive(ToyWork(), items, executor, limits=limits, on_problem=_no_problem)
+    finally:
+        executor.close()
+    assert done.lost
+    until = time.monotonic() + 30
+    while psutil.pid_exists(int((tmp_path / "pid").read_text())) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
 def test_closing_early_ends_all_processes() -> None:

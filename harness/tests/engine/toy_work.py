@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -25,6 +27,8 @@ class ToyRow:
 
 class ToyWork(Work[ToyRow]):
     """Items with an action as payload: `good`, `abort`, `segv`, `exit 0`, `exit 3`, `raise`, `sleep`, `eat`, `trouble`.
+
+    `start FILE` starts another process, writes its number into the file, and sleeps.
 
     Args:
         ahead: how many items start before the first one runs.
@@ -76,6 +80,10 @@ def act(action: str) -> None:
     elif action == "raise":
         raise SystemExit(7)
     elif action == "sleep":
+        time.sleep(1000)
+    elif action.startswith("start"):
+        child = subprocess.Popen(["sleep", "1000"])
+        Path(action.split()[1]).write_text(str(child.pid))
         time.sleep(1000)
     elif action == "print":
         print("printed by the code of an item")
