@@ -63,7 +63,7 @@ class LabelTable:
     def __init__(self) -> None:
         self.inputs: list[LabelledInput] = []
         self._next = 0
-        self._constants: dict[tuple[str, int], int] = {}
+        self._constants: dict[str, dict[int, int]] = {}  # by dtype and bits
         self._values: dict[int, Array] = {}  # constants by label, as arrays of no dimension
         self._terms: dict[tuple[Any, ...], int] = {}
 
@@ -81,14 +81,14 @@ class LabelTable:
             return value.codes
         array = np.asarray(value, kind.dtype)
         bits = floats.raw_bits(array) if array.dtype.kind not in "b" else array.astype(np.uint8)
-        unique, places = np.unique(bits.reshape(-1), return_inverse=True)
-        labels = np.empty(len(unique), np.int64)
-        for number, pattern in enumerate(unique):
-            key = (array.dtype.name, int(pattern))
-            if key not in self._constants:
-                self._constants[key] = -1 - len(self._constants)
-                self._values[self._constants[key]] = array.reshape(-1)[np.argmax(places == number)]
-            labels[number] = self._constants[key]
+        unique, first, places = np.unique(bits.reshape(-1), return_index=True, return_inverse=True)
+        known = self._constants.setdefault(array.dtype.name, {})
+        patterns = unique.tolist()  # plain integers: a large array may hold as many constants as elements
+        for place, pattern in zip(first.tolist(), patterns, strict=True):
+            if pattern not in known:
+                known[pattern] = label = -1 - len(self._values)
+                self._values[label] = array.reshape(-1)[place]
+        labels = np.array([known[pattern] for pattern in patterns], np.int64)
         return (labels[places] * FLAGS).reshape(array.shape)
 
     def zeros(self, codes: Codes, kind: Type) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -110,14 +110,14 @@ class LabelTable:
             # which may be NaN, stay in their order.
             rows = np.where(np.all(rows >= 0, -1, keepdims=True), rows, np.sort(rows, -1))
         unique, places = np.unique(rows, axis=0, return_inverse=True)
-        labels = np.empty(len(unique), np.int64)
-        for number, row in enumerate(unique):
-            if np.any(self.is_term(row // FLAGS)):
-                raise arithmetic(step)
-            key = (step.name, step.output.dtype.name, *(int(code) for code in row))
+        if np.any(self.is_term(unique // FLAGS)):
+            raise arithmetic(step)
+        kind = step.name, step.output.dtype.name
+        keys = [(*kind, *row) for row in unique.tolist()]
+        for key in keys:
             if key not in self._terms:
                 self._terms[key] = -_TERMS - len(self._terms)
-            labels[number] = self._terms[key]
+        labels = np.array([self._terms[key] for key in keys], np.int64)
         return np.asarray(labels[places.reshape(-1)] * FLAGS + flags, np.int64)
 
     # -- from labels back to what they stand for

@@ -18,7 +18,7 @@ from jax.sharding import PartitionSpec as P
 from samebits.interpret import data_movement, label_rules
 from samebits.interpret.equation import Type
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.label_table import Labelled
+from samebits.interpret.label_table import Labelled, LabelTable
 from samebits.interpret.labels import LabelDomain
 from tests.interpret.executed import run
 from tests.interpret.programs import MOVING, Array, Op, Program, Skip, Tape, few, resized
@@ -175,3 +175,22 @@ def test_a_fault_of_the_labels_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 TAKE = LabelDomain.take
+
+
+def test_constants_are_told_apart_by_their_bits_and_keep_them() -> None:
+    """Of a table of as many constants as elements too, such as an arange of a hundred thousand."""
+    table, kind = LabelTable(), Type((3, 7), np.dtype(np.float32))
+    one = np.resize(np.concatenate([SPECIAL, SPECIAL[:3]]), 21).reshape(3, 7).view(np.float32)
+    codes = table.codes(one, kind)
+    assert len(np.unique(codes)) == len(SPECIAL)
+    assert [table.constant(int(label)).view(np.uint32) for label in table.labels(codes).flat] == [
+        *one.view(np.uint32).flat
+    ]
+    assert np.array_equal(table.codes(one.T, Type((7, 3), kind.dtype)), codes.T), "equal constants, equal labels"
+    places = np.random.default_rng(0).permutation(100_000).astype(np.int32)
+    labels = table.labels(table.codes(places, Type(places.shape, places.dtype)))
+    assert not set(labels.tolist()) & set(table.labels(codes).ravel().tolist()), "another dtype has labels of its own"
+    assert len(set(labels.tolist())) == places.size
+    assert all(
+        table.constant(label) == place for label, place in zip(labels[::999].tolist(), places[::999], strict=True)
+    )
