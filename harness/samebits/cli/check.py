@@ -105,9 +105,6 @@ def check(chosen: CheckOptions) -> int:
     """
     chosen.require_consistent()
     files, spanning = chosen.report_files(), chosen.spanning()
-    # jax reads its environment when it is imported: before this line nothing may import it.
-    if spanning is None:
-        chosen.supervise()
     from samebits.host import environment
 
     environment.prepare(

@@ -19,6 +19,7 @@ from samebits.audit.claims.row import ClaimRow, claim_row, command_claim_row
 from samebits.audit.claims.savings import ClaimEvidence
 from samebits.cli.common import COULD_NOT_TELL
 from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.supervision import importing
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.own_output import own_stdout
@@ -170,7 +171,8 @@ def _chosen(named: Sequence[str], ids: Sequence[str], root: Path | None, run: Co
     tree = root or default_root()
     for name in dict.fromkeys(named) or names(tree):
         try:
-            pair = load(Locator(name=name, root=None if ":" in name or root is None else str(root)))
+            with importing(name):
+                pair = load(Locator(name=name, root=None if ":" in name or root is None else str(root)))
         except SamebitsError as error:
             run.problem(Problem(pair=name, message=str(error), exit_code=error.exit_code))
             continue

@@ -32,13 +32,32 @@ def distributed(command: Any) -> Any:
             "--distributed",
             is_flag=True,
             envvar=DISTRIBUTED,
+            show_envvar=True,
             help="Run as one of several processes with one mesh; jax.distributed detects the launcher.",
         ),
         click.option(
-            "--coordinator", metavar="HOST:PORT", envvar=COORDINATOR, help="Process 0, if no launcher is detected."
+            "--coordinator",
+            metavar="HOST:PORT",
+            envvar=COORDINATOR,
+            show_envvar=True,
+            help="Process 0, if no launcher is detected.",
         ),
-        click.option("--process-id", type=int, metavar="I", envvar=PROCESS_ID, help="Which process this is, from 0."),
-        click.option("--num-processes", type=int, metavar="N", envvar=NUM_PROCESSES, help="Number of processes."),
+        click.option(
+            "--process-id",
+            type=int,
+            metavar="I",
+            envvar=PROCESS_ID,
+            show_envvar=True,
+            help="Which process this is, from 0.",
+        ),
+        click.option(
+            "--num-processes",
+            type=int,
+            metavar="N",
+            envvar=NUM_PROCESSES,
+            show_envvar=True,
+            help="Number of processes.",
+        ),
         click.option(
             "--wait",
             type=click.IntRange(min=1),
@@ -46,6 +65,7 @@ def distributed(command: Any) -> Any:
             show_default=True,
             metavar="SECONDS",
             envvar=WAIT,
+            show_envvar=True,
             help="With --distributed: how long a process waits for the others at a point.",
         ),
     )

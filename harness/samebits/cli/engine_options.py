@@ -102,14 +102,6 @@ class WorkerOptions:
     timeout: float | None
     memory: str | None
 
-    def supervise(self) -> None:
-        """Go on in a child process, so that a declaration whose import ends it costs its own pair alone."""
-        from samebits.cli.supervision import supervise
-        from samebits.engine.drive import TIMEOUT
-
-        if not self.in_process:
-            supervise(self.timeout or TIMEOUT)
-
     def engine_settings(self) -> EngineSettings:
         """The settings of the engine.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.supervision import importing
 from samebits.errors import SamebitsError
 from samebits.host.environment import asked_devices
 from samebits.programs.catalogue import Locator, default_root, load, names
@@ -34,8 +35,9 @@ class ListCommand(Command[list[str], PairRow, Listing]):
         """Load and plan one pair after the other; one that is wrong is a problem, and the others go on."""
         for name in inputs:
             try:
-                pair = load(Locator(name=name, root=None if self.root is None else str(self.root)))
-                results.append(PairRow.of(pair, plan(pair, Request(), self.devices or asked_devices())))
+                with importing(name):
+                    pair = load(Locator(name=name, root=None if self.root is None else str(self.root)))
+                    results.append(PairRow.of(pair, plan(pair, Request(), self.devices or asked_devices())))
             except SamebitsError as error:
                 run.problem(Problem(pair=name, message=str(error), exit_code=error.exit_code))
 

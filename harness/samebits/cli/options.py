@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -225,17 +225,20 @@ def takes(
 ) -> Callable[[Callable[[Options], int]], Callable[..., None]]:
     """Call a command with one record of what click parsed, and end the process with the exit code that it returns.
 
-    What the user's code prints meanwhile goes to stderr, and it sees none of our arguments.
+    What the user's code prints meanwhile goes to stderr, it sees none of our arguments, and where it ends the process
+    the exit code is 3, whatever it asked for.
 
     Args:
         record: a dataclass with one field for each option and argument of the command.
-        runs_user_code: whether the command runs the user's code in this process, and so has `--traceback`.
+        runs_user_code: whether the command runs the user's code, and so has `--traceback`.
     """
 
     def decorate(command: Callable[[Options], int]) -> Callable[..., None]:
         @guarded
         @functools.wraps(command)
         def run(**values: Any) -> int:
+            if runs_user_code:
+                _supervise(values)
             with kept_apart(), without_arguments():
                 return command(record(**values))
 
@@ -243,3 +246,16 @@ def takes(
         return traceback(run) if runs_user_code else run
 
     return decorate
+
+
+def _supervise(values: Mapping[str, Any]) -> None:
+    """Go on in a child process; in this one for a debugger, and where others wait for this one.
+
+    Nothing may import jax before it, which reads its environment when it is imported.
+    """
+    if values.get("in_process") or values.get("distributed"):
+        return
+    from samebits.cli.supervision import supervise
+    from samebits.engine.drive import TIMEOUT
+
+    supervise(values.get("timeout") or TIMEOUT, has_journal="journal" in values)

@@ -86,7 +86,6 @@ def prove(chosen: ProveOptions) -> int:
     """
     files = chosen.report_files()
     _require_consistent(chosen)
-    chosen.supervise()
     from samebits.host import environment
 
     environment.prepare(platform=chosen.driver_platform(None))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.cli.pipeline import CommandRun
-from samebits.cli.supervision import excluded, importing
+from samebits.cli.supervision import importing
 from samebits.errors import MeshError, RequestError, SamebitsError
 from samebits.programs.catalogue import SUITES, Locator, default_root, load, names, suggest
 from samebits.programs.implementations import implementation
@@ -50,10 +50,6 @@ def load_pairs(
     declared: list[tuple[Locator, Pair]] = []
     for name in dict.fromkeys(_expanded(named, root)) or names(root or default_root()):
         locator = Locator(name=name, root=None if ":" in name or root is None else str(root), sizes=others)
-        if name in excluded():
-            message = f"pair '{name}': its code ended the process that imported it ({excluded()[name]})"
-            run.problem(Problem(pair=name, message=message, exit_code=3))
-            continue
         try:
             with importing(name):
                 pair = load(locator)

@@ -16,13 +16,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO
 
 from samebits.cli.common import COULD_NOT_TELL, EXIT_CODE, say
 from samebits.engine.last_words import last_words
 from samebits.engine.work import STACK_TIME, signal_name
+from samebits.errors import CouldNotRun
 
 LONGEST_NAME = 1000
 """Bytes of the name of a pair that the parent can read; after them comes one for the exit code."""
@@ -32,6 +33,12 @@ RUNNING = 255
 
 ENDING = 10.0
 """Seconds that a child may take to end after its report; longer, if the user's code has left a thread running."""
+
+STARTING = 60.0
+"""Seconds that jax may take to start in a process of its own."""
+
+_EXITED_WITH_1 = 1 << 8
+"""A wait status: what XLA's fatal errors end a process with, unless they abort it."""
 
 PAUSE = 0.2
 """Seconds between two looks at what the child imports."""
@@ -56,14 +63,15 @@ class _Supervision:
 _SUPERVISION = _Supervision()
 
 
-def excluded() -> Mapping[str, str]:
-    """The pairs whose code must not be imported again, each with how it ended the process."""
-    return _SUPERVISION.excluded
-
-
 @contextlib.contextmanager
 def importing(name: str) -> Iterator[None]:
-    """Inside, the code of a pair is imported: if the process ends, its parent knows by which."""
+    """Inside, the code of a pair is imported: if the process ends, its parent knows by which.
+
+    Raises:
+        CouldNotRun: it ended an earlier process.
+    """
+    if name in _SUPERVISION.excluded:
+        raise CouldNotRun(f"pair '{name}': its code ended the process that imported it ({_SUPERVISION.excluded[name]})")
     shared = _SUPERVISION.shared
     if shared is None:
         yield
@@ -75,11 +83,15 @@ def importing(name: str) -> Iterator[None]:
         _write(shared, "")
 
 
-def supervise(seconds: float) -> None:
+def supervise(seconds: float, *, has_journal: bool) -> None:
     """Go on in a child process, whose parent this one becomes; nothing where jax has been imported or threads run.
 
     Args:
         seconds: that the import of one pair's code may take.
+        has_journal: whether the command keeps what it has done in a journal.
+
+    Raises:
+        RequestError: the child ended because jax does not start on this machine.
     """
     if sys.platform != "linux" or "jax" in sys.modules or threading.active_count() > 1:
         return
@@ -107,12 +119,32 @@ def supervise(seconds: float) -> None:
         how = _how(status, stacks, f"it took more than {seconds:g} s" if late else None)
         stacks.close()
         if not name or name in _SUPERVISION.excluded:
+            signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+            _find_why_not_started(status)
+            kept = (
+                "; its results are in the journal: continue with --resume, or leave out the"
+                if has_journal
+                else (", so that nothing is known; leave out the")
+            )
             say(
-                f"the process ended without a report ({how}), and not while it imported a pair; its results are in the "
-                "journal: continue with --resume, or leave out the pair whose code ended it"
+                f"the process ended without a report ({how}), and not while it imported a pair{kept} code that ended it"
             )
             os._exit(COULD_NOT_TELL)
         _SUPERVISION.excluded[name] = how
+
+
+def _find_why_not_started(status: int) -> None:
+    """Look whether jax ends another process too, in which none of the user's code runs.
+
+    XLA ends a process that it cannot start in, as where `XLA_FLAGS` has an unknown flag; it raises nothing.
+
+    Raises:
+        RequestError: it does.
+    """
+    if status in (_EXITED_WITH_1, signal.SIGABRT):
+        from samebits.host.backend_start import capture_apart
+
+        capture_apart(STARTING)
 
 
 def _set_up_child(alive: int, stacks: IO[bytes], shared: mmap.mmap) -> None:

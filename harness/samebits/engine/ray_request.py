@@ -10,11 +10,17 @@ from pathlib import Path
 
 from samebits.errors import RequestError
 
+LAST_PORT = 65535
+"""Of TCP."""
+
 LOCAL = "local"
 """The address for a cluster of this machine alone, which is started for the run."""
 
 ACCELERATORS = {"tpu": "TPU", "gpu": "GPU"}
 """Ray's resource for each platform that has one."""
+
+_SPELT = {name.lower(): name for name in ("CPU", "memory", *ACCELERATORS.values())}
+"""How Ray writes the names of its own resources; all others are the cluster's."""
 
 _PASSED_ON = ("JAX_", "XLA_", "LIBTPU_", "SAMEBITS_")
 """Beginnings of the names of environment variables that tasks get from the driver. What says which devices of a host
@@ -80,6 +86,9 @@ def ray_request(
         raise RequestError(
             f"--ray {address}: expected local, auto or HOST:PORT; names of pairs go before --ray, or write --ray=local"
         )
+    port = address.rpartition(":")[2]
+    if port.isdecimal() and int(port) > LAST_PORT:
+        raise RequestError(f"--ray {address}: expected a port of at most {LAST_PORT}, as `ray status` prints it")
     platform = platform or "cpu"
     resources = dict(_resource(text) for text in task)
     wanted = ACCELERATORS.get(platform)
@@ -99,4 +108,7 @@ def _resource(text: str) -> tuple[str, float]:
         raise RequestError(f"--ray-task {text}: expected NAME=AMOUNT with an amount above 0, such as CPU=2 or TPU=4")
     if amount > 1 and amount != int(amount):
         raise RequestError(f"--ray-task {text}: expected an integer above 1, or a part of 1 such as CPU=0.5")
-    return match[1], amount
+    name = _SPELT.get(match[1].lower(), match[1])
+    if name != match[1]:
+        raise RequestError(f"--ray-task {text}: did you mean {name}={match[2]}? Ray tells upper from lower case")
+    return name, amount

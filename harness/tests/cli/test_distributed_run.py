@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
+from samebits.cli.check import check
 from samebits.cli.distributed_options import DistributedOptions
 from samebits.cli.distributed_run import TogetherCommand, run_together
 from samebits.cli.launch import launch
@@ -82,3 +83,9 @@ def test_a_command_of_one_process_is_not_launched() -> None:
     ended = CliRunner().invoke(launch, ["-n", "2", "--", "prove", "rope"])
     assert ended.exit_code == 2
     assert ended.stderr == "samebits: launch: 'prove' does not run in several processes; check, train and pytest do\n"
+
+
+def test_a_wrong_value_of_a_variable_names_the_variable() -> None:
+    ended = CliRunner().invoke(check, ["rope"], env={"SAMEBITS_DISTRIBUTED": "maybe"})
+    assert ended.exit_code == 2
+    assert "'--distributed' (env var: 'SAMEBITS_DISTRIBUTED'): 'maybe' is not a valid boolean" in ended.stderr

@@ -54,9 +54,10 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _start(tree: Path, *words: str | Path) -> subprocess.Popen[str]:
+def _start(tree: Path, *words: str | Path, **variables: str) -> subprocess.Popen[str]:
+    environment = clean_environment(**variables)
     return subprocess.Popen(
-        command(*words), cwd=tree, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command(*words), cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -105,6 +106,47 @@ def test_a_command_that_ends_without_a_report_is_undecided(tree: Path) -> None:
     _, err = process.communicate(timeout=120)
     assert process.returncode == 3
     assert "the process ended without a report (exit code 0), and not while it imported a pair" in err
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("list",), "pair 'ends': its code ended the process that imported it (exit code 0)"),
+        (("claims",), "pair 'ends': its code ended the process that imported it (exit code 0)"),
+        (
+            ("compare", "suites/test_ends.py:plain", "suites/test_ends.py:fast", "--arg", "x=f32[8]"),
+            "the process ended without a report (exit code 0), and not while it imported a pair, so that nothing",
+        ),
+        (
+            ("bisect", "mesh", "ends", "--variant", "fast", "--case", "few", "--mesh", "single"),
+            "the process ended without a report (exit code 0), and not while it imported a pair; its results are",
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_no_command_ends_as_the_code_asks(tree: Path, words: tuple[str, ...], said: str) -> None:
+    """`os._exit(0)` must not look like a command that has found nothing to complain about."""
+    (tree / "suites" / "test_ends.py").write_text("import os\nos._exit(0)\n" + HONEST.format(name="ends"))
+    process = _start(tree, *words)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, said in err) == (3, True), out + err
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    "words",
+    [("compare", "suites/test_a.py:plain", "suites/test_a.py:fast", "--arg", "x=f32[8]"), ("check",), ("prove",)],
+    ids=lambda words: words[0],
+)
+def test_an_xla_that_does_not_start_is_a_wrong_request(tree: Path, words: tuple[str, ...]) -> None:
+    """XLA ends the process with 1, the exit code of sides that differ."""
+    process = _start(tree, *words, XLA_FLAGS="--no_such_flag")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2, err
+    (said,) = (line for line in err.splitlines() if line.startswith("samebits: "))
+    assert said.startswith("samebits: jax does not start on the platform asked for: ")
+    assert said.endswith("Unknown flag in XLA_FLAGS: --no_such_flag")
 
 
 @pytest.mark.sampled(1)
