@@ -133,6 +133,14 @@ def test_no_command_ends_as_the_code_asks(tree: Path, words: tuple[str, ...], sa
     assert (process.returncode, said in err) == (3, True), out + err
 
 
+def test_in_process_there_is_no_other_process(tree: Path) -> None:
+    """A debugger stops in the user's code; what ends the process ends the command."""
+    (tree / "suites" / "test_ends.py").write_text("import os\nos._exit(7)\n" + HONEST.format(name="ends"))
+    process = _start(tree, "check", "ends", "--in-process")
+    _, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (7, "")
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",
