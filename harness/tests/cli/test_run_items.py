@@ -32,6 +32,7 @@ def _results(file: Path) -> list[dict[str, Any]]:
     return [{**row, "seconds": 0} for row in json.loads(file.read_text())["results"]]
 
 
+@pytest.mark.slow
 def test_a_crash_and_a_hang_cost_one_point_of_a_proof_each(tmp_path: Path) -> None:
     """Two error rows with what happened, and the pairs between them as one process gives them."""
     for name, optimized in (("aborts", ABORTS), ("good", HONEST), ("sleeps", SLEEPS), ("too_good", HONEST)):

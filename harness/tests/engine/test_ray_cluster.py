@@ -107,6 +107,7 @@ def test_a_lost_process_costs_its_item_alone(cluster: Any, tree: Path) -> None:
     assert len(lost) == 3
 
 
+@pytest.mark.slow
 def test_too_much_memory_costs_its_item_alone(cluster: Any, tree: Path) -> None:
     """Without a tight time limit: a busy machine may take many seconds to hand out half a GiB."""
     items = toy_items(0.0, "allocate", 0.0)

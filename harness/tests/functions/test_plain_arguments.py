@@ -35,7 +35,11 @@ def stored(g: Any, m: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [(adam, rate_corrected), (lambda g, m, v: update(g, m), lambda g, m, v: rescaled(g, m))]
+    ("first", "second"),
+    [
+        pytest.param(adam, rate_corrected, marks=pytest.mark.slow),
+        (lambda g, m, v: update(g, m), lambda g, m, v: rescaled(g, m)),
+    ],
 )
 def test_factors_that_are_rounded_make_nothing_different(first: Any, second: Any) -> None:
     for arguments in ((ONES, ONES, ONES), (ONES, 2 * ONES, 3 * ONES)):

@@ -25,7 +25,7 @@ from samebits.errors import RequestError
 ROOT = Path(__file__).resolve().parents[3]
 
 SECONDS: Mapping[str, float] = {
-    "engine/test_ray_cluster": 54,
+    "engine/test_ray_cluster": 40,
     "audit/faults/test_faults": 30,
     "project/test_page_code": 25,
     "cli/test_prove_all_sizes": 24,
@@ -45,7 +45,6 @@ SECONDS: Mapping[str, float] = {
     "bisect/commits/test_run": 11,
     "project/test_code_shape": 11,
     "report/html/browser/test_pictures": 10,
-    "cli/test_run_items": 10,  # 24 s, likewise
     "engine/test_size_points": 10,
     "testing/test_replays": 10,
     "functions/test_all_sizes": 9,
