@@ -8,7 +8,7 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from samebits.engine.ray_connection import RayCluster
@@ -39,8 +39,8 @@ class _Task:
         messages: Ray's generator of references.
         host: of its node, once it has one.
         held: the memory of its process.
-        killed, since: why and when we have cancelled it.
-        forced: whether its worker was killed.
+        killed, since: why it must end, and when that was asked of it last.
+        cancelled, forced: whether Ray was asked to end it, and its worker was killed.
     """
 
     chunk: Chunk
@@ -49,7 +49,8 @@ class _Task:
     held: int | None = None
     killed: Loss | None = None
     since: float = 0.0
-    forced: bool = field(default=False)
+    cancelled: bool = False
+    forced: bool = False
 
 
 class RayExecutor(Executor):
@@ -62,6 +63,7 @@ class RayExecutor(Executor):
         work: what is done; pickled.
         cluster: where; closed with the executor.
         forward: called with what the user's code writes to stdout and stderr there.
+        seconds: that an item may take; its node ends it then, and says where it was. None: the driver alone does.
         clock: seconds.
     """
 
@@ -70,13 +72,14 @@ class RayExecutor(Executor):
         work: Work[Any],
         cluster: RayCluster,
         forward: Callable[[bytes], None],
+        seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         import ray
 
         self._work, self._cluster, self._forward, self._clock = work, cluster, forward, clock
         self._here = fingerprint(cluster.request.folders)
-        self._site = site_of(cluster, self._here.digest())
+        self._site = site_of(cluster, self._here.digest(), seconds)
         self._remote = ray.remote(**cluster.options())(run_chunk)
         self._tasks: dict[int, _Task] = {}
         self._first: tuple[str, str] | None = None
@@ -117,13 +120,21 @@ class RayExecutor(Executor):
         self._kill_what_stays()
 
     def kill(self, number: int, loss: Loss) -> None:
-        """Cancel a task: it ends its process, and is itself ended where it does not."""
-        import ray
+        """Cancel a task: it ends its process, and is itself ended where it does not.
 
+        Where an item takes too long, its node is about to say so.
+        """
         task = self._tasks.get(number)
         if task is not None and task.killed is None:
             task.killed, task.since = loss, self._clock()
-            ray.cancel(task.messages, force=False)
+            if loss.kind != "timeout" or self._site.seconds is None:
+                self._cancel(task)
+
+    def _cancel(self, task: _Task) -> None:
+        import ray
+
+        task.cancelled, task.since = True, self._clock()
+        ray.cancel(task.messages, force=False)
 
     def memory(self, number: int) -> int | None:
         """What the task has told last."""
@@ -139,8 +150,10 @@ class RayExecutor(Executor):
         """Cancel all tasks, and end the connection."""
         import ray
 
-        for number in self._tasks:
+        for number, task in self._tasks.items():
             self.kill(number, Loss(kind="exit", text="the run was ended"))
+            if not task.cancelled:
+                self._cancel(task)
         until = self._clock() + GENTLE
         with contextlib.suppress(ray.exceptions.RayError):
             while self._tasks and self._clock() < until:
@@ -185,7 +198,9 @@ class RayExecutor(Executor):
         elif isinstance(message, Output):
             self._forward(message.text)
         elif isinstance(message, Over):
-            return Ended(task.killed if message.loss is not None and task.killed is not None else message.loss)
+            if message.loss is None or task.killed is None:
+                return Ended(message.loss)
+            return Ended(replace(task.killed, last_words=message.loss.last_words))
         else:
             return message
         return None
@@ -223,17 +238,22 @@ class RayExecutor(Executor):
         import ray
 
         for task in self._tasks.values():
-            if task.killed is not None and not task.forced and self._clock() - task.since > GENTLE:
+            if task.killed is None or task.forced or self._clock() - task.since <= GENTLE:
+                continue
+            if not task.cancelled:
+                self._cancel(task)
+            else:
                 task.forced = True
                 ray.cancel(task.messages, force=True)
 
 
-def site_of(cluster: RayCluster, digest: str | None) -> DriverSite:
+def site_of(cluster: RayCluster, digest: str | None, seconds: float | None = None) -> DriverSite:
     """What the nodes of a cluster must know of this process.
 
     Args:
         cluster: with its request.
         digest: of this machine's fingerprint; None where nodes are only asked for theirs.
+        seconds: that an item may take.
     """
     variables = cluster.request.environment(os.environ)
     if "OMP_NUM_THREADS" in os.environ:
@@ -245,6 +265,7 @@ def site_of(cluster: RayCluster, digest: str | None) -> DriverSite:
         digest=digest,
         folders=cluster.request.folders,
         task=cluster.task,
+        seconds=seconds,
     )
 
 

@@ -8,6 +8,7 @@ last words, and jax has it for itself.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import platform
@@ -20,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from samebits.engine.work import Chunk, Ended, Event, Loss, Work
+from samebits.engine.work import Chunk, Ended, Event, Finished, Loss, Started, Work
 from samebits.engine.worker_processes import WorkerProcesses
 from samebits.host.environment import instruction_sets
 from samebits.host.fingerprint import MachineFingerprint, fingerprint
@@ -88,6 +89,7 @@ class DriverSite:
         digest: of the driver's fingerprint; None where the node is only asked for its own.
         folders: the user's trees.
         task: resources of each task, by Ray's name.
+        seconds: that an item may take there; None where only the driver watches.
     """
 
     folder: str
@@ -96,6 +98,7 @@ class DriverSite:
     digest: str | None
     folders: tuple[str, ...]
     task: Mapping[str, float]
+    seconds: float | None = None
 
 
 def run_chunk(site: DriverSite, pickled: bytes) -> Iterator[bytes]:
@@ -117,7 +120,7 @@ def run_chunk(site: DriverSite, pickled: bytes) -> Iterator[bytes]:
             return
     _settle(site)
     work, chunk = pickle.loads(pickled)
-    yield from _Relay(work, chunk, memory_limit_per_worker(tasks)).messages()
+    yield from _Relay(work, chunk, memory_limit_per_worker(tasks), site.seconds).messages()
 
 
 class _Relay:
@@ -126,10 +129,13 @@ class _Relay:
     Args:
         work, chunk: what it runs.
         limit: how many bytes it may hold, of what this node has.
+        seconds: that an item may take. The driver would end the task, whose process can then tell nobody where it was.
     """
 
-    def __init__(self, work: Work[Any], chunk: Chunk, limit: int) -> None:
-        self._work, self._chunk, self._limit = work, chunk, limit
+    def __init__(self, work: Work[Any], chunk: Chunk, limit: int, seconds: float | None) -> None:
+        self._work, self._chunk, self._limit, self._seconds = work, chunk, limit, seconds
+        self._running: set[str] = set()
+        self._since = math.inf  # when the item that runs now began
         self._waiting: list[Message] = []
         self._looked = 0.0
 
@@ -142,10 +148,23 @@ class _Relay:
                 for _, event in processes.events(PACE):
                     over = over or isinstance(event, Ended)
                     self._waiting.append(Over(event.loss) if isinstance(event, Ended) else event)
+                    self._note_progress(event)
                 self._look_at_memory(processes)
+                if not over and self._seconds is not None and time.monotonic() - self._since > self._seconds:
+                    loss = Loss(kind="timeout", text=f"more than {self._seconds:g} s")
+                    processes.kill(self._chunk.number, loss)
                 if self._waiting and (over or time.monotonic() - sent > PACE):
                     sent = time.monotonic()
                     yield self._taken()
+
+    def _note_progress(self, event: Event | Ended) -> None:
+        """Note since when the item has been running that is the oldest; others may be traced ahead of it."""
+        if isinstance(event, Started):
+            self._since = min(self._since, time.monotonic())
+            self._running.add(event.key)
+        elif isinstance(event, Finished):
+            self._running.discard(event.key)
+            self._since = time.monotonic() if self._running else math.inf
 
     def _look_at_memory(self, processes: WorkerProcesses) -> None:
         if time.monotonic() - self._looked < MEMORY_PACE:

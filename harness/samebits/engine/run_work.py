@@ -212,7 +212,7 @@ def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Execut
     if settings.in_process:
         return InProcess(work)
     if settings.ray is not None:
-        return RayExecutor(work, connect(settings.ray), _forward)
+        return RayExecutor(work, connect(settings.ray), _forward, settings.seconds)
     return WorkerProcesses(work, max(min(settings.processes, items), 1), _forward)
 
 

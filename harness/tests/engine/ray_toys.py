@@ -19,6 +19,7 @@ class RayToyRow(msgspec.Struct, frozen=True):
         pid, raylet: of the process that ran it, and of the node that it ran on.
         platform: as its environment says.
         lost: why there is no result.
+        where: what its process was at when it was ended.
     """
 
     key: str
@@ -26,6 +27,7 @@ class RayToyRow(msgspec.Struct, frozen=True):
     raylet: str = ""
     platform: str = ""
     lost: str = ""
+    where: str = ""
 
 
 class RayToyWork(Work[RayToyRow]):
@@ -56,7 +58,7 @@ class RayToyWork(Work[RayToyRow]):
 
     def lost(self, item: Item, loss: Loss, stage: str) -> RayToyRow:
         """A row that says why."""
-        return RayToyRow(item.key, lost=f"{loss.kind}: {loss.text}, {stage}")
+        return RayToyRow(item.key, lost=f"{loss.kind}: {loss.text}, {stage}", where=loss.last_words)
 
 
 def toy_items(*payloads: object, together: int = 4) -> list[Item]:

@@ -68,8 +68,8 @@ def asked(cluster: Any, *task: str, root: Path, platform: str = "cpu") -> RayReq
 
 
 @contextlib.contextmanager
-def running(request: RayRequest) -> Iterator[RayExecutor]:
-    with contextlib.closing(RayExecutor(RayToyWork(), connect(request), lambda text: None)) as executor:
+def running(request: RayRequest, seconds: float | None = None) -> Iterator[RayExecutor]:
+    with contextlib.closing(RayExecutor(RayToyWork(), connect(request), lambda text: None, seconds)) as executor:
         yield executor
 
 
@@ -96,7 +96,7 @@ def gone(pids: set[int]) -> bool:
 def test_a_lost_process_costs_its_item_alone(cluster: Any, tree: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     items = toy_items(0.0, "abort", 0.0, "exit", 0.0, 600.0, 0.0)
-    with running(asked(cluster, root=tree)) as executor:
+    with running(asked(cluster, root=tree), 6) as executor:
         assert signal.getsignal(signal.SIGTERM) is before, "Ray's handler would end the run without a report"
         rows = rows_of(executor, items, Limits(seconds=6))
     lost = {key: row.lost for key, row in rows.items() if row.lost}
@@ -104,6 +104,7 @@ def test_a_lost_process_costs_its_item_alone(cluster: Any, tree: Path) -> None:
     assert lost["item1"] == "signal: SIGABRT, running"
     assert lost["item3"] == "exit: exit code 3, running"
     assert lost["item5"] == "timeout: more than 6 s, running"
+    assert "ray_toys.py" in rows["item5"].where and "in run" in rows["item5"].where, rows["item5"].where
     assert len(lost) == 3
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from samebits.engine import run_work as run_work_module
 from samebits.engine.drive import Done
 from samebits.engine.journal import Journal, JournalHead
-from samebits.engine.run_work import EngineSettings, Store, Unremembered, run_work, usual_settings
+from samebits.engine.ray_request import ray_request
+from samebits.engine.run_work import EngineSettings, Store, Unremembered, executor_of, run_work, usual_settings
 from samebits.engine.shard import Shard
 from samebits.engine.work import Item
 from samebits.schema.result import Problem
@@ -123,3 +126,14 @@ def test_a_run_killed_at_random_moments_goes_on(tmp_path: Path, kills: int) -> N
 
 def _no_problem(problem: Problem) -> None:
     raise AssertionError(problem)
+
+
+def test_nodes_of_a_cluster_know_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They end an item that takes too long, and say where it was; a driver that ends the task never learns it."""
+    received: list[tuple[object, ...]] = []
+    monkeypatch.setattr(run_work_module, "connect", lambda request: request)
+    monkeypatch.setattr(run_work_module, "RayExecutor", lambda *arguments: received.append(arguments))
+    settings = dataclasses.replace(usual_settings(workers=1, seconds=7, limit=None), ray=ray_request("local", ()))
+    executor_of(ToyWork(), 1, settings)
+    ((_, request, _, seconds),) = received
+    assert (request, seconds) == (settings.ray, 7)
