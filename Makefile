@@ -117,7 +117,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]' \
 	  --constraint constraints.txt
 # pip compiles on one processor. Some packages carry files that are no Python of this version, which is no error. What no
-# process here imports would be a quarter of the work: tests of packages, and most of Ray.
+# process here imports is left out: tests of packages, and most of Ray.
 	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/|/ray/(rllib|data|serve|tune|train|llm)/' $(VENV)/lib >/dev/null || true
 	@rm -f $(VENV)/.installed-* && touch $@
 

@@ -225,8 +225,8 @@ def takes(
 ) -> Callable[[Callable[[Options], int]], Callable[..., None]]:
     """Call a command with one record of what click parsed, and end the process with the exit code that it returns.
 
-    What the user's code prints meanwhile goes to stderr, it sees none of our arguments, and where it ends the process
-    the exit code is 3, whatever it asked for.
+    What the user's code prints meanwhile goes to stderr, and it sees none of our arguments. If it ends the process, the
+    exit code is 3, except with `--in-process` and `--distributed`.
 
     Args:
         record: a dataclass with one field for each option and argument of the command.

@@ -37,8 +37,8 @@ ENDING = 10.0
 STARTING = 60.0
 """Seconds that jax may take to start in a process of its own."""
 
-_EXITED_WITH_1 = 1 << 8
-"""A wait status: what XLA's fatal errors end a process with, unless they abort it."""
+_FATAL = (1, -signal.SIGABRT)
+"""What XLA's fatal errors end a process with: an exit code, or a signal as a negative number."""
 
 PAUSE = 0.2
 """Seconds between two looks at what the child imports."""
@@ -121,13 +121,10 @@ def supervise(seconds: float, *, has_journal: bool) -> None:
         if not name or name in _SUPERVISION.excluded:
             signal.pthread_sigmask(signal.SIG_SETMASK, usual)
             _find_why_not_started(status)
-            kept = (
-                "; its results are in the journal: continue with --resume, or leave out the"
-                if has_journal
-                else (", so that nothing is known; leave out the")
-            )
+            journal = "its results are in the journal: continue with --resume, or " if has_journal else ""
             say(
-                f"the process ended without a report ({how}), and not while it imported a pair{kept} code that ended it"
+                f"the process ended without a report ({how}), and not while it imported a pair; {journal}remove the "
+                "code that ended it"
             )
             os._exit(COULD_NOT_TELL)
         _SUPERVISION.excluded[name] = how
@@ -141,7 +138,7 @@ def _find_why_not_started(status: int) -> None:
     Raises:
         RequestError: it does.
     """
-    if status in (_EXITED_WITH_1, signal.SIGABRT):
+    if os.waitstatus_to_exitcode(status) in _FATAL:
         from samebits.host.backend_start import capture_apart
 
         capture_apart(STARTING)

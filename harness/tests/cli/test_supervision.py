@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from samebits.cli import supervision
+from samebits.host import backend_start
 from tests.support.invoke import clean_environment, command
 
 HONEST = """
@@ -116,7 +118,7 @@ def test_a_command_that_ends_without_a_report_is_undecided(tree: Path) -> None:
         (("claims",), "pair 'ends': its code ended the process that imported it (exit code 0)"),
         (
             ("compare", "suites/test_ends.py:plain", "suites/test_ends.py:fast", "--arg", "x=f32[8]"),
-            "the process ended without a report (exit code 0), and not while it imported a pair, so that nothing",
+            "the process ended without a report (exit code 0), and not while it imported a pair; remove the code",
         ),
         (
             ("bisect", "mesh", "ends", "--variant", "fast", "--case", "few", "--mesh", "single"),
@@ -131,6 +133,18 @@ def test_no_command_ends_as_the_code_asks(tree: Path, words: tuple[str, ...], sa
     process = _start(tree, *words)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, said in err) == (3, True), out + err
+
+
+@pytest.mark.parametrize(
+    ("status", "looks"),
+    [(1 << 8, True), (signal.SIGABRT, True), (signal.SIGABRT | 0x80, True), (0, False), (3 << 8, False), (9, False)],
+    ids=["exit code 1", "abort", "abort with a core dump", "exit code 0", "exit code 3", "kill"],
+)
+def test_what_may_be_an_xla_that_does_not_start(status: int, looks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    monkeypatch.setattr(backend_start, "capture_apart", asked.append)
+    supervision._find_why_not_started(status)
+    assert bool(asked) == looks
 
 
 def test_in_process_there_is_no_other_process(tree: Path) -> None:
