@@ -29,6 +29,8 @@ class Adversary:
     Args:
         name: lower-case letters, digits and `_`.
         reference, other: the two sides.
+        keeps_state: `other` takes nothing and returns the side, made anew for each test: what one leaves in it is not
+            seen by the next.
         args: the arguments; the inputs that they draw may not reach the difference.
         check, prove: what the command says of it.
         dtypes, meshes, modes, gradients: of the pair.
@@ -44,6 +46,7 @@ class Adversary:
     meshes: tuple[str, ...] = ("data1",)
     modes: tuple[Mode, ...] = ("auto",)
     gradients: bool = True
+    keeps_state: bool = False
 
     @property
     def pair(self) -> Pair:
@@ -51,7 +54,7 @@ class Adversary:
         return Pair(
             name=f"adversary_{self.name}",
             reference=self.reference,
-            variants={"other": self.other},
+            variants={"other": self.other() if self.keeps_state else self.other},
             args=self.args,
             cases=(Case(id="inputs"),),
             dtypes=self.dtypes,

@@ -160,9 +160,8 @@ def _memoised() -> Function:
     return _called_back(once)
 
 
-def _memoised_by_shape() -> Function:
+def _memoised_by_shape(kept: dict[str, Any]) -> Function:
     """The result of the first call, as a constant of every later trace."""
-    kept: dict[str, Any] = {}
 
     def side(x: Any) -> Any:
         if "first" not in kept:
@@ -262,21 +261,35 @@ HIDDEN = (
     Adversary(
         name="memoised_callback",
         reference=host_double,
-        other=_memoised(),
+        other=_memoised,
+        keeps_state=True,
         args={"x": normal(24, special=("-0.0",))},
         gradients=False,
         prove="undecided",
     ),
     Adversary(
-        name="noise_of_the_host", reference=host_double, other=_noisy(), args=X, gradients=False, prove="undecided"
+        name="noise_of_the_host",
+        reference=host_double,
+        other=_noisy,
+        keeps_state=True,
+        args=X,
+        gradients=False,
+        prove="undecided",
     ),
     Adversary(
-        name="every_second_call", reference=host_double, other=_every(2), args=X, gradients=False, prove="undecided"
+        name="every_second_call",
+        reference=host_double,
+        other=lambda: _every(2),
+        keeps_state=True,
+        args=X,
+        gradients=False,
+        prove="undecided",
     ),
     Adversary(
         name="one_call_in_fifty",
         reference=host_double,
-        other=_every(50),
+        other=lambda: _every(50),
+        keeps_state=True,
         args=X,
         gradients=False,
         check="unseen",
@@ -311,7 +324,22 @@ HIDDEN = (
     Adversary(name="sum_of_one_shard", reference=column_sums, other=_local_sums, args=SPLIT, meshes=("data4",)),
     Adversary(name="forward_of_another_factor", reference=twice, other=_only_undifferentiated, args=X),
     Adversary(
-        name="remembered_constant", reference=twice, other=_memoised_by_shape(), args=X, check="unseen", prove="assumed"
+        name="remembered_constant",
+        reference=twice,
+        other=lambda: _memoised_by_shape({"first": np.ones(24, np.float32)}),
+        keeps_state=True,
+        args=X,
+        check="assumed",
+        prove="assumed",
+    ),
+    Adversary(
+        name="constant_not_yet_remembered",
+        reference=twice,
+        other=lambda: _memoised_by_shape({}),
+        keeps_state=True,
+        args=X,
+        check="unseen",
+        prove="unseen",
     ),
     Adversary(name="identity_for_its_double", reference=twice, other=lambda x: same(x), args=X),
 )

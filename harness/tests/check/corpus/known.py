@@ -54,6 +54,7 @@ UNSEEN: dict[str, str] = {
     "remainder check": UNTRIED,
     "half_rounded_up check": UNTRIED,
     "one_call_in_fifty check": "a callback that is wrong once in fifty calls: fewer are made",
-    "remembered_constant check": "the constant of an earlier call is captured as zero times a number",
+    "constant_not_yet_remembered check": "traced before the first call, and so the same program",
+    "constant_not_yet_remembered prove": "traced before the first call, and so the same program",
 }
 """Adversaries, with the command, that are accepted without an assumption, with the reason why nothing can see them."""
