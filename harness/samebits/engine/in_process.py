@@ -6,7 +6,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from samebits.engine.work import Chunk, Ended, Event, Executor, Loss, Work
+from samebits.engine.work import Chunk, Ended, Event, Executor, Finished, Loss, Trouble, Work
+from samebits.errors import CouldNotRun
+from samebits.host.device_health import device_failure
 
 
 class InProcess(Executor):
@@ -27,11 +29,20 @@ class InProcess(Executor):
         self._waiting.append(chunk)
 
     def events(self, seconds: float) -> Iterator[tuple[int, Event | Ended]]:
-        """Run the chunk; each event comes when it happens."""
+        """Run the chunk; each event comes when it happens.
+
+        Raises:
+            CouldNotRun: a device no longer works.
+        """
         while self._waiting:
             chunk = self._waiting.popleft()
             for event in self._work.run(chunk.items, chunk.ahead):
                 yield chunk.number, event
+                if isinstance(event, Finished | Trouble) and (failure := device_failure()):
+                    raise CouldNotRun(
+                        f"{_words(chunk, event)}: {failure}; what comes after needs a new process and did not run "
+                        "(worker processes are replaced)"
+                    )
             yield chunk.number, Ended()
 
     def kill(self, number: int, loss: Loss) -> None:
@@ -40,3 +51,10 @@ class InProcess(Executor):
     def close(self) -> None:
         """Drop what is cached."""
         self._work.close()
+
+
+def _words(chunk: Chunk, event: Finished | Trouble) -> str:
+    """The item or the pair of an event."""
+    if isinstance(event, Trouble):
+        return event.pair
+    return next(item.words for item in chunk.items if item.key == event.key)

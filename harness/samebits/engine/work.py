@@ -84,13 +84,19 @@ class Trouble(msgspec.Struct, frozen=True, tag="trouble"):
     exit_code: int
 
 
+class DeviceFailed(msgspec.Struct, frozen=True, tag="device"):
+    """A device no longer works after the item that was about to finish; the process is about to end."""
+
+    text: str
+
+
 Event = Started | Reached | Finished | Remark | UserTraceback | Trouble
 """What a process says while it runs a chunk."""
 
 STACK_TIME = 0.3
 """Seconds that a process has to write its stacks before it is ended."""
 
-LossKind = Literal["signal", "exit", "timeout", "memory", "node"]
+LossKind = Literal["signal", "exit", "timeout", "memory", "device", "node"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,8 +104,8 @@ class Loss:
     """Why a process ended before its chunk did.
 
     Args:
-        kind: `signal` and `exit`: by itself; `timeout` and `memory`: it was ended for that; `node`: its machine is
-            gone, which says nothing about the chunk.
+        kind: `signal` and `exit`: by itself; `timeout` and `memory`: it was ended for that; `device`: it ended because
+            its device had failed; `node`: its machine is gone, which says nothing about the chunk.
         text: for the row of the item: `SIGSEGV`, `exit code 3`, `more than 600 s`.
         last_words: why it ended as it wrote itself, and where in the user's code it was.
     """

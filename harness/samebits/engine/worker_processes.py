@@ -15,12 +15,10 @@ import signal
 import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass, replace
 from multiprocessing import parent_process
-from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +26,23 @@ import msgspec
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
 from samebits.engine.checked_lines import LineReader, encode_line
+from samebits.engine.fresh_interpreters import FreshInterpreters
 from samebits.engine.last_words import last_words, without_stacks
-from samebits.engine.work import STACK_TIME, Chunk, Ended, Event, Executor, Loss, Work, signal_name
+from samebits.engine.work import (
+    STACK_TIME,
+    Chunk,
+    DeviceFailed,
+    Ended,
+    Event,
+    Executor,
+    Finished,
+    Loss,
+    Trouble,
+    Work,
+    signal_name,
+)
 from samebits.host import environment
+from samebits.host.device_health import device_failure
 from samebits.host.interrupts import withheld_from_children
 from samebits.host.memory import end_first, kill_children, resident_bytes
 
@@ -40,31 +52,7 @@ PAUSE = 0.02
 TAIL = 8000
 """How many bytes of stderr are looked through for the reason of an end."""
 
-_EVENTS = msgspec.json.Decoder(Event)
-
-
-class _Context(SpawnContext):
-    """Starts fresh interpreters, and keeps the last ones: pebble may lose how its process ended.
-
-    A forked child would inherit jax's threads without their locks.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.started: deque[SpawnProcess] = deque(maxlen=2)
-
-    def Process(self, *args: Any, **keywords: Any) -> SpawnProcess:  # type: ignore[override]
-        """The process that is to be started next; what pebble calls."""
-        self.started.append(SpawnProcess(*args, **keywords))
-        return self.started[-1]
-
-    def exit_code(self, pid: int | None) -> int | None:
-        """How one of them ended; None where that is not known."""
-        for process in self.started:
-            if process.pid is not None and process.pid == pid:
-                process.join(timeout=2)  # its end may be on its way
-                return process.exitcode
-        return None
+_EVENTS = msgspec.json.Decoder(Event | DeviceFailed)
 
 
 @dataclass(slots=True)
@@ -75,12 +63,12 @@ class _Slot:
         context: that starts its processes.
         errors: what the process writes to stdout and stderr.
         pid: once the chunk has begun.
-        killed: why we have ended the process.
+        killed: why we have ended the process, or it has itself.
         forwarded: how many bytes of `errors` are forwarded.
         begun: how many there were before the chunk.
     """
 
-    context: _Context
+    context: FreshInterpreters
     pool: ProcessPool
     errors: Path
     chunk: Chunk | None = None
@@ -108,12 +96,12 @@ class WorkerProcesses(Executor):
         self._folder = tempfile.TemporaryDirectory(prefix="samebits-", ignore_cleanup_errors=True)
         self._forward = forward
         self._work = work
-        self._slots = [self._slot(_Context(), Path(self._folder.name) / f"stderr-{n}") for n in range(slots)]
+        self._slots = [self._slot(FreshInterpreters(), Path(self._folder.name) / f"stderr-{n}") for n in range(slots)]
 
-    def _slot(self, context: _Context, errors: Path) -> _Slot:
+    def _slot(self, context: FreshInterpreters, errors: Path) -> _Slot:
         return _Slot(context, self._pool(context, errors), errors)
 
-    def _pool(self, context: _Context, errors: Path) -> ProcessPool:
+    def _pool(self, context: FreshInterpreters, errors: Path) -> ProcessPool:
         return ProcessPool(max_workers=1, initializer=_prepare, initargs=(self._work, str(errors)), context=context)
 
     def submit(self, chunk: Chunk) -> None:
@@ -175,7 +163,11 @@ class WorkerProcesses(Executor):
                 if slot.killed is not None:
                     _kill(slot.pid)
                 continue
-            yield chunk.number, _EVENTS.decode(line)
+            event = _EVENTS.decode(line)
+            if isinstance(event, DeviceFailed):
+                slot.killed = slot.killed or Loss(kind="device", text=event.text)
+            else:
+                yield chunk.number, event
         words = self._pass_on(slot)
         if not done:
             return
@@ -303,4 +295,7 @@ def _run(chunk: Chunk, path: str) -> None:
     with open(path, "ab", buffering=0) as file:
         file.write(encode_line(os.getpid()))
         for event in work.run(chunk.items, chunk.ahead):
+            if isinstance(event, Finished | Trouble) and (failure := device_failure()):
+                file.write(encode_line(DeviceFailed(failure)))
+                os._exit(1)  # an orderly end would wait for the device
             file.write(encode_line(event))

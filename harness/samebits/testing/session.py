@@ -17,6 +17,7 @@ from samebits.errors import CouldNotRun, MeshNotSpanned, NoExplicitForm, Request
 from samebits.host import environment
 from samebits.host.backend_start import require_answer
 from samebits.host.cache_keys import ByIdentity, key_of
+from samebits.host.device_health import device_failure
 from samebits.host.environment import devices_here
 from samebits.host.isolation import take_notes
 from samebits.programs.implementations import implementation
@@ -34,11 +35,16 @@ from samebits.user_errors import one_line, take_tracebacks
 
 @dataclass(slots=True)
 class State:
-    """What the cases of one session share."""
+    """What the cases of one session share.
+
+    Args:
+        failed_device: why nothing can run any more in this process, and since which case.
+    """
 
     programs: Programs = field(default_factory=Programs)
     runners: dict[Hashable, Runner] = field(default_factory=dict)
     ahead: dict[tuple[Hashable, Point], PendingPoint] = field(default_factory=dict)
+    failed_device: str | None = None
 
     def runner(self, pair: Pair) -> Runner:
         """The runner of a pair on this platform, made on first use."""
@@ -51,6 +57,13 @@ class State:
         """The started point of a case; it may have been started during the case before."""
         job = self.ahead.pop((_declared(pair), point), None)
         return job or self.runner(pair).start(point)
+
+    def look_at_device(self, pair: Pair, point: Point) -> str | None:
+        """Why nothing can run any more after a case; None where the devices work."""
+        failure = device_failure()
+        if failure is not None:
+            self.failed_device = f"{failure}, in {pair.name}: {point}"
+        return failure
 
 
 def _declared(pair: Pair) -> Hashable:
@@ -80,6 +93,8 @@ def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str)
     __tracebackhide__ = True
     config, record = request.config, request.node.user_properties
     state = config.stash.setdefault(_STATE, State(Programs(group=config.stash.get(GROUP, None))))
+    if state.failed_device is not None:
+        _fail(request.node, f"not run: {state.failed_device}; run it in a new process", again)
     _require_devices(MeshSpec.parse(point.mesh), config)
     refusal = pair.case(point.case).refusal(point.variant)
     try:
@@ -99,7 +114,10 @@ def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str)
     except SamebitsError as error:
         _fail(request.node, f"{'could not run: ' if isinstance(error, CouldNotRun) else ''}{error}", again)
     except Exception as error:  # whatever the user's code or XLA raises at run time
+        state.look_at_device(pair, point)
         _fail(request.node, f"could not run: {one_line(error)}", again)
+    if failure := state.look_at_device(pair, point):
+        _fail(request.node, failure, again)
     page.gather(request.node, pair, results)
     # Not the fixture `record_property`: it warns under pytest's default junit_family, and `-W error` fails on that.
     record += [(VERDICT, result.verdict) for result in results]

@@ -9,14 +9,14 @@ import pytest
 
 from samebits.host import environment
 from samebits.schema.meshes import MeshSpec
-from tests.check.corpus import adversary_inputs, adversary_programs, adversary_values
+from tests.check.corpus import adversary_inputs, adversary_programs, adversary_state, adversary_values
 from tests.check.corpus.adversary import Adversary, same
 from tests.check.corpus.adversary_judged import Command, found, said
 from tests.check.corpus.known import ON_GPU, UNSEEN
 
 environment.prepare()
 
-ALL = (*adversary_inputs.ALL, *adversary_values.ALL, *adversary_programs.ALL)
+ALL = (*adversary_inputs.ALL, *adversary_values.ALL, *adversary_programs.ALL, *adversary_state.ALL)
 EVERY = [
     pytest.param(one, id=one.name, marks=pytest.mark.devices(max(MeshSpec.parse(mesh).devices for mesh in one.meshes)))
     for one in ALL

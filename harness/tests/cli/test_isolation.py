@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.child import ROOT, shell_environment
+from tests.support.failing_device import write_failing_pair
+from tests.support.foreign import write_pair
 
 BAD = {
     "aborts": "    os.abort()",
@@ -87,6 +89,19 @@ def test_three_bad_pairs_cost_three_rows(tmp_path: Path) -> None:
     _require_errors(rows)
     assert {row["ok"] for row in rows["honest"]} == {True} and len(rows["honest"]) == 2
     assert "Fatal Python error" not in said
+
+
+@pytest.mark.slow
+def test_a_failed_device_costs_its_own_pair(tmp_path: Path) -> None:
+    """On one worker process, which is replaced: what runs after it has a device that works."""
+    tree = tmp_path / "tree"
+    for name in ("a_good", "c_good"):
+        write_pair(tree, name, extra="gradients=False,")
+    write_failing_pair(tree, "b_bad")
+    code, rows, said = _check(tree, "--workers", "1")
+    assert code == 3 and {row["ok"] for name in ("a_good", "c_good") for row in rows[name]} == {True}, said
+    reasons = {str(row["variant"]): str(row["reason"]) for row in rows["b_bad"] if row["verdict"] == "error"}
+    assert list(reasons) == ["fast"] and "while running: device cpu:0 failed: " in reasons["fast"], reasons
 
 
 @pytest.mark.slow

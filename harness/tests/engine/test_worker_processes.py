@@ -17,6 +17,7 @@ from samebits.engine.worker_processes import WorkerProcesses
 from samebits.host.isolation import lasting_notes, take_notes
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, toy_items
+from tests.support import failing_device
 
 ACTIONS = (
     *["good"] * 7,
@@ -97,6 +98,19 @@ def test_a_process_that_holds_too_much_is_ended() -> None:
         executor.close()
     (ended,) = (row.error for ended in done if ended.lost for row in ended.rows)
     assert ended is not None and "memory while acting: " in ended and "that a process may hold" in ended
+
+
+def test_a_process_whose_device_failed_is_replaced() -> None:
+    """Its item has a row that says so, and those after it have the rows of a device that works."""
+    executor, actions = WorkerProcesses(ToyWork(ahead=1), 1, lambda text: None), ("good", "device", "good", "good")
+    try:
+        limits, items = Limits(seconds=60), toy_items(*actions)
+        done = list(drive(ToyWork(ahead=1), items, executor, limits=limits, on_problem=_no_problem))
+    finally:
+        executor.close()
+    errors = {one.item.payload: row.error for one in done for row in one.rows if one.lost}
+    assert errors == {"device": f"device while acting: device cpu:0 failed: {failing_device.MESSAGE}"}
+    assert sorted(one.item.key for one in done) == [item.key for item in items]
 
 
 def test_suspects_that_are_innocent_are_named_in_a_note(ran: Ran) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from samebits.engine.work import Event, Finished, Item, Loss, Reached, Started, Trouble, Work
+from tests.support import failing_device
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,7 +29,8 @@ class ToyRow:
 class ToyWork(Work[ToyRow]):
     """Items with an action as payload: `good`, `abort`, `segv`, `exit 0`, `exit 3`, `raise`, `sleep`, `eat`, `trouble`.
 
-    `start FILE` starts another process, writes its number into the file, and sleeps.
+    `device` leaves the devices unusable. `start FILE` starts another process, writes its number into the file, and
+    sleeps.
 
     Args:
         ahead: how many items start before the first one runs.
@@ -79,6 +81,8 @@ def act(action: str) -> None:
         os._exit(int(action.split()[1]))
     elif action == "raise":
         raise SystemExit(7)
+    elif action == "device":
+        failing_device.fail()
     elif action == "sleep":
         time.sleep(1000)
     elif action.startswith("start"):

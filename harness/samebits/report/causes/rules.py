@@ -85,6 +85,8 @@ def _lost(group: Group) -> str | None:
         return f"too much memory while {doing}: {why}; smaller sizes, fewer --workers or a larger --memory"
     if name.startswith("more than"):
         return f"a deadlock or a very slow program while {doing}: it took {name}; --timeout sets the limit"
+    if name.startswith("device "):
+        return f"while {doing}, {why}; a kernel that reads or writes out of bounds does that"
     hint = _SIGNALS.get(name)
     return f"the process ended ({why}) while {doing}" + (f": {hint}" if hint else "")
 

@@ -1,8 +1,7 @@
-"""Adversaries in the program: gradients, types, hidden state, callbacks; dependence on mesh, mode or platform."""
+"""Adversaries in the program: gradients and types; dependence on mesh, mode or platform."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import jax
@@ -140,49 +139,6 @@ PLACES = (
 )
 
 
-def _called_back(function: Function) -> Function:
-    def side(x: Any) -> Any:
-        return jax.pure_callback(function, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
-
-    return side
-
-
-def host_double(x: Any) -> Any:
-    return _called_back(lambda x: np.asarray(x) * 2)(x)
-
-
-def _memoised() -> Function:
-    kept: dict[str, Any] = {}
-
-    def once(x: Any) -> Any:
-        return kept.setdefault("first", np.asarray(x) * 2)
-
-    return _called_back(once)
-
-
-def _memoised_by_shape(kept: dict[str, Any]) -> Function:
-    """The result of the first call, as a constant of every later trace."""
-
-    def side(x: Any) -> Any:
-        if "first" not in kept:
-            jax.debug.callback(lambda value: kept.__setitem__("first", np.asarray(value)), 2 * x)
-            return 2 * x
-        return 2 * x + 0 * jnp.asarray(kept["first"])
-
-    return side
-
-
-def _every(count: int) -> Function:
-    """Another result at one call in `count`."""
-    calls = itertools.count(1)
-    return _called_back(lambda x: np.asarray(x) * (2 if next(calls) % count else 3))
-
-
-def _noisy() -> Function:
-    rng = np.random.default_rng(0)
-    return _called_back(lambda x: np.asarray(x) * 2 + rng.standard_normal(x.shape).astype(np.float32) * 1e-3)
-
-
 def _x64_aware(x: Any) -> Any:
     """Right where 64-bit types are on, as in an oracle."""
     return x * (2 if jax.config.values["jax_enable_x64"] else 2.001)
@@ -250,51 +206,6 @@ def _local_sums(x: Any) -> Any:
 
 
 HIDDEN = (
-    Adversary(
-        name="callback",
-        reference=host_double,
-        other=_called_back(lambda x: np.asarray(x) * 3),
-        args=X,
-        gradients=False,
-        prove="undecided",
-    ),
-    Adversary(
-        name="memoised_callback",
-        reference=host_double,
-        other=_memoised,
-        keeps_state=True,
-        args={"x": normal(24, special=("-0.0",))},
-        gradients=False,
-        prove="undecided",
-    ),
-    Adversary(
-        name="noise_of_the_host",
-        reference=host_double,
-        other=_noisy,
-        keeps_state=True,
-        args=X,
-        gradients=False,
-        prove="undecided",
-    ),
-    Adversary(
-        name="every_second_call",
-        reference=host_double,
-        other=lambda: _every(2),
-        keeps_state=True,
-        args=X,
-        gradients=False,
-        prove="undecided",
-    ),
-    Adversary(
-        name="one_call_in_fifty",
-        reference=host_double,
-        other=lambda: _every(50),
-        keeps_state=True,
-        args=X,
-        gradients=False,
-        check="unseen",
-        prove="undecided",
-    ),
     Adversary(name="right_in_float64", reference=twice, other=_x64_aware, args=X),
     Adversary(name="wrong_in_bfloat16", reference=twice, other=_narrow_only, args=X, dtypes=("bfloat16", "float32")),
     Adversary(
@@ -323,24 +234,6 @@ HIDDEN = (
     Adversary(name="last_device", reference=twice, other=_last_device, args=SPLIT, meshes=("data4",)),
     Adversary(name="sum_of_one_shard", reference=column_sums, other=_local_sums, args=SPLIT, meshes=("data4",)),
     Adversary(name="forward_of_another_factor", reference=twice, other=_only_undifferentiated, args=X),
-    Adversary(
-        name="remembered_constant",
-        reference=twice,
-        other=lambda: _memoised_by_shape({"first": np.ones(24, np.float32)}),
-        keeps_state=True,
-        args=X,
-        check="assumed",
-        prove="assumed",
-    ),
-    Adversary(
-        name="constant_not_yet_remembered",
-        reference=twice,
-        other=lambda: _memoised_by_shape({}),
-        keeps_state=True,
-        args=X,
-        check="unseen",
-        prove="unseen",
-    ),
     Adversary(name="identity_for_its_double", reference=twice, other=lambda x: same(x), args=X),
 )
 

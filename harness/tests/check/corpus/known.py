@@ -40,7 +40,8 @@ REFUTED: dict[str, str] = {}
 ON_GPU: dict[str, str] = {
     "summed_in_bfloat16 check": "assumed",
 }
-"""What is said of an adversary on a GPU and not on a CPU (NVIDIA H100, jax 0.11.2); why has not been looked into."""
+"""What is said of an adversary on a GPU and not on a CPU (NVIDIA H100, jax 0.11.2): there XLA drops the conversion to
+bfloat16 and back. With `--xla_allow_excess_precision=false` it is refuted."""
 
 OTHER_PROGRAM = "another dtype, mesh or platform is traced as another program, of which nothing is said"
 UNTRIED = "the bits were equal on the inputs tried, and nothing interprets the program"

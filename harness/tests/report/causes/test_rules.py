@@ -38,6 +38,10 @@ def of_kinds(*kinds: str, **more: Any) -> Result:
         ("its process ended while running 'x': SIGKILL", "the system ended it, as it does when memory runs out"),
         ("its process ended while running 'x': more than 600 s", "a deadlock or a very slow program while running 'x'"),
         ("its process ended while running 'x': 3 GiB of memory, more than the 2 GiB", "too much memory while running"),
+        (
+            "its process ended while running 'x': device cuda:0 failed: INTERNAL: CUDA error",
+            "while running 'x', device cuda:0 failed: INTERNAL: CUDA error; a kernel that reads or writes",
+        ),
         ("its process ended while starting: exit code 3", "the process ended (exit code 3) while starting"),
         ("norm: 'multiply', case 'small', x: raised ValueError: no", "an error: ValueError: no"),
         ("could not tell whether this is rounding: y", "could not tell whether this is rounding: y"),
