@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -18,6 +19,12 @@ def mended(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_devices_that_work() -> None:
     environment.devices_here()
     assert device_failure() is None
+
+
+def test_a_guard_of_the_user_is_no_failure() -> None:
+    environment.devices_here()
+    with jax.transfer_guard("disallow_explicit"):
+        assert device_failure() is None
 
 
 def test_a_device_that_rejects_everything() -> None:
