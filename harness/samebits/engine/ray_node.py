@@ -8,7 +8,6 @@ last words, and jax has it for itself.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import pickle
 import platform
@@ -21,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from samebits.engine.drive import START
 from samebits.engine.work import Chunk, Ended, Event, Finished, Loss, Started, Work
 from samebits.engine.worker_processes import WorkerProcesses
 from samebits.host.environment import instruction_sets
@@ -135,7 +135,7 @@ class _Relay:
     def __init__(self, work: Work[Any], chunk: Chunk, limit: int, seconds: float | None) -> None:
         self._work, self._chunk, self._limit, self._seconds = work, chunk, limit, seconds
         self._running: set[str] = set()
-        self._since = math.inf  # when the item that runs now began
+        self._since = 0.0  # when the item that runs now began, or the one before it ended
         self._waiting: list[Message] = []
         self._looked = 0.0
 
@@ -144,6 +144,7 @@ class _Relay:
         processes = WorkerProcesses(self._work, 1, lambda text: self._waiting.append(Output(text)))
         with contextlib.closing(processes):
             processes.submit(self._chunk)
+            self._since = time.monotonic() + START
             while not over:
                 for _, event in processes.events(PACE):
                     over = over or isinstance(event, Ended)
@@ -160,11 +161,12 @@ class _Relay:
     def _note_progress(self, event: Event | Ended) -> None:
         """Note since when the item has been running that is the oldest; others may be traced ahead of it."""
         if isinstance(event, Started):
-            self._since = min(self._since, time.monotonic())
+            if not self._running:
+                self._since = time.monotonic()
             self._running.add(event.key)
         elif isinstance(event, Finished):
             self._running.discard(event.key)
-            self._since = time.monotonic() if self._running else math.inf
+            self._since = time.monotonic()
 
     def _look_at_memory(self, processes: WorkerProcesses) -> None:
         if time.monotonic() - self._looked < MEMORY_PACE:

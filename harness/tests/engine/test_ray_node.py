@@ -80,5 +80,13 @@ def test_an_item_that_takes_too_long_is_ended_on_its_node(monkeypatch: pytest.Mo
     late = Played([*of_two, (9, Finished("c", ())), (1, Ended(None))], monkeypatch)
     assert told(late, 6)[-1] == Over(Loss(kind="timeout", text="more than 6 s"))
     assert (len(late.killed), late.now) == (1, 27.0)
+    silent = Played([(125, Started("a")), (5, Finished("a", ())), (1, Ended(None))], monkeypatch)
+    assert told(silent, 6)[-1] == Over(None), "a process may take two minutes longer to start"
+    stuck = Played([(200, Started("a"))], monkeypatch)
+    assert told(stuck, 6)[-1] == Over(Loss(kind="timeout", text="more than 6 s")) and stuck.now == 127.0
+    between = Played([(1, Started("a")), (1, Finished("a", ())), (200, Ended(None))], monkeypatch)
+    assert told(between, 6)[-1] == Over(Loss(kind="timeout", text="more than 6 s"))
+    ahead = Played([(1, Started("a")), (4, Started("b")), (4, Finished("a", ())), (1, Ended(None))], monkeypatch)
+    assert told(ahead, 6)[-1] == Over(Loss(kind="timeout", text="more than 6 s"))
     left_alone = Played([*of_two, (900, Finished("c", ())), (1, Ended(None))], monkeypatch)
     assert told(left_alone, None)[-1] == Over(None) and not left_alone.killed
