@@ -10,7 +10,7 @@ import msgspec
 
 from samebits.check.run_points import AHEAD, PointDone, PointStage, point_steps
 from samebits.check.verdict import without_leaves
-from samebits.engine.pair_sources import PairSources, reads_beside, watch_reads
+from samebits.engine.pair_sources import PairSources, reads_beside
 from samebits.engine.work import Event, Finished, Item, Loss, Reached, Remark, Started, Trouble, UserTraceback, Work
 from samebits.errors import SamebitsError
 from samebits.host import environment
@@ -60,6 +60,7 @@ class CheckWork(Work[Result]):
 
     kind = "check"
     row = Result
+    names_reads = True
 
     def __init__(
         self,
@@ -81,7 +82,6 @@ class CheckWork(Work[Result]):
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         """Check points of one pair; programs stay for the next chunk of the same pair."""
         locator: Locator = items[0].payload[0]
-        watch_reads()
         try:
             yield from self._points(locator, [item.payload[1] for item in items], ahead)
         except SamebitsError as error:

@@ -1,7 +1,8 @@
 """Has an executor do a work, and decides what a lost process costs: the item that ended it, and nothing else.
 
-Programs are traced ahead, so several items may be under way in a process that ends. Each of these suspects then runs
-alone in a fresh process: the one that ends it again is the culprit, the others have their results.
+Programs are traced ahead, so several items may be under way in a process that ends, and an earlier item may have left a
+thread in it, or taken its memory. Each of these suspects then runs alone in a fresh process: the one that ends it again
+is the culprit, the others have their results. Only what takes too long is not waited for twice, if it was alone.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import msgspec
@@ -183,7 +184,7 @@ class _Drive(Generic[Row]):
             chunk = self.waiting.popleft()
             left = tuple(item for item in chunk.items if self._wanted(item))
             if left:
-                chunk = Chunk(number=chunk.number, items=left, ahead=chunk.ahead)
+                chunk = replace(chunk, items=left)
                 self.running[chunk.number] = _Running(chunk, self.clock())
                 self.executor.submit(chunk)
 
@@ -221,9 +222,10 @@ class _Drive(Generic[Row]):
                 rows: tuple[Row, ...] = tuple(msgspec.json.decode(row, type=self.work.row) for row in event.rows)
                 yield Done(self.items[event.key], rows, event.rows, event.reads)
         else:
-            yield from self._chunk_ended(self.running.pop(number), event.loss)
+            yield from self._chunk_ended(self.running.pop(number), event)
 
-    def _chunk_ended(self, running: _Running, loss: Loss | None) -> Iterator[Done[Row]]:
+    def _chunk_ended(self, running: _Running, ended: Ended) -> Iterator[Done[Row]]:
+        loss = ended.loss
         rest = [item for item in running.chunk.items if item.key not in running.finished and self._wanted(item)]
         if not rest:
             return
@@ -238,14 +240,16 @@ class _Drive(Generic[Row]):
         # Without a start the process ended where it was set up: then the first item is tried alone.
         suspects = [item for item in rest if item.key in running.started] or rest[:1]
         alone = len(running.started) - len(running.finished) <= 1 and len(running.chunk.items) == 1
-        certain = len(suspects) == 1 and (suspects[0].key in running.started or alone)
+        first = loss.kind == "timeout" or not (ended.used or running.finished)
+        certain = len(suspects) == 1 and first and (suspects[0].key in running.started or alone)
         if certain:
             yield self._lost(suspects[0], loss, running)
         else:
             for item in reversed(suspects):
-                self._again([item], 0, first=True)
+                self._again([item], 0, alone=True)
+            count = "1 item" if len(suspects) == 1 else f"{len(suspects)} items"
             note(
-                f"a process ended ({loss.text}) with {len(suspects)} items under way, the first {suspects[0].words}; "
+                f"a process ended ({loss.text}) with {count} under way, the first {suspects[0].words}; "
                 "each was run again alone",
                 lasting=False,
             )
@@ -255,11 +259,11 @@ class _Drive(Generic[Row]):
         self.node_losses[item.key] = self.node_losses.get(item.key, 0) + 1
         return self.node_losses[item.key] <= NODE_LOSSES
 
-    def _again(self, items: list[Item], ahead: int, *, first: bool = False) -> None:
+    def _again(self, items: list[Item], ahead: int, *, alone: bool = False) -> None:
         if items:
-            chunk = Chunk(number=self.next_number, items=tuple(items), ahead=ahead)
+            chunk = Chunk(number=self.next_number, items=tuple(items), ahead=ahead, fresh=alone)
             self.next_number += 1
-            (self.waiting.appendleft if first else self.waiting.append)(chunk)
+            (self.waiting.appendleft if alone else self.waiting.append)(chunk)
 
     def _lost(self, item: Item, loss: Loss, running: _Running) -> Done[Row]:
         self.ended.add(item.key)

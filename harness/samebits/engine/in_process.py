@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
-from samebits.engine.work import Chunk, Ended, Event, Executor, Finished, Loss, Trouble, Work
+from samebits.engine.work import Chunk, Ended, Event, Executor, Finished, Loss, Started, Trouble, Work
 from samebits.errors import CouldNotRun
 from samebits.host.device_health import device_failure
+from samebits.host.process_group import ProcessGroup, RunEnded
 
 
 class InProcess(Executor):
@@ -16,12 +17,13 @@ class InProcess(Executor):
 
     Args:
         work: what is done.
+        group: the processes that run every item together; None where this one is alone.
     """
 
     slots = 1
 
-    def __init__(self, work: Work[Any]) -> None:
-        self._work = work
+    def __init__(self, work: Work[Any], group: ProcessGroup | None = None) -> None:
+        self._work, self._group = work, group
         self._waiting: deque[Chunk] = deque()
 
     def submit(self, chunk: Chunk) -> None:
@@ -33,17 +35,28 @@ class InProcess(Executor):
 
         Raises:
             CouldNotRun: a device no longer works.
+            RunEnded: the same where several processes run together.
         """
         while self._waiting:
             chunk = self._waiting.popleft()
-            for event in self._work.run(chunk.items, chunk.ahead):
-                yield chunk.number, event
+            under_way: list[str] = []
+            for event in self._work.events(chunk.items, chunk.ahead):
+                if isinstance(event, Started):
+                    under_way.append(event.key)
                 if isinstance(event, Finished | Trouble) and (failure := device_failure()):
-                    raise CouldNotRun(
-                        f"{_words(chunk, event)}: {failure}; what comes after needs a new process and did not run "
-                        "(worker processes are replaced)"
-                    )
+                    self._end(_words(chunk, event, under_way), failure)
+                if isinstance(event, Finished):
+                    under_way = [key for key in under_way if key != event.key]
+                yield chunk.number, event
             yield chunk.number, Ended()
+
+    def _end(self, words: str, failure: str) -> NoReturn:
+        """End the run before a result counts that came with it."""
+        if self._group is not None:
+            raise RunEnded(f"process {self._group.number}: {words}: {failure}")
+        raise CouldNotRun(
+            f"{words}: {failure}; it and what comes after need a new process (without --in-process, it is replaced)"
+        )
 
     def kill(self, number: int, loss: Loss) -> None:
         """Not possible: this process is the one that runs it."""
@@ -53,8 +66,10 @@ class InProcess(Executor):
         self._work.close()
 
 
-def _words(chunk: Chunk, event: Finished | Trouble) -> str:
-    """The item or the pair of an event."""
+def _words(chunk: Chunk, event: Finished | Trouble, under_way: list[str]) -> str:
+    """What was under way: the pair, or the item and those that had been traced ahead."""
     if isinstance(event, Trouble):
         return event.pair
-    return next(item.words for item in chunk.items if item.key == event.key)
+    words = next(item.words for item in chunk.items if item.key == event.key)
+    ahead = [item.words for item in chunk.items if item.key in under_way and item.key != event.key]
+    return f"{words} (or what was traced ahead, from {ahead[0]} on)" if ahead else words

@@ -83,6 +83,9 @@ class Store(Protocol):
     def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
         """The rows of an earlier run."""
 
+    def rested_on(self, sign: str) -> tuple[tuple[str, str], ...]:
+        """What the rows that were recalled rest on, as `rests_on` said it then."""
+
     def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
         """What an item that has run read meanwhile, with digests; None where its rows hold for this run alone."""
 
@@ -103,6 +106,10 @@ class Unremembered:
     def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
         """No rows."""
         return None
+
+    def rested_on(self, sign: str) -> tuple[tuple[str, str], ...]:
+        """Nothing is recalled."""
+        return ()
 
     def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
         """Nothing besides what its sign is made of."""
@@ -145,7 +152,8 @@ def run_work(
             rest.append(item)
             continue
         if journal is not None and not from_journal:
-            journal.add(item.key, signs[item.key], rows)
+            sign = signs[item.key]
+            journal.add(item.key, sign, rows, () if sign is None else store.rested_on(sign))
         yield Done(item, tuple(msgspec.json.decode(row, type=work.row) for row in rows), rows, recalled=True)
     if journal is not None:
         journal.sync()
@@ -210,7 +218,7 @@ def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Execut
         settings: what was asked for.
     """
     if settings.in_process:
-        return InProcess(work)
+        return InProcess(work, settings.group)
     if settings.ray is not None:
         return RayExecutor(work, connect(settings.ray), _forward, settings.seconds)
     return WorkerProcesses(work, max(min(settings.processes, items), 1), _forward)

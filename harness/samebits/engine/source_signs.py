@@ -10,19 +10,26 @@ import hashlib
 import json
 import os
 import platform
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from samebits.bisect.result import PACKAGE
+from samebits.engine.drive import Done
 from samebits.engine.run_work import Unremembered
 from samebits.engine.work import Item
 from samebits.host.environment import instruction_sets
+from samebits.host.file_reads import CHANGED, FILE, OUTSIDE, state_of
 from samebits.host.libtpu import package_version
+from samebits.host.source_facts import facts_of
 
-_VARIABLES = ("JAX_", "XLA_", "LIBTPU_", "TPU_")
+_VARIABLES = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "PYTHONPATH", "HOME")
+_ENVIRONMENT = re.compile(rb"environ|getenv|expandvars")
+"""What the text of a file has where it reads the environment; only those are parsed."""
+
 _SKIPPED = ("site-packages", "dist-packages", "node_modules", "__pycache__", "build")
 """Folders whose files are installed or made, not written."""
 
@@ -62,12 +69,53 @@ class SourceSigns(Unremembered):
             "versions": [sys.version, *(package_version(name) for name in names)],
             "processor": [platform.machine(), *instruction_sets()],
             "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(_VARIABLES)},
+            "variables read": _variables_read(_loaded(), map(str, written)),
         }
+        self._written = frozenset(map(str, written))
+        self._states: dict[str, str] = {}
         self._base = json.dumps(parts, sort_keys=True, default=str)
 
     def sign(self, item: Item) -> str:
         """A digest of everything that the rows of an item depend on."""
         return hashlib.sha256(f"{self._base} {item.key}".encode()).hexdigest()
+
+    def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
+        """What was read in the item's process beside the sources, with digests; None where it has changed since.
+
+        That another program was started counts for nothing: after a crash there would be nothing to resume.
+        """
+        if any(read.endswith(CHANGED) for read in done.reads):
+            return None
+        beside = [read for read in done.reads if read.removeprefix(FILE) not in self._written]
+        return tuple((read, self._state(read)) for read in beside if not read.startswith(OUTSIDE))
+
+    def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
+        """Whether everything that was read is as it was."""
+        return all(self._state(read) == state for read, state in rests_on)
+
+    def _state(self, read: str) -> str:
+        if read not in self._states:
+            self._states[read] = state_of(read)
+        return self._states[read]
+
+
+def _variables_read(loaded: Iterable[str], written: Iterable[str]) -> dict[str, str | None]:
+    """The environment variables that files read; all of them where one that is loaded passes the environment on.
+
+    Others of the tree that do are not known to be used, and in most trees there is one.
+    """
+    facts = [facts_of(text) for file in loaded if _ENVIRONMENT.search(text := _bytes(file))]
+    if any(each.whole_environment for each in facts):
+        return dict(sorted(os.environ.items()))
+    facts += [facts_of(text) for file in written if _ENVIRONMENT.search(text := _bytes(file))]
+    return {name: os.environ.get(name) for each in facts for name in each.variables}
+
+
+def _bytes(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError:  # removed meanwhile
+        return b""
 
 
 def _written(tree: Path) -> Iterator[Path]:

@@ -82,6 +82,7 @@ class VerdictCache:
         self._began = time.time_ns()
         self._states: dict[str, str] = {}
         self._rests_on: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._recalled: dict[str, tuple[tuple[str, str], ...]] = {}
         self._why: dict[str, None] = {}
 
     def sign(self, item: Item) -> str | None:
@@ -104,7 +105,12 @@ class VerdictCache:
         if entry is None or not self.holds(entry.reads):
             return None
         self._executed[self._places[sign]] = entry.executed
+        self._recalled[sign] = entry.reads
         return tuple(_dated(row, entry.executed) for row in entry.rows)
+
+    def rested_on(self, sign: str) -> tuple[tuple[str, str], ...]:
+        """What was read for the rows that were recalled under a key, with digests."""
+        return self._recalled.get(sign, ())
 
     def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
         """What was read for a point beside its sources, with digests; None where its rows hold for this run alone."""

@@ -28,8 +28,9 @@ FORMAT = 1
 _PREFIXES = (
     *("JAX_", "XLA_", "LIBTPU_", "TPU_", "SAMEBITS_", "TF_", "PJRT_", "CUDA_", "NVIDIA_", "NCCL_", "ROCM_", "HIP_"),
     *("OMP_", "OPENBLAS_", "MKL_", "KMP_", "NPY_", "EIGEN_", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "LD_", "GLIBC_"),
+    *("PYTHONPATH", "HOME"),
 )
-"""How the environment variables begin that jax, its compilers, NumPy's kernels, the loader or samebits read."""
+"""How the environment variables begin that jax, its compilers, NumPy's kernels, Python, the loader or samebits read."""
 
 _NO_EFFECT = ("SAMEBITS_CACHE_DIR", "SAMEBITS_CACHE_LIMIT", "JAX_COMPILATION_CACHE_DIR", "KMP_DUPLICATE_LIB_OK")
 """Variables that say only where something is stored; threadpoolctl sets the last one when it is imported."""
@@ -89,6 +90,7 @@ class VerdictKeys:
             "processor": [asdict(processor_here(environment)), _processor()],
             "settings": _settings(),
             "variables": _variables(),
+            "flags in a file": _flags_in_a_file(),
             "folder": str(Path.cwd()),
             "effort": asdict(effort),
         }
@@ -136,6 +138,17 @@ def _variables() -> dict[str, str]:
         for name, value in sorted(os.environ.items())
         if name.startswith(_PREFIXES) and name not in _NO_EFFECT
     }
+
+
+def _flags_in_a_file() -> str | None:
+    """The flags of XLA where `XLA_FLAGS` is the name of a file that has them; None where it is not."""
+    flags = os.environ.get("XLA_FLAGS", "").strip()
+    if not flags or flags.startswith("-"):
+        return None
+    try:
+        return Path(flags).read_text(encoding="utf-8", errors="replace")
+    except OSError:  # XLA says what is wrong with it
+        return None
 
 
 def _processor() -> list[str]:

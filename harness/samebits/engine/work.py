@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 
+from samebits.host.file_reads import READS
+
 Row = TypeVar("Row")
 
 
@@ -84,9 +86,15 @@ class Trouble(msgspec.Struct, frozen=True, tag="trouble"):
     exit_code: int
 
 
-class DeviceFailed(msgspec.Struct, frozen=True, tag="device"):
-    """A device no longer works after the item that was about to finish; the process is about to end."""
+class Unusable(msgspec.Struct, frozen=True, tag="unusable"):
+    """The process is about to end by itself, instead of what it was about to say.
 
+    Args:
+        kind: of the loss.
+        text: why.
+    """
+
+    kind: Literal["device", "exit"]
     text: str
 
 
@@ -129,9 +137,15 @@ def signal_name(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A chunk's process is done with it; `loss` where it ended before."""
+    """A chunk's process is done with it.
+
+    Args:
+        loss: why it ended before.
+        used: whether it had run other chunks, one of which may be the reason.
+    """
 
     loss: Loss | None = None
+    used: bool = False
 
 
 class Work(ABC, Generic[Row]):
@@ -153,8 +167,20 @@ class Work(ABC, Generic[Row]):
     chunk: int = 32
     """Roughly how many items a process gets at a time: few where an item takes seconds."""
 
+    names_reads: bool = False
+    """Whether `run` says of each item what was read for it; else everything that was read in its process counts."""
+
     divides: bool = True
     """Whether several processes may share a large group: not where its items are mostly one and the same work."""
+
+    def events(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
+        """As `run`, with what was read for each item."""
+        READS.look()
+        for event in self.run(items, ahead):
+            if isinstance(event, Finished) and not self.names_reads:
+                yield msgspec.structs.replace(event, reads=READS.all())
+            else:
+                yield event
 
     @abstractmethod
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
@@ -185,11 +211,13 @@ class Chunk:
         number: of the chunk in this run.
         items: in order.
         ahead: as for `Work.run`.
+        fresh: it needs a process that has run no other.
     """
 
     number: int
     items: tuple[Item, ...]
     ahead: int = 0
+    fresh: bool = False
 
 
 class Executor(ABC):

@@ -8,43 +8,37 @@ its own, line by line: a pipe or a queue that it shares with others may be left 
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import gc
 import os
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass, replace
-from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
-from samebits.engine.checked_lines import LineReader, encode_line
+from samebits.engine.checked_lines import LineReader
 from samebits.engine.fresh_interpreters import FreshInterpreters
 from samebits.engine.last_words import last_words, without_stacks
 from samebits.engine.work import (
     STACK_TIME,
     Chunk,
-    DeviceFailed,
     Ended,
     Event,
     Executor,
-    Finished,
     Loss,
-    Trouble,
+    Unusable,
     Work,
     signal_name,
 )
-from samebits.host import environment
-from samebits.host.device_health import device_failure
+from samebits.engine.worker_side import prepare, run_chunk
 from samebits.host.interrupts import withheld_from_children
-from samebits.host.memory import end_first, kill_children, resident_bytes
+from samebits.host.memory import kill_children, resident_bytes
 
 PAUSE = 0.02
 """Seconds between two looks at the files of the processes."""
@@ -52,7 +46,7 @@ PAUSE = 0.02
 TAIL = 8000
 """How many bytes of stderr are looked through for the reason of an end."""
 
-_EVENTS = msgspec.json.Decoder(Event | DeviceFailed)
+_EVENTS = msgspec.json.Decoder(Event | Unusable)
 
 
 @dataclass(slots=True)
@@ -63,6 +57,7 @@ class _Slot:
         context: that starts its processes.
         errors: what the process writes to stdout and stderr.
         pid: once the chunk has begun.
+        used: whether the process has run a chunk before.
         killed: why we have ended the process, or it has itself.
         forwarded: how many bytes of `errors` are forwarded.
         begun: how many there were before the chunk.
@@ -75,6 +70,7 @@ class _Slot:
     future: ProcessFuture[None] | None = None
     reader: LineReader | None = None
     pid: int | None = None
+    used: bool = False
     killed: Loss | None = None
     forwarded: int = 0
     begun: int = 0
@@ -102,16 +98,18 @@ class WorkerProcesses(Executor):
         return _Slot(context, self._pool(context, errors), errors)
 
     def _pool(self, context: FreshInterpreters, errors: Path) -> ProcessPool:
-        return ProcessPool(max_workers=1, initializer=_prepare, initargs=(self._work, str(errors)), context=context)
+        return ProcessPool(max_workers=1, initializer=prepare, initargs=(self._work, str(errors)), context=context)
 
     def submit(self, chunk: Chunk) -> None:
         """Have a chunk run in a free process."""
-        slot = next(slot for slot in self._slots if slot.chunk is None)
+        slot = min((slot for slot in self._slots if slot.chunk is None), key=lambda slot: chunk.fresh and slot.used)
+        if chunk.fresh and slot.used:
+            self._replace_process(slot)
         path = Path(self._folder.name) / f"chunk-{chunk.number}"
         slot.chunk, slot.reader, slot.pid, slot.killed = chunk, LineReader(path), None, None
         slot.begun = slot.forwarded
         with withheld_from_children():  # the first chunk starts the process, and the threads that start its successors
-            slot.future = slot.pool.schedule(_run, args=(chunk, str(path)))
+            slot.future = slot.pool.schedule(run_chunk, args=(chunk, str(path)))
 
     def events(self, seconds: float) -> Iterator[tuple[int, Event | Ended]]:
         """What the processes have said since the last call."""
@@ -159,26 +157,29 @@ class WorkerProcesses(Executor):
         done = future.done() or self._vanished(slot)  # before reading: what it wrote last must not be missed
         for line in reader.new():
             if slot.pid is None:
-                slot.pid = int(line)
-                if slot.killed is not None:
+                slot.pid = slot.context.pid(int(line))
+                if slot.killed is not None and slot.pid is not None:
                     _kill(slot.pid)
                 continue
             event = _EVENTS.decode(line)
-            if isinstance(event, DeviceFailed):
-                slot.killed = slot.killed or Loss(kind="device", text=event.text)
+            if isinstance(event, Unusable):
+                slot.killed = slot.killed or Loss(kind=event.kind, text=event.text)
             else:
                 yield chunk.number, event
         words = self._pass_on(slot)
         if not done:
             return
-        loss = self._loss(slot, future, words)
-        if not future.done() or _is_broken(future):  # it waits for a process that is gone, or takes no chunk any more
-            slot.pool.stop()
-            slot.pool.join()
-            slot.pool = self._pool(slot.context, slot.errors)
-        slot.chunk = None
+        ended = Ended(self._loss(slot, future, words), slot.used)
+        if ended.loss is not None and not _is_replaced(future):
+            self._replace_process(slot)
+        slot.chunk, slot.used = None, ended.loss is None
         reader.path.unlink(missing_ok=True)
-        yield chunk.number, Ended(loss)
+        yield chunk.number, ended
+
+    def _replace_process(self, slot: _Slot) -> None:
+        slot.pool.stop()
+        slot.pool.join()
+        slot.pool, slot.used = self._pool(slot.context, slot.errors), False
 
     def _vanished(self, slot: _Slot) -> bool:
         """Whether the process is gone and its future waits for ever: pebble takes exit code 0 for an orderly end."""
@@ -235,6 +236,11 @@ def _is_broken(future: ProcessFuture[None]) -> bool:
     return future.done() and not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
 
 
+def _is_replaced(future: ProcessFuture[None]) -> bool:
+    """Whether pebble starts another process by itself: not where this one raised, or pebble waits for it for ever."""
+    return future.done() and not future.cancelled() and isinstance(future.exception(), ProcessExpired)
+
+
 def _kill(pid: int, *, stacks: bool = False) -> None:
     """End a process, and what the user's code has started in it.
 
@@ -248,54 +254,3 @@ def _kill(pid: int, *, stacks: bool = False) -> None:
             time.sleep(STACK_TIME)
         kill_children(pid)
         os.kill(pid, signal.SIGKILL)
-
-
-class _Worker:
-    """What a worker process does; one object, because it is set where the process starts.
-
-    Args:
-        work: None before.
-    """
-
-    def __init__(self) -> None:
-        self.work: Work[Any] | None = None
-
-
-_WORKER = _Worker()
-
-
-def _prepare(work: Work[Any], errors: str) -> None:
-    """Set a worker process up: output to a file, jax's environment, and an end with its parent."""
-    file = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for descriptor in (1, 2):
-        os.dup2(file, descriptor)
-    os.close(file)
-    faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
-    end_first()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    environment.prepare()
-    # Tracing makes many short-lived objects; with Python's thresholds their collector takes 4 % of a sweep.
-    gc.set_threshold(50_000, 10, 10)
-    _WORKER.work = work
-
-
-def _end_with_parent() -> None:
-    """A parent that was killed cannot end its workers."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _run(chunk: Chunk, path: str) -> None:
-    """Run a chunk in a worker process; each event is in the file before the next thing is done."""
-    work = _WORKER.work
-    assert work is not None
-    with open(path, "ab", buffering=0) as file:
-        file.write(encode_line(os.getpid()))
-        for event in work.run(chunk.items, chunk.ahead):
-            if isinstance(event, Finished | Trouble) and (failure := device_failure()):
-                file.write(encode_line(DeviceFailed(failure)))
-                os._exit(1)  # an orderly end would wait for the device
-            file.write(encode_line(event))

@@ -27,6 +27,9 @@ from samebits.host.installed import is_installed
 FILE, FOLDER, OUTSIDE = "file:", "folder:", "outside:"
 """How a read begins: the content of a file, the names in a folder, or what cannot be compared later."""
 
+CHANGED = "changed meanwhile"
+"""How a read ends that says so."""
+
 _OUTSIDE = {
     "subprocess.Popen": "starts another program",
     "os.system": "starts another program",
@@ -36,8 +39,13 @@ _OUTSIDE = {
     "socket.connect": "connects to a host",
 }
 
-_FILES = ("open", "ctypes.dlopen", "sqlite3.connect")
+_FILES = ("open", "ctypes.dlopen", "sqlite3.connect", "import")
 _FOLDERS = ("os.listdir", "os.scandir")
+_MODULES = (".py", ".so", ".pyd")
+_ANY = "*"
+"""The reader of what a callback of jax reads without a frame of the user's, as where it is `np.load` itself."""
+
+_CALLBACKS = os.path.join("jax", "_src", "callback.py")
 _OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/")
 _SHARED_MEMORY = "/dev/shm/"
 """The folder of `/dev/` in which people keep files."""
@@ -52,6 +60,7 @@ class FileReads:
         self._reads: dict[str, set[str]] = {}
         self._first: dict[str, int] = {}
         self._written: dict[str, set[str]] = {}
+        self._stamps: dict[str, tuple[int, ...] | str | None] = {}
 
     def look(self) -> None:
         """Note reads from now on."""
@@ -70,15 +79,26 @@ class FileReads:
         reads = set()
         for read, readers in list(self._reads.items()):
             path = read.removeprefix(FILE)
-            wanted = not readers.isdisjoint(sources) or (modules and read.endswith(".py"))
+            wanted = _ANY in readers or not readers.isdisjoint(sources) or (modules and read.endswith(_MODULES))
             # What a file reads back that it wrote itself is computed from what else it depends on; what it leaves
             # behind may be read by the next run without being written again.
             own = not self._written.get(path, set()).isdisjoint(sources)
             wanted = wanted and not (own and not os.path.exists(path))
             if wanted and os.path.realpath(path) not in sources:
-                stale = not own and self.is_stale(path)
-                reads.add(f"{OUTSIDE}reads {path}, which changed meanwhile" if stale else read)
+                reads.add(read if own else self._said(read))
         return tuple(sorted(reads))
+
+    def _said(self, read: str) -> str:
+        """A read, or that it cannot be compared since another file or folder is there now."""
+        path = read.removeprefix(FILE)
+        moved = read in self._stamps and self._stamps[read] != _stamp(read)
+        return f"{OUTSIDE}reads {path.removeprefix(FOLDER)}, which {CHANGED}" if moved or self.is_stale(path) else read
+
+    def all(self) -> tuple[str, ...]:
+        """What any file of users has read so far in this process, without what it wrote itself and removed."""
+        reads = [read for read in list(self._reads) if read.removeprefix(FILE) not in self._written]
+        reads += [read for read in list(self._reads) if os.path.exists(read.removeprefix(FILE)) and read not in reads]
+        return tuple(sorted({self._said(read) for read in reads}))
 
     def is_stale(self, path: str) -> bool:
         """Whether a file was changed after this process first opened it, and may have retained what was in it."""
@@ -101,8 +121,10 @@ class FileReads:
         frame = _caller()
         if event in _OUTSIDE:
             read = f"{OUTSIDE}{_OUTSIDE[event]}"
+        elif event == "ctypes.dlopen" and isinstance(arguments[0], str) and os.sep not in arguments[0]:
+            read = f"{OUTSIDE}loads {arguments[0]} from wherever the system has it"
         else:
-            path = _path(arguments[0])
+            path = _path(arguments[1 if event == "import" else 0])
             if path is None:
                 return
             if event in _FOLDERS:
@@ -119,10 +141,15 @@ class FileReads:
                     return
                 self._first.setdefault(os.path.realpath(path), time.time_ns())
         readers = set(_readers(frame))
+        if not readers and _in_callback(frame):
+            readers = {_ANY}
         if not readers and threading.current_thread() is not threading.main_thread():
             # As in `pool.map(np.load, paths)`, for whose results the main thread waits.
             readers = set(_readers(sys._current_frames().get(threading.main_thread().ident or 0)))
         if readers:
+            if not read.startswith(OUTSIDE) and read not in self._stamps:
+                self._stamps[read] = None  # to list a folder is an event too
+                self._stamps[read] = _stamp(read)
             self._reads.setdefault(read, set()).update(readers)
 
 
@@ -155,6 +182,25 @@ def state_of(read: str) -> str:
         return ""
 
 
+def _stamp(read: str) -> tuple[int, ...] | str | None:
+    """What shows that a file or a folder is another one than before; None where it does not exist."""
+    if read.startswith(FOLDER):
+        return state_of(read) or None
+    try:
+        there = os.stat(read.removeprefix(FILE))
+    except OSError:  # it does not exist
+        return None
+    return there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
+
+
+def _in_callback(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(_CALLBACKS):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _path(opened: Any) -> str | None:
     """The absolute path of what is opened, the source for a compiled module; None where it need not be noted."""
     if not isinstance(opened, str | bytes | os.PathLike):
@@ -171,7 +217,7 @@ def _caches() -> tuple[str, ...]:
     """Folders of what this and other runs compute: samebits' own, and jax's compiled programs."""
     of_jax = getattr(getattr(sys.modules.get("jax"), "config", None), "jax_compilation_cache_dir", None)
     root = str(cache_root())
-    return (*(os.path.join(root, name, "") for name in CACHES), *((str(of_jax),) if of_jax else ()))
+    return (*(os.path.join(root, name, "") for name in CACHES), *((os.path.join(str(of_jax), ""),) if of_jax else ()))
 
 
 def _writes(mode: Any, flags: Any) -> bool:

@@ -69,8 +69,10 @@ class _Reader(ast.NodeVisitor):
         self.variables: set[str] = set()
         self.whole_environment = self.computed_imports = False
         self._constants = dict(_constants(tree))
-        self._environ, self._getenv = set(), set()
+        self._environ, self._getenv, self._importers = set(), set(), set(_IMPORTERS)
         for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                self._importers |= {alias.asname for alias in node.names if alias.asname and alias.name in _IMPORTERS}
             if isinstance(node, ast.ImportFrom) and node.module == "os":
                 for alias in node.names:
                     if alias.name in ("environ", "environb", "*"):
@@ -89,9 +91,9 @@ class _Reader(ast.NodeVisitor):
         function = node.func
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         first = self._text(node.args[0]) if node.args else None
-        if name in _IMPORTERS and first is None:
+        if name in self._importers and first is None:
             self.computed_imports = True
-        elif name in _IMPORTERS and first is not None:
+        elif name in self._importers and first is not None:
             module = first.partition(":")[0]
             self.imports.append(Imported(module=module.lstrip("."), level=len(module) - len(module.lstrip("."))))
             package = [self._text(value) for value in (*node.args[1:2], *(word.value for word in node.keywords))]
@@ -103,6 +105,8 @@ class _Reader(ast.NodeVisitor):
             self._read(first if name != "expandvars" else None)
         elif isinstance(function, ast.Name) and name in self._getenv:
             self._read(first)
+        elif name in self._importers:
+            self.visit(function.value if isinstance(function, ast.Attribute) else ast.Constant(None))
         else:
             self.visit(function)
         for argument in (*node.args, *node.keywords):
@@ -126,11 +130,13 @@ class _Reader(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if self._is_environ(node) or node.attr in ("getenv", "getenvb"):  # passed on, or gone through
             self.whole_environment = True
+        self.computed_imports = self.computed_imports or node.attr in _IMPORTERS  # bound to another name
         self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
         if self._is_environ(node) or node.id in self._getenv:
             self.whole_environment = True
+        self.computed_imports = self.computed_imports or node.id in self._importers
 
     def _is_environ(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Attribute):
@@ -159,6 +165,10 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
             bound[node.id] = bound.get(node.id, 0) + 1
         elif isinstance(node, ast.arg):
             bound[node.arg] = 2
+        elif isinstance(node, ast.alias):
+            bound[node.asname or node.name.partition(".")[0]] = 2
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound[node.name] = 2
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
             for target in statement.targets:

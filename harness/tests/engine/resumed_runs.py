@@ -20,6 +20,7 @@ from samebits.engine.drive import Done
 from samebits.engine.journal import Journal, JournalHead
 from samebits.engine.run_work import EngineSettings, Unremembered, run_work
 from samebits.engine.work import Item
+from samebits.host.file_reads import READS
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, toy_items
 
@@ -63,6 +64,7 @@ def rows(journal: Journal | None) -> list[tuple[str, int]]:
 def main(path: Path, kills: int) -> None:
     """Kill runs, let the last one end, and compare."""
     rng, killed, entries = random.Random(0), 0, []
+    READS.look()  # as commands do at their start: it takes as long as some items
     for _ in range(kills):
         process = os.fork()
         if process == 0:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from samebits.engine.drive import Done, Limits, drive
 from samebits.engine.in_process import InProcess
 from samebits.errors import CouldNotRun
+from samebits.host.process_group import RunEnded
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, toy_items
 from tests.support import failing_device
@@ -27,13 +31,29 @@ def test_a_pair_that_cannot_run_is_a_problem_once() -> None:
 
 
 def test_a_failed_device_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The item has its rows, since they are known; nothing after it can run here."""
+    """Before the rows of the item count: they would be taken for good when the run is resumed."""
     failing_device.mend_after(monkeypatch)
     work, done = ToyWork(), list[Done[ToyRow]]()
     items = toy_items("good", "device", "good")
-    with pytest.raises(CouldNotRun, match=r"^item 1: device .* failed: .*; what comes after needs a new process"):
+    with pytest.raises(CouldNotRun, match=r"^item 1: device .* failed: .*; it and what comes after need a new process"):
         done.extend(drive(work, items, InProcess(work), limits=Limits(), on_problem=_no_problem))
-    assert [one.item for one in done] == items[:2]
+    assert [one.item for one in done] == items[:1]
+
+
+def test_what_was_traced_ahead_may_be_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing_device.mend_after(monkeypatch)
+    work = ToyWork(ahead=1)
+    with pytest.raises(CouldNotRun, match=r"^item 0 \(or what was traced ahead, from item 1 on\): device "):
+        list(drive(work, toy_items("device", "good"), InProcess(work), limits=Limits(), on_problem=_no_problem))
+
+
+def test_of_several_processes_the_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a process is gone: process 0 reports what it has."""
+    failing_device.mend_after(monkeypatch)
+    group: Any = SimpleNamespace(number=1)
+    executor = InProcess(ToyWork(), group)
+    with pytest.raises(RunEnded, match=r"^process 1: item 0: device .* failed: "):
+        list(drive(ToyWork(), toy_items("device"), executor, limits=Limits(), on_problem=_no_problem))
 
 
 def _no_problem(problem: Problem) -> None:

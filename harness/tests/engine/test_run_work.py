@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -95,6 +96,33 @@ def test_remembered_rows_are_in_the_journal_too(tmp_path: Path) -> None:
     _run(items, Journal(tmp_path / "j", HEAD, resume=False), store)
     _, ran = _run(items, Journal(tmp_path / "j", HEAD, resume=True), ToyStore())
     assert ran == []
+
+
+class OfATable(ToyStore):
+    """Rows that rest on a table."""
+
+    table = "1"
+
+    def rested_on(self, sign: str) -> tuple[tuple[str, str], ...]:
+        """The table as it was."""
+        return (("file:table", "1"),)
+
+    def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
+        """Whether it is as it was."""
+        return all(state == self.table for _, state in rests_on)
+
+
+def test_what_remembered_rows_rest_on_is_in_the_journal_too(tmp_path: Path) -> None:
+    """A table that was edited since: the rows are stale, whether they came from a run or from the memory."""
+    items, store = toy_items("good"), OfATable()
+    store.rows[f"{items[0].key} 1"] = (raw(ToyRow(key=items[0].key)),)
+    _run(items, Journal(tmp_path / "j", HEAD, resume=False), store)
+    again = OfATable()
+    _, ran = _run(items, Journal(tmp_path / "j", HEAD, resume=True), again)
+    assert ran == []
+    again.table = "2"
+    _, ran = _run(items, Journal(tmp_path / "j", HEAD, resume=True), again)
+    assert ran == [items[0].key]
 
 
 def test_a_lost_item_is_neither_remembered_nor_resumed(tmp_path: Path) -> None:

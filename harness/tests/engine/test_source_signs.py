@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from samebits.engine import source_signs
+from samebits.engine.drive import Done
 from samebits.engine.source_signs import SourceSigns
 from samebits.engine.work import Item
+from samebits.host.file_reads import CHANGED, FILE, OUTSIDE
 from tests.support.foreign import write_pair
 
 ITEM = Item(key="a", pair="a", words="a", replay="", group=0, payload=None)
@@ -44,6 +48,45 @@ def test_request_item_and_settings_count(tmp_path: Path, monkeypatch: pytest.Mon
     assert SourceSigns(tmp_path, {"request": "r"}).sign(other) != before
     monkeypatch.setenv("XLA_FLAGS", "--xla_none=1")
     assert _sign(tmp_path) != before
+
+
+def test_variables_that_loaded_code_reads_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "reads_a_variable.py"
+    path.write_text("import os\nF = int(os.environ.get('SCALE_OF_A_TEST', '2'))\n")
+    monkeypatch.setattr(source_signs, "_loaded", lambda: {str(path)})  # other tests pass the environment on
+    before = _sign(tmp_path / "tree")
+    monkeypatch.setenv("SOMETHING_ELSE", "3")
+    assert _sign(tmp_path / "tree") == before
+    monkeypatch.setenv("SCALE_OF_A_TEST", "3")
+    assert _sign(tmp_path / "tree") != before
+
+
+def test_variables_that_the_tree_reads_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker process loads the implementations, after this one has signed; what passes all on counts once loaded."""
+    monkeypatch.setattr(source_signs, "_loaded", set)
+    (tmp_path / "reads.py").write_text("import os\nF = int(os.environ.get('SCALE_OF_A_TEST', '2'))\n")
+    (tmp_path / "passes_on.py").write_text("import os, subprocess\nsubprocess.run(['true'], env=dict(os.environ))\n")
+    before = _sign(tmp_path)
+    monkeypatch.setenv("SOMETHING_ELSE", "3")
+    assert _sign(tmp_path) == before
+    monkeypatch.setenv("SCALE_OF_A_TEST", "3")
+    assert _sign(tmp_path) != before
+
+
+def test_what_was_read_must_be_as_it_was(tmp_path: Path) -> None:
+    """Data, but no source of the tree, which the sign has."""
+    (tmp_path / "helper.py").write_text("")
+    (tmp_path / "table").write_text("1")
+    reads = tuple(f"{FILE}{tmp_path / name}" for name in ("helper.py", "table"))
+    signs = SourceSigns(tmp_path, {})
+    done: Done[Any] = Done(ITEM, (), (), (*reads, f"{OUTSIDE}starts another program"))
+    rests_on = signs.rests_on(signs.sign(ITEM), done)
+    assert rests_on is not None and [read for read, _ in rests_on] == [reads[1]]
+    assert SourceSigns(tmp_path, {}).holds(rests_on)
+    (tmp_path / "table").write_text("2")
+    assert not SourceSigns(tmp_path, {}).holds(rests_on)
+    changed: Done[Any] = Done(ITEM, (), (), (f"{OUTSIDE}reads {tmp_path / 'table'}, which {CHANGED}",))
+    assert signs.rests_on(signs.sign(ITEM), changed) is None
 
 
 def test_nothing_is_remembered_between_runs(tmp_path: Path) -> None:

@@ -138,6 +138,12 @@ def _own_source(tree: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(verdict_keys, "own_digest", lambda: installed.own_digest(package))
 
 
+def _flags_in_a_file(tree: Path, patch: pytest.MonkeyPatch) -> None:
+    """XLA reads its flags from a file where the variable is a path."""
+    (tree / "flags").write_text("--xla_cpu_enable_fast_math=false")
+    patch.setenv("XLA_FLAGS", str(tree / "flags"))
+
+
 CHANGES = (
     edit("suites/test_rope.py"),
     edit("suites/__init__.py"),
@@ -163,7 +169,10 @@ CHANGES = (
     variable("SAMEBITS_PROCESSOR", "variables", "processor"),
     variable("SAMEBITS_CACHE_DIR"),
     variable("JAX_COMPILATION_CACHE_DIR"),
+    variable("PYTHONPATH", "variables"),
+    variable("HOME", "variables"),
     variable("SOMETHING_ELSE"),
+    Change("flags in a file", frozenset({"variables", "flags in a file"}), _flags_in_a_file),
     Change("another version of a distribution", frozenset({"distributions"}), _upgrade),
     Change("a setting of jax", frozenset({"settings"}), _settings),
     Change("samebits itself", frozenset({"samebits"}), _own_source),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import pytest
 from pebble.pool.process import PoolManager
 
 from samebits.engine.drive import Done, Limits, drive
+from samebits.engine.work import Item
 from samebits.engine.worker_processes import WorkerProcesses
 from samebits.host.isolation import lasting_notes, take_notes
 from samebits.schema.result import Problem
@@ -111,6 +114,36 @@ def test_a_process_whose_device_failed_is_replaced() -> None:
     errors = {one.item.payload: row.error for one in done for row in one.rows if one.lost}
     assert errors == {"device": f"device while acting: device cpu:0 failed: {failing_device.MESSAGE}"}
     assert sorted(one.item.key for one in done) == [item.key for item in items]
+
+
+def rows_of(*items: Item, workers: int = 1) -> dict[str, ToyRow]:
+    """The row of each item, by what it does."""
+    executor = WorkerProcesses(ToyWork(), workers, lambda text: None)
+    try:
+        done = list(drive(ToyWork(), items, executor, limits=Limits(seconds=60), on_problem=_no_problem))
+    finally:
+        executor.close()
+    assert len(done) == len(items)
+    return {one.item.key: row for one in done for row in one.rows}
+
+
+def test_what_an_earlier_item_left_is_no_fault_of_the_next() -> None:
+    """One item is under way when the process ends; in a process of its own it is good."""
+    rows = rows_of(*toy_items("later", pair="bad"), *toy_items("wait", pair="fine"))
+    assert {key: row.error for key, row in rows.items()} == {"bad/0-later": None, "fine/0-wait": None}
+
+
+def test_a_process_in_which_an_item_raised_is_replaced() -> None:
+    rows = rows_of(*toy_items("files", pair="bad"), *toy_items("good", pair="fine"))
+    assert rows["fine/0-good"].error is None
+    assert rows["bad/0-files"].error == "exit while acting: OSError: too many open files"
+
+
+def test_a_process_that_takes_itself_for_another_ends_neither() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        rows = rows_of(*toy_items(f"pid {other.pid}", pair="bad"), *toy_items("good", pair="fine"))
+        assert other.poll() is None
+    assert [row.error for row in rows.values()] == [None, None]
 
 
 def test_suspects_that_are_innocent_are_named_in_a_note(ran: Ran) -> None:

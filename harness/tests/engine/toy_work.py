@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,8 +31,9 @@ class ToyRow:
 class ToyWork(Work[ToyRow]):
     """Items with an action as payload: `good`, `abort`, `segv`, `exit 0`, `exit 3`, `raise`, `sleep`, `eat`, `trouble`.
 
-    `device` leaves the devices unusable. `start FILE` starts another process, writes its number into the file, and
-    sleeps.
+    `device` leaves the devices unusable, `later` has a thread abort after half a second, `wait` is good after a second,
+    `files` raises and leaves no file to be opened, `pid NUMBER` takes itself for another process. `start FILE` starts
+    another process, writes its number into the file, and sleeps.
 
     Args:
         ahead: how many items start before the first one runs.
@@ -81,6 +84,15 @@ def act(action: str) -> None:
         os._exit(int(action.split()[1]))
     elif action == "raise":
         raise SystemExit(7)
+    elif action == "later":
+        threading.Timer(0.5, os.abort).start()
+    elif action == "wait":
+        time.sleep(1)
+    elif action == "files":
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+        raise OSError("too many open files")
+    elif action.startswith("pid"):
+        os.getpid = lambda: int(action.split()[1])
     elif action == "device":
         failing_device.fail()
     elif action == "sleep":

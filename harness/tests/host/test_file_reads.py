@@ -2,108 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib.util
 import os
 import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
 
 from samebits.host.file_reads import FILE, FOLDER, OUTSIDE, READS, changed_since, state_of
-
-CODE = """
-import ctypes, glob, json, os, sqlite3, subprocess
-from pathlib import Path
-import numpy as np
-
-def plain(path):
-    with open(path) as file:
-        return file.read()
-
-def by_path(path):
-    return Path(path).read_bytes()
-
-def table(path):
-    return np.load(path)
-
-def missing(path):
-    try:
-        return open(path)
-    except FileNotFoundError:
-        return None
-
-def names(path):
-    return glob.glob(str(path) + "/*.npy")
-
-def database(path):
-    return sqlite3.connect(path).execute("select 1").fetchall()
-
-def library(path):
-    try:
-        ctypes.CDLL(str(path))
-    except OSError:
-        pass
-
-def program(path):
-    subprocess.run(["true"])
-
-def numbered(path):
-    os.close(os.open(path, os.O_RDONLY))
-
-def imported(path):
-    import importlib.util
-    spec = importlib.util.spec_from_file_location("module_read_by_a_test", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-
-def back(path):
-    Path(path).with_suffix(".out").write_text("x")
-    text = Path(path).with_suffix(".out").read_text()
-    Path(path).with_suffix(".out").unlink()
-    return text
-
-def retained(path):
-    Path(path).write_text("x")
-    return Path(path).read_text()
-
-def appended(path):
-    open(path, "a").close()
-    return Path(path).read_text()
-
-def logged(path):
-    with open(path, "a") as file:
-        file.write("x")
-
-def in_threads(path):
-    from concurrent.futures import ThreadPoolExecutor
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(np.load, [path]))
-
-def forked(path):
-    import sys
-    sys.audit("os.fork")
-
-def both(path):
-    text = Path(path).read_text()
-    Path(path).write_text(text)
-"""
+from tests.host.reading import CODE, load_reader, reads
 
 
 @pytest.fixture
 def reader(tmp_path: Path) -> types.ModuleType:
     """A loaded file of a user's."""
-    READS.look()
-    path = tmp_path / "reader.py"
-    path.write_text(CODE)
-    spec = importlib.util.spec_from_file_location("reader_of_a_test", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def reads(reader: types.ModuleType) -> tuple[str, ...]:
-    return READS.of({str(reader.__file__)})
+    return load_reader(tmp_path)
 
 
 @pytest.mark.parametrize("how", ["plain", "by_path", "missing", "numbered", "database", "library", "imported"])
@@ -116,8 +34,6 @@ def test_a_file_that_is_opened(reader: types.ModuleType, tmp_path: Path, how: st
 
 
 def test_a_table_that_numpy_loads(reader: types.ModuleType, tmp_path: Path) -> None:
-    import numpy as np
-
     path = tmp_path / "table.npy"
     np.save(path, np.arange(3))
     reader.table(path)
@@ -143,8 +59,6 @@ def test_another_process(reader: types.ModuleType, tmp_path: Path) -> None:
 
 def test_a_thread_reads_for_what_started_it(reader: types.ModuleType, tmp_path: Path) -> None:
     """On its stack are NumPy and the pool alone."""
-    import numpy as np
-
     path = tmp_path / "table.npy"
     np.save(path, np.arange(3))
     reader.in_threads(path)
@@ -225,6 +139,84 @@ def test_a_source_that_changed_after_it_was_loaded(reader: types.ModuleType) -> 
     Path(path).write_text(CODE + "\n")
     assert READS.is_stale(path)
     assert not READS.is_stale(str(Path(path).with_name("never_opened.py")))
+
+
+@pytest.mark.parametrize("change", ["edited", "removed", "made", "linked", "replaced"])
+def test_what_changes_after_it_was_read_cannot_be_compared(
+    reader: types.ModuleType, tmp_path: Path, change: str
+) -> None:
+    """Whatever the times of the file that is there now: the result is of the one that was there then."""
+    data, older = tmp_path / "data", tmp_path / "older"
+    older.write_text("2")
+    if change == "linked":
+        (tmp_path / "first").write_text("1")
+        data.symlink_to(tmp_path / "first")
+    elif change != "made":
+        data.write_text("1")
+    with contextlib.suppress(FileNotFoundError):
+        reader.plain(data)
+    assert reads(reader) == (f"{FILE}{data}",)
+    if change == "edited":
+        data.write_text("3")
+    elif change == "removed":
+        data.unlink()
+    elif change == "replaced":
+        older.rename(data)
+    elif change == "made":
+        os.link(older, data)
+    else:
+        data.unlink()
+        data.symlink_to(older)
+    assert reads(reader) == (f"{OUTSIDE}reads {data}, which changed meanwhile",)
+
+
+def test_a_folder_that_changes_after_it_was_listed(reader: types.ModuleType, tmp_path: Path) -> None:
+    reader.names(tmp_path)
+    (tmp_path / "more.npy").touch()
+    assert f"{FOLDER}{tmp_path}" not in reads(reader)
+    assert any(read.startswith(OUTSIDE) and "changed meanwhile" in read for read in reads(reader))
+
+
+def test_a_library_by_its_bare_name(reader: types.ModuleType) -> None:
+    """The system looks for it in its own folders and in those of LD_LIBRARY_PATH."""
+    reader.library("libm.so.6")
+    assert reads(reader) == (f"{OUTSIDE}loads libm.so.6 from wherever the system has it",)
+
+
+def test_an_extension_is_read_where_it_is_imported(reader: types.ModuleType, tmp_path: Path) -> None:
+    """Python reports no `open` of it; this one cannot be loaded, which is after the report."""
+    built = tmp_path / "kernel_read_by_a_test.so"
+    built.write_bytes(b"no library")
+    with pytest.raises(ImportError):
+        reader.imported(built)
+    assert f"{FILE}{built}" in reads(reader)
+    assert f"{FILE}{built}" in READS.of({"/elsewhere.py"}, modules=True)
+
+
+def test_a_callback_of_jax_reads_for_every_file(tmp_path: Path) -> None:
+    """No frame is the user's where the callback is `np.load` itself."""
+    np.save(tmp_path / "table.npy", np.float32(2))
+    load = functools.partial(np.load, tmp_path / "table.npy")
+    program = jax.jit(lambda: jax.pure_callback(load, jax.ShapeDtypeStruct((), np.float32)))
+    READS.look()
+    read = f"{FILE}{tmp_path / 'table.npy'}"
+    with ThreadPoolExecutor(1) as pool:  # without the frames of this test
+        pool.submit(program).result().block_until_ready()
+    assert read in READS.of({"/elsewhere.py"})
+    del READS._reads[read]  # it counts for the files of other tests too
+
+
+def test_jaxs_cache_hides_its_own_files_alone(reader: types.ModuleType, tmp_path: Path) -> None:
+    before = jax.config.values["jax_compilation_cache_dir"]
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path / "jax"))
+    try:
+        for folder in ("jax", "jax_tables"):
+            (tmp_path / folder).mkdir()
+            (tmp_path / folder / "data").write_text("1")
+            reader.plain(tmp_path / folder / "data")
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+    assert reads(reader) == (f"{FILE}{tmp_path / 'jax_tables' / 'data'}",)
 
 
 def test_states_differ_where_content_does(tmp_path: Path) -> None:

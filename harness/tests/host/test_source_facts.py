@@ -36,9 +36,23 @@ def test_imports(text: str, imported: Imported) -> None:
     assert not facts(text).computed_imports
 
 
+RENAMED = (
+    "from importlib import import_module as im\nim(name)",
+    "from importlib import import_module\nim = import_module\nim(name)",
+    "im = importlib.import_module\nim(name)",
+)
+"""Of what is bound to another name, nothing is said of what it is called with."""
+
+
 @pytest.mark.parametrize(
     "text",
-    ["import_module(name)", "import_module(f'a.{b}')", "importlib.import_module('a.' + b)", "__import__(names[0])"],
+    [
+        "import_module(name)",
+        "import_module(f'a.{b}')",
+        "importlib.import_module('a.' + b)",
+        "__import__(names[0])",
+        *RENAMED,
+    ],
 )
 def test_imports_with_computed_names(text: str) -> None:
     assert facts(text).computed_imports
@@ -82,6 +96,9 @@ def test_variables_by_name(text: str) -> None:
         "from os import environ\nread(environ)",
         "from os import getenv\nlist(map(getenv, names))",
         "NAME = 'A'\nNAME = 'B'\nos.environ[NAME]",
+        "NAME = 'A'\ntry:\n    from settings import NAME\nexcept ImportError:\n    pass\nos.environ[NAME]",
+        "NAME = 'A'\nfrom settings import OTHER as NAME\nos.environ[NAME]",
+        "NAME = 'A'\ndef NAME(): pass\nos.environ[NAME]",
         "NAME = 'A'\ndef f(NAME):\n    return os.environ[NAME]",
         "os.path.expandvars('$HOME/x')",
     ],

@@ -1,0 +1,94 @@
+"""What a worker process does: it is set up, runs chunks, and writes each event into a file before the next thing.
+
+It ends itself where nothing that it runs can be believed any more.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import signal
+import threading
+from multiprocessing import parent_process
+from typing import Any
+
+from samebits.engine.checked_lines import encode_line
+from samebits.engine.rows import COULD_NOT_TELL
+from samebits.engine.work import Chunk, Event, Finished, Trouble, Unusable, Work
+from samebits.host import environment
+from samebits.host.device_health import device_failure
+from samebits.host.memory import end_first, kill_children
+
+
+class _Worker:
+    """What a worker process does; one object, because it is set where the process starts.
+
+    Args:
+        work: None before.
+        pid: of this process.
+        used: whether it has run a chunk before, or an item of this one.
+    """
+
+    def __init__(self) -> None:
+        self.work: Work[Any] | None = None
+        self.pid = 0
+        self.used = False
+
+
+_WORKER = _Worker()
+
+
+def prepare(work: Work[Any], errors: str) -> None:
+    """Set a worker process up: output to a file, jax's environment, and an end with its parent."""
+    file = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(file, descriptor)
+    os.close(file)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    end_first()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    environment.prepare()
+    # Tracing makes many short-lived objects; with Python's thresholds their collector takes 4 % of a sweep.
+    gc.set_threshold(50_000, 10, 10)
+    _WORKER.work, _WORKER.pid = work, os.getpid()
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed cannot end its workers."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def run_chunk(chunk: Chunk, path: str) -> None:
+    """Run a chunk in a worker process; each event is in the file before the next thing is done."""
+    work = _WORKER.work
+    assert work is not None
+    with open(path, "ab", buffering=0) as file:
+        file.write(encode_line(_WORKER.pid))
+        for event in work.events(chunk.items, chunk.ahead):
+            unusable = _unusable(event)
+            file.write(encode_line(unusable or event))
+            if unusable is not None:
+                kill_children(_WORKER.pid)
+                os._exit(1)  # an orderly end would wait for the device
+            _WORKER.used = _WORKER.used or isinstance(event, Finished)
+    _WORKER.used = True
+
+
+def _unusable(event: Event) -> Unusable | None:
+    """Why this process must end instead of saying this; None where it goes on.
+
+    An error that is no item's own counts only in a process that has done nothing else: an earlier item may have taken
+    all its open files.
+    """
+    if not isinstance(event, Finished | Trouble):
+        return None
+    if failure := device_failure():
+        return Unusable("device", failure)
+    if isinstance(event, Trouble) and event.exit_code == COULD_NOT_TELL and _WORKER.used:
+        return Unusable("exit", f"{event.pair}: {event.message}")
+    return None

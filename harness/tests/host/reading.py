@@ -1,0 +1,103 @@
+"""A file of a user's that reads in every way, and what is known of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import types
+from pathlib import Path
+
+from samebits.host.file_reads import READS
+
+CODE = """
+import ctypes, glob, json, os, sqlite3, subprocess
+from pathlib import Path
+import numpy as np
+
+def plain(path):
+    with open(path) as file:
+        return file.read()
+
+def by_path(path):
+    return Path(path).read_bytes()
+
+def table(path):
+    return np.load(path)
+
+def missing(path):
+    try:
+        return open(path)
+    except FileNotFoundError:
+        return None
+
+def names(path):
+    return glob.glob(str(path) + "/*.npy")
+
+def database(path):
+    return sqlite3.connect(path).execute("select 1").fetchall()
+
+def library(path):
+    try:
+        ctypes.CDLL(str(path))
+    except OSError:
+        pass
+
+def program(path):
+    subprocess.run(["true"])
+
+def numbered(path):
+    os.close(os.open(path, os.O_RDONLY))
+
+def imported(path):
+    import importlib.util
+    spec = importlib.util.spec_from_file_location("module_read_by_a_test", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+def back(path):
+    Path(path).with_suffix(".out").write_text("x")
+    text = Path(path).with_suffix(".out").read_text()
+    Path(path).with_suffix(".out").unlink()
+    return text
+
+def retained(path):
+    Path(path).write_text("x")
+    return Path(path).read_text()
+
+def appended(path):
+    open(path, "a").close()
+    return Path(path).read_text()
+
+def logged(path):
+    with open(path, "a") as file:
+        file.write("x")
+
+def in_threads(path):
+    from concurrent.futures import ThreadPoolExecutor
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(np.load, [path]))
+
+def forked(path):
+    import sys
+    sys.audit("os.fork")
+
+def both(path):
+    text = Path(path).read_text()
+    Path(path).write_text(text)
+"""
+
+
+def load_reader(folder: Path) -> types.ModuleType:
+    """The file, written into a folder and loaded."""
+    READS.look()
+    path = folder / "reader.py"
+    path.write_text(CODE)
+    spec = importlib.util.spec_from_file_location("reader_of_a_test", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def reads(reader: types.ModuleType) -> tuple[str, ...]:
+    """What was read while the file was on the stack."""
+    return READS.of({str(reader.__file__)})
