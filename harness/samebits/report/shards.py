@@ -155,7 +155,7 @@ def require_same_request(files: Sequence[ShardFile]) -> int:
     """How many shards there are.
 
     Raises:
-        RequestError: the files are not of one request, of one number of shards, or of different shards.
+        RequestError: the files are not of one request, of one commit, of one number of shards, or of different shards.
     """
     first = files[0]
     seen: dict[Shard | None, Path] = {}
@@ -163,6 +163,13 @@ def require_same_request(files: Sequence[ShardFile]) -> int:
         if msgspec.json.encode(file.request, order="sorted") != msgspec.json.encode(first.request, order="sorted"):
             raise RequestError(
                 f"{first.path} and {file.path} are of different requests: {_difference(first.request, file.request)}"
+            )
+        commits = [part.written and part.written.commit for part in (first, file)]
+        if None not in commits and commits[0] != commits[1]:
+            short = [str(commit)[:12] for commit in commits]
+            raise RequestError(
+                f"{first.path} was checked at commit {short[0]}, and {file.path} at {short[1]}: their results are of "
+                "different code; run all shards at one commit"
             )
         counts = [None if part.shard is None else part.shard.count for part in (first, file)]
         if counts[0] != counts[1]:

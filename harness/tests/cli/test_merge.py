@@ -135,6 +135,19 @@ def test_a_document_that_was_edited(tree: Path, tmp_path: Path, changed: dict[st
     assert merged.code == 2 and len(merged.lines) == 1 and message in merged.lines[0]
 
 
+def test_shards_of_two_commits(tree: Path, tmp_path: Path) -> None:
+    """Their results are of different code, and their sum would be green though the whole check is not."""
+    for name, commit in (("1", "a" * 40), ("2", "b" * 40), ("3", "a" * 40)):
+        document = json.loads((tree / f"{name}.json").read_text())
+        written = {**(document["written"] or {"time": "2026-01-01T00:00:00Z", "dirty": False}), "commit": commit}
+        (tmp_path / f"{name}.json").write_text(json.dumps({**document, "written": written}))
+    merged = samebits("merge", *(tmp_path / f"{name}.json" for name in "123"), "--root", tree)
+    assert merged.code == 2 and merged.lines == [
+        f"samebits: {tmp_path}/1.json was checked at commit aaaaaaaaaaaa, and {tmp_path}/2.json at bbbbbbbbbbbb: their "
+        "results are of different code; run all shards at one commit"
+    ]
+
+
 def _truncated(tree: Path) -> str:
     journal = tree / "torn.journal"
     samebits("check", "--root", tree, "--shard", "2/3", "--journal", journal)
