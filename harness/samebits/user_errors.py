@@ -85,7 +85,7 @@ def retain(error: BaseException | None) -> None:
 def retain_text(text: str) -> None:
     """Retain a traceback as another process has written it."""
     if len(_TRACEBACKS.texts) < RETAINED:
-        _TRACEBACKS.texts.setdefault(text)
+        _TRACEBACKS.texts.setdefault(_encodable(text))
 
 
 def take_tracebacks() -> list[str]:
@@ -127,10 +127,15 @@ def _owner(file: str) -> str:
     return "machinery" if any(folder in path.parents for folder in _STANDARD) else "user"
 
 
+def _encodable(text: str) -> str:
+    """A text without halves of characters, which no document and no terminal can show."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _safe(error: BaseException) -> str:
     """The text of an exception; a class of the user's may fail to give one."""
     try:
-        return str(error)
+        return _encodable(str(error))
     except Exception as broken:
         return f"its text cannot be shown: __str__ raised {type(broken).__name__}"
 

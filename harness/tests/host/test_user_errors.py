@@ -123,6 +123,14 @@ def test_a_long_text_is_cut() -> None:
     assert len(line) < user_errors.LONGEST + 30
 
 
+def test_half_a_character_is_written_out() -> None:
+    """No document can hold one, and the error was the user's before it was ours."""
+    assert user_errors.described(ValueError("a\ud800b")) == "ValueError: a\\ud800b"
+    user_errors.retain_text("raised a\ud800b")
+    (text,) = user_errors.take_tracebacks()
+    assert text.encode() == b"raised a\\ud800b"
+
+
 def test_tracebacks_begin_with_the_first_line_of_theirs() -> None:
     for _ in range(2):
         user_errors.one_line(_raised(_through_jax, jnp.ones(3)))
