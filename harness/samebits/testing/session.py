@@ -62,8 +62,9 @@ class State:
         """Why nothing can run any more after a case; None where the devices work."""
         failure = device_failure()
         if failure is not None:
-            self.failed_device = f"{failure}, in {pair.name}: {point}"
-        return failure
+            ahead = next((f" (or in {other}, traced ahead)" for _, other in self.ahead), "")
+            self.failed_device = f"{failure}, in {pair.name}: {point}{ahead}"
+        return self.failed_device
 
 
 def _declared(pair: Pair) -> Hashable:
@@ -109,13 +110,9 @@ def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str)
                 results = judge_run(runner.pair, point, runner.finish(job), again)
             if group is not None:
                 require_alike(group, results)
-    except (NoExplicitForm, MeshNotSpanned) as error:
-        _skip(str(error), config)
-    except SamebitsError as error:
-        _fail(request.node, f"{'could not run: ' if isinstance(error, CouldNotRun) else ''}{error}", again)
     except Exception as error:  # whatever the user's code or XLA raises at run time
         state.look_at_device(pair, point)
-        _fail(request.node, f"could not run: {one_line(error)}", again)
+        _end(error, request, again)
     if failure := state.look_at_device(pair, point):
         _fail(request.node, failure, again)
     page.gather(request.node, pair, results)
@@ -128,6 +125,16 @@ def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str)
     wrong = machine_dependent(runner.pair, results)
     if wrong:
         pytest.fail("\n".join(problem.message for problem in wrong), pytrace=False)
+
+
+def _end(error: Exception, request: pytest.FixtureRequest, again: str) -> NoReturn:
+    """Skip or fail a case that was not compared."""
+    __tracebackhide__ = True
+    if isinstance(error, NoExplicitForm | MeshNotSpanned):
+        _skip(str(error), request.config)
+    if not isinstance(error, SamebitsError):
+        _fail(request.node, f"could not run: {one_line(error)}", again)
+    _fail(request.node, f"{'could not run: ' if isinstance(error, CouldNotRun) else ''}{error}", again)
 
 
 def _fail(item: pytest.Item, text: str, again: str) -> NoReturn:

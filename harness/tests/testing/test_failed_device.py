@@ -31,5 +31,5 @@ def test_a_result_that_is_right_does_not_hide_it(tmp_path: Path) -> None:
     )
     done = run_pytest(tmp_path)
     assert done.returncode == 1 and "2 failed" in done.stdout
-    assert done.stdout.splitlines().count("device cuda:0 failed: planted") == 1
+    assert "\ndevice cuda:0 failed: planted, in good: " in done.stdout and "traced ahead)\n" in done.stdout
     assert "not run: device cuda:0 failed: planted, in good: " in done.stdout
