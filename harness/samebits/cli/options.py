@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from samebits.cli.common import SHOW_TRACEBACK, guarded
+from samebits.cli.common import EXIT_CODE, SHOW_TRACEBACK, guarded
 from samebits.errors import RequestError
 from samebits.host.isolation import without_arguments
 from samebits.host.output_files import require_reports
@@ -253,6 +253,13 @@ def _supervise(values: Mapping[str, Any]) -> None:
 
     Nothing may import jax before it, which reads its environment when it is imported.
     """
+    from samebits.host.file_reads import READS
+
+    READS.look()  # before declarations are loaded, which may read data
+    if values.get("distributed"):
+        from samebits.engine.distributed.reported import recorder
+
+        EXIT_CODE.record = recorder()
     if values.get("in_process") or values.get("distributed"):
         return
     from samebits.cli.supervision import supervise

@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from samebits.engine.distributed.reported import recorder
 from samebits.engine.distributed.request import DISTRIBUTED, DistributedRequest, take_request
 from samebits.errors import RequestError
 from samebits.host.process_group import ProcessGroup, RunEnded
 
 GROUP = pytest.StashKey[ProcessGroup]()
 """The processes; absent in a process of its own."""
+
+RECORD = pytest.StashKey[Callable[[int], None]]()
+"""Takes the exit code."""
 
 ENDED = pytest.StashKey[bool]()
 """Whether a process is gone, so that no shutdown of jax can be waited for."""
@@ -46,7 +50,7 @@ def configure(config: pytest.Config) -> None:
         group = start(take_request() or DistributedRequest())
     except RequestError as error:
         raise pytest.UsageError(str(error)) from None
-    config.stash[GROUP] = group
+    config.stash[GROUP], config.stash[RECORD] = group, recorder()
     if group.number:
         config.option.xmlpath = None
         reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -104,6 +108,7 @@ def finish(session: pytest.Session, status: int) -> None:
     except RunEnded:
         session.config.stash[ENDED] = True
         session.exitstatus = COULD_NOT_TELL
+    session.config.stash[RECORD](int(session.exitstatus))
     group.close()
 
 

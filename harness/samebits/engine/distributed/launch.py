@@ -13,9 +13,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import IO, cast
 
+from samebits.engine.distributed.reported import REPORTED, reported
 from samebits.engine.distributed.request import COORDINATOR, DISTRIBUTED, NUM_PROCESSES, PROCESS_ID, WAIT
 from samebits.errors import RequestError
 from samebits.host.own_output import own_stdout
@@ -71,7 +73,7 @@ class LaunchRequest:
             return [sys.executable, "-m", "pytest", "-p", "no:xdist", *self.words[1:]]
         return [sys.executable, "-m", "samebits", *self.words]
 
-    def environment(self, number: int, port: int) -> dict[str, str]:
+    def environment(self, number: int, port: int, report: Path) -> dict[str, str]:
         """The environment of a process."""
         flags = _COUNT_FLAG.sub("", os.environ.get("XLA_FLAGS", "")).strip()
         own = {
@@ -80,6 +82,7 @@ class LaunchRequest:
             PROCESS_ID: str(number),
             NUM_PROCESSES: str(self.processes),
             WAIT: str(self.wait),
+            REPORTED: str(report),
             "JAX_PLATFORMS": "cpu",  # an accelerator cannot be shared by processes of one machine
             "JAX_NUM_CPU_DEVICES": str(self.devices),
             "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
@@ -125,7 +128,8 @@ def launch(request: LaunchRequest, say: Callable[[str], None]) -> int:
     """
     port = _free_port()
     with contextlib.ExitStack() as stack:
-        launched = [_started(request, number, port, stack) for number in range(request.processes)]
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="samebits-")))
+        launched = [_started(request, number, port, folder, stack) for number in range(request.processes)]
         with _signals_forwarded(launched):
             reason = _wait(launched, request.seconds)
         codes = [process.process.returncode for process in launched]
@@ -134,6 +138,8 @@ def launch(request: LaunchRequest, say: Callable[[str], None]) -> int:
             reason = f"the processes did not end alike: {listed}"
         elif reason is None and codes[0] < 0:
             reason = f"all processes were ended by {signal.Signals(-codes[0]).name}; nothing was reported"
+        elif reason is None and codes[0] == 0 != reported(folder / "0"):
+            reason = "process 0 ended with exit code 0 and without a report: the code that it ran ended it"
     if reason is not None:
         say(reason)
         return COULD_NOT_TELL
@@ -146,12 +152,12 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _started(request: LaunchRequest, number: int, port: int, stack: contextlib.ExitStack) -> _Launched:
+def _started(request: LaunchRequest, number: int, port: int, folder: Path, stack: contextlib.ExitStack) -> _Launched:
     # A file, not a pipe: nobody reads while they run.
     err = cast("IO[bytes]", stack.enter_context(tempfile.TemporaryFile())) if number else None  # noqa: SIM115
     process = subprocess.Popen(
         request.command(),
-        env=request.environment(number, port),
+        env=request.environment(number, port, folder / str(number)),
         stdin=subprocess.DEVNULL,
         stdout=own_stdout() if err is None else subprocess.DEVNULL,
         stderr=err,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from samebits.engine.distributed.launch import LaunchRequest, launch
 from samebits.errors import RequestError
+from tests.support import failing_device
 from tests.support.foreign import HONEST, PLAIN, PLANTED, write_pair
 from tests.support.invoke import samebits_process
 
@@ -162,3 +164,28 @@ def test_one_signal_for_all_is_told(tmp_path: Path) -> None:
     with contextlib.chdir(tmp_path):
         code = launch(LaunchRequest(words=["pytest"], processes=2, devices=1, seconds=60, wait=5), said.append)
     assert (code, said) == (3, ["all processes were ended by SIGABRT; nothing was reported"])
+
+
+def test_an_end_without_a_report_is_no_success(tmp_path: Path) -> None:
+    """User code may end every process with exit code 0 before anything was compared."""
+    (tmp_path / "pytest.py").write_text("import os\nos._exit(0)\n")
+    said: list[str] = []
+    with contextlib.chdir(tmp_path):
+        code = launch(LaunchRequest(words=["pytest"], processes=2, devices=1, seconds=60, wait=5), said.append)
+    assert code == 3
+    assert said == ["process 0 ended with exit code 0 and without a report: the code that it ran ended it"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_device_that_fails_in_one_process_ends_the_run(tmp_path: Path, number: int) -> None:
+    write_pair(tmp_path, "a_good", axes=ON_ONE_MESH)
+    there = f"import jax\n    if jax.process_index() == {number}:\n        fail()\n    return"
+    variant = textwrap.dedent(HONEST).replace("return", there)
+    write_pair(tmp_path, "b_bad", optimized=failing_device.SOURCE + variant, axes=ON_ONE_MESH)
+    path = tmp_path / "two.json"
+    code, out, err = launched(tmp_path, "check", "--json", str(path))
+    assert code == 3, out + err
+    assert "samebits: pair 'b_bad': the run ends here: " in err, err
+    assert number == 1 or " failed: INTERNAL" in err, "process 0 speaks of its own device"
+    assert {key[0] for key in rows(path)} >= {"a_good"}, "what was known is reported"
