@@ -128,7 +128,7 @@ def _owner(file: str) -> str:
 
 
 def _encodable(text: str) -> str:
-    """A text without halves of characters, which no document and no terminal can show."""
+    """A text with its lone surrogates written out: no document can hold one."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

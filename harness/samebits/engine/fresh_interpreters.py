@@ -22,15 +22,6 @@ class FreshInterpreters(SpawnContext):
         self.started.append(SpawnProcess(*args, **keywords))
         return self.started[-1]
 
-    def pid(self, said: int) -> int | None:
-        """The process that says that it is this one: user code may have changed what it takes itself for.
-
-        Args:
-            said: what it says; where none of the last ones has this number, it is the last one.
-        """
-        pids = [process.pid for process in self.started]
-        return said if said in pids else pids[-1] if pids else None
-
     def exit_code(self, pid: int | None) -> int | None:
         """How one of them ended; None where that is not known."""
         for process in self.started:

@@ -55,7 +55,7 @@ class InProcess(Executor):
         if self._group is not None:
             raise RunEnded(f"process {self._group.number}: {words}: {failure}")
         raise CouldNotRun(
-            f"{words}: {failure}; it and what comes after need a new process (without --in-process, it is replaced)"
+            f"{words}: {failure}; it and what comes after need a new process (without --in-process, they get one)"
         )
 
     def kill(self, number: int, loss: Loss) -> None:

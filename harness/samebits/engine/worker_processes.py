@@ -157,8 +157,8 @@ class WorkerProcesses(Executor):
         done = future.done() or self._vanished(slot)  # before reading: what it wrote last must not be missed
         for line in reader.new():
             if slot.pid is None:
-                slot.pid = slot.context.pid(int(line))
-                if slot.killed is not None and slot.pid is not None:
+                slot.pid = int(line)
+                if slot.killed is not None:
                     _kill(slot.pid)
                 continue
             event = _EVENTS.decode(line)

@@ -26,7 +26,7 @@ class _Worker:
 
     Args:
         work: None before.
-        pid: of this process.
+        pid: of this process, from before user code could change `os.getpid`: its parent kills by it.
         used: whether it has run a chunk before, or an item of this one.
     """
 

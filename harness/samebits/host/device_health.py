@@ -24,7 +24,7 @@ def device_failure() -> str | None:
     import numpy as np
 
     devices = jax.local_devices()
-    for device in devices[:1] if devices[0].platform == "cpu" else devices:  # those of a CPU are one
+    for device in devices[:1] if devices[0].platform == "cpu" else devices:  # one stands for all of a CPU
         try:
             with jax.transfer_guard("allow"):  # a user's guard is about their own code
                 returned = np.asarray(jax.device_put(np.uint32(1), device))

@@ -96,9 +96,9 @@ class FileReads:
 
     def all(self) -> tuple[str, ...]:
         """What any file of users has read so far in this process, without what it wrote itself and removed."""
-        reads = [read for read in list(self._reads) if read.removeprefix(FILE) not in self._written]
-        reads += [read for read in list(self._reads) if os.path.exists(read.removeprefix(FILE)) and read not in reads]
-        return tuple(sorted({self._said(read) for read in reads}))
+        written = {f"{FILE}{path}": os.path.exists(path) for path in list(self._written)}
+        reads = [read for read in list(self._reads) if written.get(read, True)]
+        return tuple(sorted(read if read in written else self._said(read) for read in reads))
 
     def is_stale(self, path: str) -> bool:
         """Whether a file was changed after this process first opened it, and may have retained what was in it."""

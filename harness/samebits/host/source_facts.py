@@ -105,10 +105,10 @@ class _Reader(ast.NodeVisitor):
             self._read(first if name != "expandvars" else None)
         elif isinstance(function, ast.Name) and name in self._getenv:
             self._read(first)
-        elif name in self._importers:
-            self.visit(function.value if isinstance(function, ast.Attribute) else ast.Constant(None))
-        else:
+        elif name not in self._importers:
             self.visit(function)
+        elif isinstance(function, ast.Attribute):
+            self.visit(function.value)
         for argument in (*node.args, *node.keywords):
             self.visit(argument)
 

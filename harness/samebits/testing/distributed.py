@@ -18,12 +18,23 @@ GROUP = pytest.StashKey[ProcessGroup]()
 """The processes; absent in a process of its own."""
 
 RECORD = pytest.StashKey[Callable[[int], None]]()
-"""Takes the exit code."""
+"""Takes the exit code, for the `launch` that started this process."""
 
 ENDED = pytest.StashKey[bool]()
 """Whether a process is gone, so that no shutdown of jax can be waited for."""
 
 COULD_NOT_TELL = 3
+
+
+def begin(config: pytest.Config) -> None:
+    """From here on user code runs, and an end without a report is none that `launch` believes."""
+    config.stash[RECORD] = recorder()
+
+
+def report(config: pytest.Config, code: int) -> None:
+    """Pass on the exit code; nothing where the plugin was loaded too late for `begin`, as by a conftest.py."""
+    if RECORD in config.stash:
+        config.stash[RECORD](code)
 
 
 def configure(config: pytest.Config) -> None:
@@ -50,7 +61,7 @@ def configure(config: pytest.Config) -> None:
         group = start(take_request() or DistributedRequest())
     except RequestError as error:
         raise pytest.UsageError(str(error)) from None
-    config.stash[GROUP], config.stash[RECORD] = group, recorder()
+    config.stash[GROUP] = group
     if group.number:
         config.option.xmlpath = None
         reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -108,7 +119,6 @@ def finish(session: pytest.Session, status: int) -> None:
     except RunEnded:
         session.config.stash[ENDED] = True
         session.exitstatus = COULD_NOT_TELL
-    session.config.stash[RECORD](int(session.exitstatus))
     group.close()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,6 +99,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--samebits-no-skips", action="store_true", help="fail where a mesh does not fit, instead of skipping"
     )
     page.add_option(group)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Before the first `conftest.py`, which is user code."""
+    distributed.begin(early_config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | None, int | None]:
+    """After everything, `--help` included: the exit code is known."""
+    code = yield
+    distributed.report(config, int(code or 0))
+    return code
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -123,7 +123,7 @@ def test_a_long_text_is_cut() -> None:
     assert len(line) < user_errors.LONGEST + 30
 
 
-def test_half_a_character_is_written_out() -> None:
+def test_a_lone_surrogate_is_written_out() -> None:
     """No document can hold one, and the error was the user's before it was ours."""
     assert user_errors.described(ValueError("a\ud800b")) == "ValueError: a\\ud800b"
     user_errors.retain_text("raised a\ud800b")

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, cast
 
-from samebits.engine.distributed.reported import REPORTED, reported
+from samebits.engine.distributed.reported import REPORTED, lacks_report
 from samebits.engine.distributed.request import COORDINATOR, DISTRIBUTED, NUM_PROCESSES, PROCESS_ID, WAIT
 from samebits.errors import RequestError
 from samebits.host.own_output import own_stdout
@@ -138,7 +138,7 @@ def launch(request: LaunchRequest, say: Callable[[str], None]) -> int:
             reason = f"the processes did not end alike: {listed}"
         elif reason is None and codes[0] < 0:
             reason = f"all processes were ended by {signal.Signals(-codes[0]).name}; nothing was reported"
-        elif reason is None and codes[0] == 0 != reported(folder / "0"):
+        elif reason is None and codes[0] == 0 and lacks_report(folder / "0", 0):
             reason = "process 0 ended with exit code 0 and without a report: the code that it ran ended it"
     if reason is not None:
         say(reason)

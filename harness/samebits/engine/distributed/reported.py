@@ -10,29 +10,35 @@ from pathlib import Path
 REPORTED = "SAMEBITS_REPORTED"
 """The variable with the file into which a process writes its exit code."""
 
+RUNNING = "running"
+"""What the file has before, from the moment at which user code may run: `--help` and the like need no report."""
+
 
 def recorder() -> Callable[[int], None]:
-    """What takes the exit code once the report is complete; it does nothing where no `launch` started this process.
+    """What takes the exit code once the report is complete; to be called before user code runs.
 
-    User code does not see the variable: it may clear the environment, and start processes of its own.
+    It does nothing where no `launch` started this process. User code does not see the variable: it may clear the
+    environment, and start processes of its own.
     """
     path = os.environ.pop(REPORTED, None)
 
-    def record(code: int) -> None:
+    def record(text: int | str) -> None:
         if path is not None:
             with contextlib.suppress(OSError):  # a full disk: then nothing says that there is a report
-                Path(path).write_text(str(code), encoding="ascii")
+                Path(path).write_text(str(text), encoding="ascii")
 
+    record(RUNNING)
     return record
 
 
-def reported(path: Path) -> int | None:
-    """The exit code that a process has written; None where it has not.
+def lacks_report(path: Path, code: int) -> bool:
+    """Whether user code ran in a process that ended with this exit code, and that did not report it.
 
     Args:
-        path: the file.
+        path: the file of the process.
+        code: how it ended.
     """
     try:
-        return int(path.read_text(encoding="ascii"))
-    except (OSError, ValueError):  # not there, or cut off
-        return None
+        return path.read_text(encoding="ascii") != str(code)
+    except FileNotFoundError:  # it printed its help
+        return False

@@ -166,14 +166,34 @@ def test_one_signal_for_all_is_told(tmp_path: Path) -> None:
     assert (code, said) == (3, ["all processes were ended by SIGABRT; nothing was reported"])
 
 
+NO_REPORT = "samebits: process 0 ended with exit code 0 and without a report: the code that it ran ended it\n"
+
+
 def test_an_end_without_a_report_is_no_success(tmp_path: Path) -> None:
     """User code may end every process with exit code 0 before anything was compared."""
-    (tmp_path / "pytest.py").write_text("import os\nos._exit(0)\n")
-    said: list[str] = []
-    with contextlib.chdir(tmp_path):
-        code = launch(LaunchRequest(words=["pytest"], processes=2, devices=1, seconds=60, wait=5), said.append)
-    assert code == 3
-    assert said == ["process 0 ended with exit code 0 and without a report: the code that it ran ended it"]
+    (tmp_path / "conftest.py").write_text("import os\nos._exit(0)\n")
+    code, _, err = launched(tmp_path, "pytest")
+    assert (code, err) == (3, NO_REPORT)
+
+
+@pytest.mark.slow
+def test_a_check_that_ends_without_a_report(tmp_path: Path) -> None:
+    write_pair(tmp_path, "good", optimized="import os\ndef fast(x):\n    os._exit(0)\n", axes=ON_ONE_MESH)
+    code, _, err = launched(tmp_path, "check")
+    assert code == 3 and err.endswith(NO_REPORT)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "--help"),
+        pytest.param(("pytest", "--help"), marks=pytest.mark.slow),
+        pytest.param(("pytest", "--version"), marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
+)
+def test_help_needs_no_report(tmp_path: Path, words: tuple[str, ...]) -> None:
+    assert launched(tmp_path, *words)[0] == 0
 
 
 @pytest.mark.slow
