@@ -101,6 +101,16 @@ def test_what_it_read_and_then_wrote_is_one(reader: types.ModuleType, tmp_path: 
     assert reads(reader) == (f"{OUTSIDE}reads {path}, which changed meanwhile",)
 
 
+def test_what_it_wrote_again_has_not_changed(reader: types.ModuleType, tmp_path: Path) -> None:
+    """Nor for a run that is resumed, which asks for all reads of the process."""
+    for _ in range(2):
+        reader.retained(tmp_path / "own")
+    (tmp_path / "own").write_text("longer")
+    assert f"{FILE}{tmp_path / 'own'}" in READS.all()
+    (tmp_path / "own").unlink()
+    assert not [read for read in READS.all() if str(tmp_path / "own") in read]
+
+
 def test_reads_of_another_file_are_not_its_own(reader: types.ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_text("a")
