@@ -11,6 +11,10 @@ from samebits.host.interrupts import Interrupted, Stop
 
 def main() -> None:
     """The program `samebits`."""
+    for word in sys.argv[1:]:
+        if any("\ud800" <= character <= "\udfff" for character in word):  # how Python reads other bytes
+            sys.stderr.write(f"samebits: argument {word!r} is not UTF-8; give it in UTF-8, or rename the file\n")
+            _end(2)
     stop = Stop()
     with stop.listening(signal.SIGINT):
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import traceback
@@ -12,6 +13,7 @@ import click
 
 from samebits.errors import SamebitsError
 from samebits.host.interrupts import Interrupted
+from samebits.host.own_output import stdout_failure
 from samebits.schema.result import Problem
 from samebits.user_errors import one_line, retain, take_tracebacks
 
@@ -92,9 +94,19 @@ def _notes() -> list[str]:
     return [] if isolation is None else isolation.take_notes()
 
 
+def printed(code: int) -> int:
+    """The exit code of a report that was printed: not 0 where standard output could not be written."""
+    failure = stdout_failure()
+    if failure is None:
+        return code
+    say(f"standard output could not be written: {failure}; the report is incomplete")
+    return code or COULD_NOT_TELL
+
+
 def say(text: str) -> None:
     """One line on stderr."""
-    click.echo("samebits: " + " ".join(text.split()), err=True)
+    with contextlib.suppress(OSError):  # the terminal was closed, or the disk is full
+        click.echo("samebits: " + " ".join(text.split()), err=True)
 
 
 def problem_line(problem: Problem) -> str:

@@ -43,14 +43,16 @@ def run_together(
         The exit code of process 0, in all of them.
 
     Raises:
-        SamebitsError: nothing can be done as requested.
+        SamebitsError: nothing can be done as requested; where a process is gone, this one ends at once.
     """
     if group.number:
         _silence()
     try:
         return run_command(TogetherCommand(command, group, points), files if group.number == 0 else ReportFiles())
     except RunEnded as ended:
-        raise SamebitsError(str(ended)) from None
+        say(str(ended))
+        group.close()
+        exit_without_waiting(COULD_NOT_TELL)  # jax's own end waits a minute for the process that is gone
     finally:
         group.close()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from samebits.errors import RequestError
-from samebits.host.output_files import require_writable
+from samebits.host.output_files import require_regular
 
 if TYPE_CHECKING:
     from samebits.engine.run_work import EngineSettings
@@ -183,7 +183,7 @@ class EngineOptions(ClusterOptions):
         from samebits.engine.shard import Shard
 
         part = None if shard is None else Shard.parse(shard)
-        require_writable("--journal", self.journal)
+        require_regular("--journal", self.journal)
         settings = self.settings_on(platform)
         return replace(settings, resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
 

@@ -8,12 +8,12 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from typing import NoReturn
 
 import click
 
-from samebits.cli.common import ends_with
+from samebits.cli.common import ends_with, printed
 from samebits.host.interrupts import Stop, handled
-from samebits.host.own_output import own_stdout
 
 
 def require_not_interrupted() -> None:
@@ -38,9 +38,10 @@ def signals_ignored() -> Iterator[None]:
         yield
 
 
-def exit_without_waiting(code: int) -> None:
+def exit_without_waiting(code: int) -> NoReturn:
     """End the process without waiting for compilations that are under way, which can take minutes."""
-    own_stdout().flush()
-    sys.stderr.flush()
+    code = printed(code)
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
     ends_with(code)
     os._exit(code)

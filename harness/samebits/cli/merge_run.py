@@ -22,6 +22,7 @@ from samebits.report.shards import (
     read_shard,
     require_same_request,
 )
+from samebits.schema.pair import Pair
 from samebits.schema.point import Effort, Point
 from samebits.schema.result import Problem, Result
 
@@ -54,13 +55,17 @@ class MergeCommand(CheckCommand):
             for item in inputs.loaded
             for point in item.plan.points
         }
+        pairs = {item.pair.name: item.pair for item in inputs.loaded}
         there: set[str] = set()
         for file in self.files:
+            if file.written is not None and file.written.dirty:
+                note(f"{file.path} was checked with uncommitted changes, which its commit does not have")
             for result in file.results:
                 key = key_of_point(result.pair, Point(**{name: getattr(result, name) for name in Point.__slots__}))
                 if key in planned:
                     there.add(key)
                     results.append(result)
+                    self._held_as_declared(run, file, pairs[result.pair], result)
                 else:
                     message = f"{file.path} has results of '{result.pair}' that the declarations here do not plan"
                     run.problems.append(Problem(pair=result.pair, message=f"{message}: {key}", exit_code=2))
@@ -77,6 +82,19 @@ class MergeCommand(CheckCommand):
         written = max((file.written for file in self.files if file.written), key=lambda part: part.time, default=None)
         return replace(super().document(run, inputs, results), written=written)
 
+    def _held_as_declared(self, run: CommandRun, file: ShardFile, pair: Pair, result: Result) -> None:
+        """Reject a result that was held against another contract than the declaration has here, once for each pair."""
+        declared = required_of(pair.on(file.environment.platform), result)
+        if result.ok and result.required not in declared:
+            message = (
+                f"{file.path} holds '{result.leaf}' of '{result.variant}' against '{result.required}', and the "
+                f"declaration here requires '{declared[0]}': it is of another declaration; check again"
+            )
+            if not any(
+                problem.pair == result.pair and "another declaration" in problem.message for problem in run.problems
+            ):
+                run.problem(Problem(pair=result.pair, message=message, exit_code=2))
+
     def _missing(self, run: CommandRun, keys: Sequence[str], planned: dict[str, str]) -> None:
         lacking = missing_shards(self.files, require_same_request(self.files))
         if lacking is not None:
@@ -88,6 +106,20 @@ class MergeCommand(CheckCommand):
                 f"{len(keys)} points have no result, the first {keys[0]}; go on with them by --resume, or run them"
             )
             run.problem(Problem(pair=planned[keys[0]], message=message, exit_code=3))
+
+
+def required_of(pair: Pair, result: Result) -> list[str]:
+    """What a declaration may require of a result: an exemption decides alone, the default depends on the proof.
+
+    Args:
+        pair: for the platform of the result.
+        result: of one of its points.
+    """
+    at = {name: getattr(result, name) for name in Point.__slots__} | {"leaf": result.leaf.split(" (replica")[0]}
+    exemption = pair.exemption(**at)
+    if exemption is not None:
+        return [exemption.verdict]
+    return list(dict.fromkeys(pair.contract(**at, moves=moves).lowest for moves in (False, True)))
 
 
 def merge_command(paths: Sequence[Path], root: Path | None, *, no_skips: bool) -> MergeCommand:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from samebits.cli.common import EXIT_CODE, SHOW_TRACEBACK, guarded
+from samebits.cli.common import EXIT_CODE, SHOW_TRACEBACK, guarded, printed
 from samebits.errors import RequestError
 from samebits.host.isolation import without_arguments
 from samebits.host.output_files import require_reports
@@ -166,8 +166,13 @@ class JsonOption:
         """
         from samebits.cli.pipeline import ReportFiles  # which imports rich
 
-        require_reports({"--json": self.json, "--html": self.html})
+        require_reports(self._named())
         return ReportFiles(json=self.json, html=self.html)
+
+    def _named(self) -> dict[str, Path | None]:
+        """Every file that the command writes, by its option."""
+        names = ("json", "html", "markdown", "junitxml", "journal")
+        return {f"--{name}": getattr(self, name, None) for name in names}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,9 +187,7 @@ class ReportOptions(JsonOption):
         Raises:
             RequestError: one cannot be, or two are the same.
         """
-        files = super().report_files()
-        require_reports({"--json": self.json, "--html": self.html, "--markdown": self.markdown})
-        return replace(files, markdown=self.markdown)
+        return replace(super().report_files(), markdown=self.markdown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,11 +203,8 @@ class ContinuousIntegration(JsonOption):
         Raises:
             RequestError: one cannot be, or two are the same.
         """
-        files = super().report_files()
-        named = {"--json": files.json, "--html": files.html, "--markdown": files.markdown, "--junitxml": self.junitxml}
-        require_reports(named)
         workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
-        return replace(files, junit=self.junitxml, github=workspace if self.github else None)
+        return replace(super().report_files(), junit=self.junitxml, github=workspace if self.github else None)
 
     def require_none(self, what: str) -> None:
         """Reject these options for a command without such results.
@@ -240,7 +240,7 @@ def takes(
             if runs_user_code:
                 _supervise(values)
             with kept_apart(), without_arguments():
-                return command(record(**values))
+                return printed(command(record(**values)))
 
         run.__annotations__ = {"options": record}
         return traceback(run) if runs_user_code else run

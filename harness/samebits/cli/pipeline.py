@@ -154,7 +154,7 @@ class Command(ABC, Generic[Inputs, Item, Report]):
     """What is said after Ctrl-C, when the results so far are reported; empty where a part of them is worth nothing."""
 
     handles_signals = False
-    """Whether SIGTERM ends the run as Ctrl-C does, and running compilations are abandoned at the end."""
+    """Whether SIGTERM and SIGHUP end the run as Ctrl-C does, and running compilations are abandoned at the end."""
 
     @abstractmethod
     def load(self, run: CommandRun) -> Inputs:

@@ -24,6 +24,7 @@ from samebits.cli.common import COULD_NOT_TELL, EXIT_CODE, say
 from samebits.engine.last_words import last_words
 from samebits.engine.work import STACK_TIME, signal_name
 from samebits.errors import CouldNotRun
+from samebits.host.interrupts import ENDING as ENDING_SIGNALS
 
 LONGEST_NAME = 1000
 """Bytes of the name of a pair that the parent can read; after them comes one for the exit code."""
@@ -43,7 +44,7 @@ _FATAL = (1, -signal.SIGABRT)
 PAUSE = 0.2
 """Seconds between two looks at what the child imports."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
+_SIGNALS = (*ENDING_SIGNALS, signal.SIGCHLD)
 """What the parent waits for."""
 
 

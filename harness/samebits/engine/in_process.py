@@ -53,7 +53,7 @@ class InProcess(Executor):
     def _end(self, words: str, failure: str) -> NoReturn:
         """End the run before a result counts that came with it."""
         if self._group is not None:
-            raise RunEnded(f"process {self._group.number}: {words}: {failure}")
+            raise RunEnded(self._group.end(f"process {self._group.number}: {words}: {failure}"))
         raise CouldNotRun(
             f"{words}: {failure}; it and what comes after need a new process (without --in-process, they get one)"
         )

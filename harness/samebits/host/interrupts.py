@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: one request, however many signals it takes, and child processes that it does not reach."""
+"""Ctrl-C, SIGTERM and a closed terminal: one request, however many signals, and children that it does not reach."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import ClassVar
 ONE_REQUEST = 1.0
 """Seconds within which several signals are one request: a group of processes gets one each, and passes its own on."""
 
-ENDING = (signal.SIGINT, signal.SIGTERM)
-"""What asks a run to end."""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What asks a run to end; SIGHUP comes when its terminal is closed."""
 
 
 class Interrupted(SystemExit):
@@ -76,7 +76,10 @@ class Stop:
 
 @contextlib.contextmanager
 def handled(handler: signal._HANDLER, signals: tuple[signal.Signals, ...] = ENDING) -> Iterator[None]:
-    """Inside, signals have another handler."""
+    """Inside, signals have another handler; not SIGHUP where it is ignored, as under `nohup`."""
+    signals = tuple(
+        number for number in signals if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+    )
     before = {number: signal.signal(number, handler) for number in signals}
     try:
         yield
@@ -87,15 +90,16 @@ def handled(handler: signal._HANDLER, signals: tuple[signal.Signals, ...] = ENDI
 
 @contextlib.contextmanager
 def withheld_from_children() -> Iterator[None]:
-    """Inside, processes are started that Ctrl-C never reaches, however early; what arrives here meanwhile waits.
+    """Inside, processes are started that no terminal ends, however early; what arrives here meanwhile waits.
 
-    A terminal sends it to the whole group, and only the parent answers it. A handler in the child would be too late: it
-    imports jax before a line of ours runs.
+    A terminal sends its signals to the whole group, and only the parent answers them. A handler in the child would be
+    too late: it imports jax before a line of ours runs.
     """
     from multiprocessing import resource_tracker  # which most commands do not need
 
-    resource_tracker.ensure_running()  # it unblocks the signal where it starts its process
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])  # its process inherits that
+    resource_tracker.ensure_running()  # it unblocks SIGINT where it starts its process
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:

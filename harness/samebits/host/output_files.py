@@ -35,6 +35,17 @@ def require_writable(option: str, path: Path | None) -> None:
         raise RequestError(f"{option} {path}: cannot be written: {error.strerror or error}") from None
 
 
+def require_regular(option: str, path: Path | None) -> None:
+    """Reject a file that a run goes back to, and that is a device or a pipe.
+
+    Raises:
+        RequestError: as `require_writable`, or it is no regular file.
+    """
+    require_writable(option, path)
+    if path is not None and path.exists() and not path.is_file():
+        raise RequestError(f"{option} {path}: is a device or a pipe, from which nothing can be resumed; give a file")
+
+
 def require_reports(files: Mapping[str, Path | None]) -> None:
     """Reject report files that could not be written, or of which two are one file.
 

@@ -18,6 +18,36 @@ _DEVICES = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 """The names under which a user asks for a report on standard output."""
 
 
+class _Stdout(io.TextIOWrapper):
+    """Standard output that prints nothing more after its first failure, as on a full disk; the run goes on.
+
+    A reader that has closed its pipe (`samebits check | head`) is no failure: rich handles it.
+    """
+
+    failure: str | None = None
+
+    def write(self, text: str) -> int:
+        """As of any stream."""
+        with self._noting_failure():
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """As of any stream."""
+        with self._noting_failure():
+            super().flush()
+
+    @contextlib.contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.failure = error.strerror or str(error)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+
+
 class _Output:
     """Where our reports go; one object, because standard output is one per process.
 
@@ -35,6 +65,16 @@ _OUTPUT = _Output()
 def own_stdout() -> TextIO:
     """The standard output that the command was started with."""
     return _OUTPUT.stream or sys.stdout
+
+
+def stdout_failure() -> str | None:
+    """Why standard output could not be written, after what is buffered has been; None where it could be."""
+    stream = own_stdout()
+    if not isinstance(stream, _Stdout):
+        return None
+    with contextlib.suppress(BrokenPipeError):
+        stream.flush()
+    return stream.failure
 
 
 def is_stdout(path: Path | None) -> bool:
@@ -55,7 +95,8 @@ def kept_apart() -> Iterator[None]:
             _OUTPUT.stream, sys.stdout = before, stdout
         return
     # The descriptor too: child processes and libraries in C write to it.
-    with open(os.dup(1), "w", encoding=stdout.encoding, errors=stdout.errors) as stream:
+    written = io.BufferedWriter(io.FileIO(os.dup(1), "w"))
+    with _Stdout(written, stdout.encoding, stdout.errors, line_buffering=stdout.isatty()) as stream:
         _OUTPUT.stream = stream
         _lines(stdout, True)
         with contextlib.suppress(OSError):  # there is no stderr

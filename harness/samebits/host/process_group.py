@@ -75,6 +75,7 @@ class ProcessGroup:
         self._ended: str | None = None
         self._place = own_place()
         self._closed = threading.Event()
+        self._sign()  # user code may end this process before its first beat
         threading.Thread(target=self._beat, name="signs of life", daemon=True).start()
 
     @property
@@ -200,7 +201,7 @@ class ProcessGroup:
             if self._ended is not None:
                 raise RunEnded(self._ended)
             if time.monotonic() > limit:
-                raise RunEnded(self._called(self._overdue))
+                raise RunEnded(self._overdue())
         value, error = outcome[0]
         if error is not None:
             raise error
@@ -208,7 +209,18 @@ class ProcessGroup:
 
     def _overdue(self) -> str:
         late = f"process {self.number} did not come out of '{self._stage}' within {self.seconds:g} s"
-        return self._board.end(late)
+        return self.end(late)
+
+    def end(self, text: str) -> str:
+        """The run is over for all processes; the reason that all of them report, which is the first one's.
+
+        Args:
+            text: why, in words.
+
+        Raises:
+            RunEnded: process 0 has ended.
+        """
+        return self._called(lambda: self._board.end(text))
 
     def close(self) -> None:
         """Take leave: the others do without this process from now on."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from samebits.errors import CheckerBroken, CouldNotRun
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
+from samebits.programs.placement import on_host
 from samebits.programs.program_cache import Program
 
 
@@ -48,7 +49,7 @@ def to_host(
     info = named_leaves(program.traced.out_info, direction)
     leaves = {
         path: Leaf(
-            array=fetched[path] if path in fetched else np.asarray(value),
+            array=fetched[path] if path in fetched else on_host(value),
             weak_type=bool(getattr(info[path], "weak_type", False)),
         )
         for path, value in named_leaves(outputs, direction).items()

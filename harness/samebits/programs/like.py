@@ -69,7 +69,7 @@ def _arg(leaf: Any, spec: Spec, differentiable: bool) -> Arg:
     weak = bool(getattr(leaf, "weak_type", False))
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return Arg(shape=shape, dtype=dtype, spec=spec, differentiable=differentiable, weak_type=weak)
-    array = np.asarray(jax.random.key_data(leaf) if key else leaf)
+    array = np.asarray(jax.device_get(jax.random.key_data(leaf) if key else leaf))
     return Arg(
         shape=shape, dtype=dtype, spec=spec, differentiable=differentiable, values=Given(array=array), weak_type=weak
     )

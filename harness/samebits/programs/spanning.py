@@ -18,6 +18,7 @@ import numpy as np
 from samebits.errors import CouldNotRun
 from samebits.host.process_group import ProcessGroup
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf, same_bits
+from samebits.programs.placement import on_host
 from samebits.user_errors import one_line
 
 Array = Any
@@ -112,7 +113,7 @@ def fetched_tree(group: ProcessGroup | None, label: str, tree: Any) -> Any:
         whole, replicas = fetch(group, label, spanning, {})
         if replicas:
             raise CouldNotRun(f"{label}: copies of one array differ between devices: {replicas[0].path}")
-    arrays = [whole[path] if path in whole else np.asarray(leaf) for path, leaf in leaves.items()]
+    arrays = [whole[path] if path in whole else on_host(leaf) for path, leaf in leaves.items()]
     return jax.tree.unflatten(jax.tree.structure(tree), arrays)
 
 
@@ -155,7 +156,7 @@ def agreed(group: ProcessGroup, name: str, call: Callable[[], Value]) -> Value:
 def _own(value: Any, expected: Array | None) -> _Own:
     own = _Own()
     for shard in value.addressable_shards:
-        array = np.asarray(shard.data)
+        array = on_host(shard.data)
         like = expected is not None and (expected.shape, expected.dtype) == (value.shape, array.dtype)
         own.arrays[shard.device.id] = array
         own.pieces.append(

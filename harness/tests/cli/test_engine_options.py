@@ -48,6 +48,7 @@ def test_limits_of_worker_processes_need_some(name: str, value: object) -> None:
             ("--journal", "/no/such/folder/file"),
             "--journal /no/such/folder/file: the folder '/no/such/folder'",
         ),
+        (("--journal", "/dev/full"), "--journal /dev/full: is a device or a pipe, from which nothing can be resumed"),
         (("--timeout", "nan"), "--timeout nan: expected a number of seconds"),
         (("--workers", "100000"), "--workers 100000: each would have 0.0 GiB of memory, and a process with jax needs"),
         (("--in-process", "--workers", "2"), "--workers is about worker processes, and --in-process has none"),

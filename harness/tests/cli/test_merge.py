@@ -135,6 +135,30 @@ def test_a_document_that_was_edited(tree: Path, tmp_path: Path, changed: dict[st
     assert merged.code == 2 and len(merged.lines) == 1 and message in merged.lines[0]
 
 
+def test_shards_of_a_weaker_contract(tree: Path, tmp_path: Path) -> None:
+    """Checked while a declaration accepted more: the declaration that merges them decides."""
+    suites = tmp_path / "suites"
+    suites.mkdir()
+    strict = PAIR.replace('lowest="rounding", reason="one operation"', 'lowest="bitwise"')
+    for name, factor in (("twice", 2), ("wrong", 3)):
+        text = (strict if name == "twice" else PAIR).format(name=name, factor=factor)
+        (suites / f"test_{name}.py").write_text(text)
+    merged = samebits("merge", *_files(tree, "1", "2", "3"), "--root", tmp_path)
+    said = [line for line in merged.lines if "another declaration" in line]
+    assert said == [
+        f"samebits: pair 'twice': {tree}/1.json holds 'out' of 'plain' against 'rounding', and the declaration here "
+        "requires 'bitwise': it is of another declaration; check again"
+    ], merged.err
+
+
+def test_uncommitted_changes_are_noted(tree: Path, tmp_path: Path) -> None:
+    document = json.loads((tree / "1.json").read_text())
+    written = {"time": "2026-01-01T00:00:00Z", "commit": "a" * 40, "dirty": True}
+    (tmp_path / "1.json").write_text(json.dumps({**document, "written": written}))
+    merged = samebits("merge", tmp_path / "1.json", *_files(tree, "2", "3"), "--root", tree)
+    assert f"{tmp_path}/1.json was checked with uncommitted changes, which its commit does not have" in merged.out
+
+
 def test_shards_of_two_commits(tree: Path, tmp_path: Path) -> None:
     """Their results are of different code, and their sum would be green though the whole check is not."""
     for name, commit in (("1", "a" * 40), ("2", "b" * 40), ("3", "a" * 40)):

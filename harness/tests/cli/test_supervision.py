@@ -173,7 +173,8 @@ def test_an_xla_that_does_not_start_is_a_wrong_request(tree: Path, words: tuple[
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 3), (signal.SIGTERM, 3), (signal.SIGKILL, -signal.SIGKILL)]
+    ("number", "code"),
+    [(signal.SIGHUP, 3), (signal.SIGINT, 3), (signal.SIGTERM, 3), (signal.SIGKILL, -signal.SIGKILL)],
 )
 def test_a_signal_to_the_parent_ends_both(tree: Path, number: signal.Signals, code: int) -> None:
     marker = tree / "importing"

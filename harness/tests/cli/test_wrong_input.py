@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from samebits.schema.mesh_ids import SPELLING
 from tests.support.child import run_python
 from tests.support.foreign import write_pair
-from tests.support.invoke import samebits
+from tests.support.invoke import clean_environment, command, samebits
 
 
 @pytest.fixture(scope="module")
@@ -190,3 +192,33 @@ def test_a_pattern_names_every_pair_that_it_matches(tree: Path) -> None:
     ended = samebits("check", "goo*", "--root", tree, "--direction", "forward")
     assert ended.code == 0, ended.err
     assert "of 2 pairs:" in ended.out
+
+
+def test_a_report_in_the_journal_is_rejected(tree: Path, tmp_path: Path) -> None:
+    """It would replace the journal, and `--resume` would find a document."""
+    ended = samebits("check", "--root", tree, "--journal", tmp_path / "one", "--json", tmp_path / "one")
+    file = tmp_path / "one"
+    assert (ended.code, ended.lines) == (2, [f"samebits: --json and --journal both name {file}; give two files"])
+
+
+def test_an_argument_that_is_no_text(tree: Path) -> None:
+    words = [sys.executable.encode(), b"-m", b"samebits", b"check", b"good\xff", b"--root", bytes(tree)]
+    ended = subprocess.run(words, env=clean_environment(), capture_output=True)
+    assert ended.returncode == 2 and ended.stderr.decode() == (
+        "samebits: argument 'good\\udcff' is not UTF-8; give it in UTF-8, or rename the file\n"
+    )
+
+
+def test_a_report_that_cannot_be_printed(tree: Path) -> None:
+    """As on a full disk."""
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            command("check", "good", "--root", tree),
+            env=clean_environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert ended.returncode == 3 and ended.stderr == (
+        "samebits: standard output could not be written: No space left on device; the report is incomplete\n"
+    )

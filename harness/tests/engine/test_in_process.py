@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from samebits.engine.drive import Done, Limits, drive
 from samebits.engine.in_process import InProcess
 from samebits.errors import CouldNotRun
-from samebits.host.process_group import RunEnded
+from samebits.host.board import Board
+from samebits.host.process_group import ProcessGroup, RunEnded
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, toy_items
 from tests.support import failing_device
@@ -50,10 +48,15 @@ def test_what_was_traced_ahead_may_be_the_reason(monkeypatch: pytest.MonkeyPatch
 def test_of_several_processes_the_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where a process is gone: process 0 reports what it has."""
     failing_device.mend_after(monkeypatch)
-    group: Any = SimpleNamespace(number=1)
+    board = Board(2)
+    group = ProcessGroup(1, 2, board)
     executor = InProcess(ToyWork(), group)
-    with pytest.raises(RunEnded, match=r"^process 1: item 0: device .* failed: "):
-        list(drive(ToyWork(), toy_items("device"), executor, limits=Limits(), on_problem=_no_problem))
+    try:
+        with pytest.raises(RunEnded, match=r"^process 1: item 0: device .* failed: ") as ended:
+            list(drive(ToyWork(), toy_items("device"), executor, limits=Limits(), on_problem=_no_problem))
+    finally:
+        group.close()
+    assert board.ended() == str(ended.value), "the others are told, and name the device too"
 
 
 def _no_problem(problem: Problem) -> None:

@@ -53,13 +53,31 @@ def test_ctrl_c_is_told_from_code_that_raises_it() -> None:
         assert Stop.caused(KeyboardInterrupt())
 
 
+def test_a_closed_terminal_is_a_request() -> None:
+    with Stop().listening() as stop:
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.asked
+
+
+def test_under_nohup_a_closed_terminal_is_none() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stop().listening() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.asked
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_only_the_given_signals_are_handled() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with Stop().listening(signal.SIGINT):
         assert signal.getsignal(signal.SIGTERM) is before
 
 
-CHILD = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+CHILD = "import signal; print({signal.SIGINT, signal.SIGHUP} <= signal.pthread_sigmask(signal.SIG_BLOCK, []))"
 
 
 def test_children_are_started_with_it_blocked() -> None:

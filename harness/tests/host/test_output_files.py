@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from samebits.errors import RequestError
-from samebits.host.output_files import require_reports, require_writable, write_text
+from samebits.host.output_files import require_regular, require_reports, require_writable, write_text
 
 
 def test_writing_replaces_whole_files_and_leaves_no_draft(tmp_path: Path) -> None:
@@ -36,6 +36,17 @@ def test_a_device_is_written_in_place(tmp_path: Path) -> None:
     assert os.read(reader, 100) == b"through"
     os.close(reader)
     assert pipe.is_fifo()
+
+
+def test_a_journal_is_no_device(tmp_path: Path) -> None:
+    """Reading a pipe back would wait for ever."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/full")):
+        with pytest.raises(RequestError, match=f"--journal {path}: is a device or a pipe, from which nothing"):
+            require_regular("--journal", path)
+    require_regular("--journal", None)
+    require_regular("--journal", tmp_path / "new")
 
 
 def test_what_cannot_be_written_is_rejected(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Any, cast
 import jax
 import numpy as np
 import pytest
+from jax._src.lib import guard_lib
 from jax.sharding import NamedSharding, PartitionSpec
 
-from samebits.programs.placement import device_number, parts
+from samebits.programs.placement import device_number, on_host, parts
 from samebits.schema.meshes import MeshSpec
 
 SPECS = {
@@ -34,6 +35,25 @@ def test_parts_are_what_the_devices_hold(name: str) -> None:
     for shard in placed.addressable_shards:
         (part,) = [part for part, devices in held.items() if shard.device.id in devices]
         assert np.array_equal(whole[tuple(slice(*ends) for ends in part)], shard.data)
+
+
+class Guarded:
+    """An array on a GPU whose user set `jax_transfer_guard="disallow"`: on the CPU nothing is guarded."""
+
+    def copy_to_host_async(self) -> None:
+        self.__array__()
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray[Any, Any]:
+        if not guard_lib.thread_local_state().explicit_device_get:
+            raise RuntimeError("Disallowed device-to-host transfer")
+        return np.arange(3)
+
+
+def test_a_guard_of_the_user_lets_our_fetches_pass() -> None:
+    with pytest.raises(RuntimeError, match="Disallowed"):
+        np.asarray(Guarded())
+    assert list(on_host(Guarded())) == [0, 1, 2] and list(on_host(jax.numpy.arange(2))) == [0, 1]
+    assert on_host(2.5) == 2.5
 
 
 def test_a_single_element_and_an_empty_array_have_parts() -> None:

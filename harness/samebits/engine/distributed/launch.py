@@ -20,6 +20,7 @@ from typing import IO, cast
 from samebits.engine.distributed.reported import REPORTED, lacks_report
 from samebits.engine.distributed.request import COORDINATOR, DISTRIBUTED, NUM_PROCESSES, PROCESS_ID, WAIT
 from samebits.errors import RequestError
+from samebits.host.interrupts import handled
 from samebits.host.own_output import own_stdout
 from samebits.host.subprocesses import samebits_environment
 
@@ -198,16 +199,12 @@ def _wait(launched: Sequence[_Launched], seconds: float | None) -> str | None:
 
 @contextlib.contextmanager
 def _signals_forwarded(launched: Sequence[_Launched]) -> Iterator[None]:
-    """Inside, Ctrl-C and SIGTERM go to the processes, which report and end."""
+    """Inside, what asks a run to end goes to the processes, which report and end."""
 
     def forward(number: int, frame: FrameType | None) -> None:
         for process in launched:
             if process.process.poll() is None:
                 process.process.send_signal(number)
 
-    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handled(forward):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

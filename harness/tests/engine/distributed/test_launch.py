@@ -183,6 +183,18 @@ def test_a_check_that_ends_without_a_report(tmp_path: Path) -> None:
     assert code == 3 and err.endswith(NO_REPORT)
 
 
+@pytest.mark.slow
+def test_a_process_that_ends_while_it_is_imported(tmp_path: Path) -> None:
+    """At once: neither its silence of a minute nor jax's own end is waited for."""
+    ends = "import os, jax\nif jax.process_index() == 1:\n    os._exit(0)\n"
+    write_pair(tmp_path, "good", optimized=ends + textwrap.dedent(HONEST), axes=ON_ONE_MESH)
+    code, _, err = launched(tmp_path, "check")
+    assert code == 3 and err.splitlines() == [
+        "samebits: process 1 has ended; it was last at 'starting'",
+        "samebits: the processes did not end alike: process 0 ended with exit code 3; process 1 ended with exit code 0",
+    ]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -207,5 +219,5 @@ def test_a_device_that_fails_in_one_process_ends_the_run(tmp_path: Path, number:
     code, out, err = launched(tmp_path, "check", "--json", str(path))
     assert code == 3, out + err
     assert "samebits: pair 'b_bad': the run ends here: " in err, err
-    assert number == 1 or " failed: INTERNAL" in err, "process 0 speaks of its own device"
+    assert f"process {number}: b_bad: " in err and " failed: INTERNAL" in err, "the device is named"
     assert {key[0] for key in rows(path)} >= {"a_good"}, "what was known is reported"
