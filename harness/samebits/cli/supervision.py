@@ -188,9 +188,16 @@ def _wait(child: int, shared: mmap.mmap, seconds: float) -> tuple[int, bool]:
                 os.kill(child, signal.SIGKILL)
                 reported = float("inf")
         arrived = signal.sigtimedwait(_SIGNALS, PAUSE)
-        # A terminal sends Ctrl-C to both; then it comes from the kernel, whose codes are positive.
-        if arrived is not None and arrived.si_signo != signal.SIGCHLD and arrived.si_code <= 0:
+        if arrived is not None and arrived.si_signo != signal.SIGCHLD and not _child_has_it(arrived):
             os.kill(child, arrived.si_signo)
+
+
+def _child_has_it(arrived: signal.struct_siginfo) -> bool:
+    """Whether a terminal has sent a signal to both: Ctrl-C comes from the kernel, whose codes are positive.
+
+    A closed terminal is told to the first process of its session alone.
+    """
+    return arrived.si_signo != signal.SIGHUP and arrived.si_code > 0
 
 
 def _how(status: int, stacks: IO[bytes], late: str | None) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from samebits.cli import supervision
 from samebits.host import backend_start
+from tests.support.child import value_of
 from tests.support.invoke import clean_environment, command
 
 HONEST = """
@@ -189,3 +190,27 @@ def test_a_signal_to_the_parent_ends_both(tree: Path, number: signal.Signals, co
     process.communicate(timeout=60)
     assert process.returncode == code
     assert child.wait(timeout=60) is None or not child.is_running()
+
+
+IN_A_TERMINAL = """
+import os, pty, sys, time
+from pathlib import Path
+
+number, terminal = pty.fork()
+if number == 0:
+    os.execv(sys.executable, [sys.executable, "-m", "samebits", "check", "--fresh", "--json", "r.json"])
+while not Path("running").exists():
+    time.sleep(0.02)
+os.close(terminal)
+print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
+"""
+
+
+@pytest.mark.slow
+def test_a_closed_terminal_ends_with_a_report(tree: Path) -> None:
+    """The system tells the first process of the terminal's session alone."""
+    waits = "def fast(x):\n    open('running', 'w').close()\n    __import__('time').sleep(1000)"
+    text = HONEST.format(name="m").replace("def fast(x):", waits)
+    (tree / "suites" / "test_m.py").write_text(text)
+    assert value_of(IN_A_TERMINAL, tree) == "3"
+    assert json.loads((tree / "r.json").read_text())["summary"]["interrupted"]
