@@ -81,7 +81,7 @@ def test_a_defect_is_named_at_its_site(tree: Path, tmp_path: Path) -> None:
     assert "with the fault 'second layer negated'" in finding["sentence"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("against", "how"),
     [("good", "0.25 in place of the default"), ("shifted_more", "0.25 in place of 0.5")],
@@ -94,6 +94,7 @@ def test_an_option_is_named_among_choices_and_another_mesh(tree: Path, tmp_path:
     assert finding["detail"]["choices"]["option:shift"] == how
 
 
+@pytest.mark.slow
 def test_healthy_choices_leave_nothing_to_search(tree: Path, tmp_path: Path) -> None:
     finding = found(tree, tmp_path, "pairs", "--config", "healthy", code=0)
     assert not finding["found"]

@@ -110,6 +110,7 @@ def test_what_is_wrong_on_one_kind_of_mesh_differs_there(name: str) -> None:
     assert {result.variant for result in results if not result.ok} == {"planted"}
 
 
+@pytest.mark.slow
 def test_the_size_of_any_axis_can_be_an_argument() -> None:
     def plain(x: Array, parts: int) -> Array:
         return x * parts

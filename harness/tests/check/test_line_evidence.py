@@ -40,6 +40,7 @@ def halved(x: Any, *, factor: float = 2.0) -> Any:
     return jnp.tanh(y)
 
 
+@pytest.mark.slow
 def test_both_sides_are_named_forward_and_in_the_gradient() -> None:
     """A factor that is missing; the gradient is wrong for the reason that the forward output is."""
     results = of(run(toy(plain, halved=halved)), variant="halved")

@@ -148,6 +148,7 @@ def test_the_reference_alone_has_a_mesh_of_one_device() -> None:
     assert "dp=1:explicit,tp=1:explicit" in seen
 
 
+@pytest.mark.slow
 def test_without_a_mesh_both_sides_have_one_of_one_device() -> None:
     """It has the axes of the pair's other meshes, and only where a side needs it."""
     meshes = ("none", "dp2_tp4")
@@ -165,6 +166,7 @@ def test_without_a_mesh_both_sides_have_one_of_one_device() -> None:
     assert all("non-empty mesh" in reason for reason in reasons(alone))
 
 
+@pytest.mark.slow
 def test_names_of_axes_are_known_on_one_device() -> None:
     """`with_sharding_constraint` by names needs a mesh; on one device it is a small one."""
     results = run(pair(constrained, honest=plain, planted=wrongly_constrained), modes=MODES)
@@ -173,6 +175,7 @@ def test_names_of_axes_are_known_on_one_device() -> None:
     assert verdicts(proved(pair(constrained, honest=plain)), "honest") <= {"rounding", "proved"}
 
 
+@pytest.mark.slow
 def test_a_variant_on_its_own_mesh_runs_on_that_mesh() -> None:
     """Whatever the order of its devices."""
     sides = {"bound": own(), "reversed": own(reverse=True), "planted": own(factor=5.0, reverse=True)}

@@ -90,6 +90,7 @@ JUDGED = {"here": {(True, "different")}, "elsewhere": {(False, "bitwise")}}
 """Exempt where the exemption is for this platform; elsewhere the contract for every platform counts."""
 
 
+@pytest.mark.slow
 def test_worker_processes_and_what_is_remembered(both: Path, tmp_path: Path) -> None:
     memory = {"SAMEBITS_CACHE_LIMIT": "500MB", "SAMEBITS_CACHE_DIR": str(tmp_path / "cache")}
     for remembered in (False, True):

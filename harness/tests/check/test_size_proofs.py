@@ -69,11 +69,13 @@ def _of(results: list[Result], variant: str) -> list[Result]:
     return [result for result in results if result.variant == variant]
 
 
+@pytest.mark.slow
 def test_what_is_proved_says_for_which_sizes() -> None:
     results = _results(_pair(taken), Effort())
     assert {(result.verdict, result.sizes, result.family) for result in results} == {("proved", "these", None)}
 
 
+@pytest.mark.slow
 def test_all_sizes_are_asked_for_by_the_effort() -> None:
     results = _results(_pair(taken), Effort(all_sizes=True))
     family = {(r.sizes, None if r.family is None else tuple(r.family.shapes.items())) for r in _of(results, "taken")}
@@ -81,6 +83,7 @@ def test_all_sizes_are_asked_for_by_the_effort() -> None:
     assert {result.sizes for result in _of(results, "plain")} == {"these"}
 
 
+@pytest.mark.slow
 def test_one_execution_suffices_where_all_sizes_are_proved() -> None:
     pair = _pair(turned)
     results = _of(_results(pair, SPARING), "turned")
@@ -108,6 +111,7 @@ def test_the_points_executed_in_any_case_are_one_of_each_side() -> None:
     assert checks.single < checks.points
 
 
+@pytest.mark.slow
 def test_a_contract_may_require_all_sizes() -> None:
     results = _results(_pair(taken, contracts=(ALL,)), Effort())
     assert all(result.ok for result in results)

@@ -165,6 +165,7 @@ def test_a_worker_that_finds_the_accelerator_taken(tree: Path, tmp_path: Path) -
     assert "please report" not in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_fault_that_needs_more_devices_has_no_answer(tree: Path) -> None:
     """As on a machine with one GPU; neither is the fault missed, nor does the honest implementation fail."""
     (tree / "suites" / "faults" / "good.py").write_text(FAULT.replace('old="2.0", new="1.0"', 'old="2 * x", new="x"'))

@@ -32,6 +32,7 @@ def test_the_built_in_pairs_are_listed_from_any_folder(tmp_path: Path) -> None:
     assert len(listed) >= 27
 
 
+@pytest.mark.slow
 def test_a_replay_names_them_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = ("--variant", "zero1", "--mesh", "data2", "--dtype", "float32", "--mode", "auto", "--direction", "forward")

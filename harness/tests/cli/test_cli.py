@@ -83,6 +83,7 @@ def test_list_names_what_does_not_load(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_filters_take_patterns_and_can_be_repeated(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
     words = ("--variant", "fast", "--mesh", "data[12]", "--dtype", "f*", "--mode", "auto", "--direction", "forward")
@@ -100,6 +101,7 @@ def test_a_filter_for_one_pair_leaves_out_the_others_with_a_note(tree: Path, tmp
     assert "left out: pair 'good' has nothing that fits --variant faster" in read_document(file).summary.notes
 
 
+@pytest.mark.slow
 def test_an_unlisted_mesh_runs_when_it_is_named(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
     assert samebits("check", "good", "--root", tree, "--mesh", "data4", "--json", file).code == 0
@@ -171,6 +173,7 @@ def test_a_closed_pipe_does_not_change_the_exit_code(tree: Path, tmp_path: Path)
     assert len(read_document(file).results) == 4
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_a_bar_and_colours(tree: Path) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -240,6 +243,7 @@ def test_an_interrupted_run_shows_and_writes_what_it_has(tmp_path: Path, workers
         pytest.fail("a process of the interrupted run is still there")
 
 
+@pytest.mark.slow
 def test_the_replay_line_shows_the_same_result_again(tmp_path: Path) -> None:
     planted = "def fast(x):\n    return (2 * x).at[1, 2].multiply(1.5)\n"
     write_pair(tmp_path, "planted", optimized=planted)

@@ -72,6 +72,7 @@ def test_an_option_for_every_side(tree: Path) -> None:
         assert f"  {one['side']}: {UNFUSED}: another program: " in ended.out
 
 
+@pytest.mark.slow
 def test_comparisons_are_between_the_programs_with_the_option(tree: Path) -> None:
     ended, document = forward(tree, UNFUSED)
     with_it = {one["side"]: one for one in document["results"] if one["options"]}
@@ -126,6 +127,7 @@ def test_an_option_that_the_compiler_refuses(option: str, words: str, tree: Path
     assert [problem["exit_code"] for problem in document["problems"]] == [2]
 
 
+@pytest.mark.slow
 def test_replays_give_the_options_of_both_sides(tree: Path, tmp_path: Path) -> None:
     _, document = forward(tree, f"turned:{UNFUSED}", f"gather:{IDLE}", f"again:{IGNORED}")
     [one] = [one for one in where(document["results"], side="turned") if one["options"]]

@@ -58,6 +58,7 @@ def test_what_was_accepted_holds_bit_for_bit(accepted: Path, tmp_path: Path) -> 
     assert "2 of 2 goldens hold" in ended.out
 
 
+@pytest.mark.slow
 def test_the_parts_together_are_the_whole(accepted: Path) -> None:
     """Each golden is in one part."""
     ended = [samebits_golden("check", "--root", accepted, "--shard", part) for part in ("1/2", "2/2")]
@@ -248,6 +249,7 @@ def test_a_named_configuration_has_a_golden(tmp_path: Path) -> None:
     assert samebits_golden("accept", "--config", "alone", "--confirm", "--author", "A", "--root", root).code == 0
 
 
+@pytest.mark.slow
 def test_one_golden_calls_for_those_of_its_whole_matrix(accepted: Path, tmp_path: Path) -> None:
     root = copy(accepted, tmp_path)
     (goldens(root) / "toy__two.json").unlink()

@@ -32,6 +32,7 @@ def test_movement_is_proved_on_a_mesh_of_128_without_devices(tmp_path: Path) -> 
     assert all(r["replay"].startswith("samebits prove sequence_reorder --variant ") for r in results)
 
 
+@pytest.mark.slow
 def test_formulas_are_proved_with_their_probability_and_bounds(tmp_path: Path) -> None:
     file = tmp_path / "p.json"
     ended = samebits(

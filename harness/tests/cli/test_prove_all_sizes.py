@@ -200,6 +200,7 @@ def test_faults_at_some_sizes_are_refuted_there(tmp_path: Path) -> None:
     assert passed.code == 0, passed.out  # every fault is beyond the declared sizes
 
 
+@pytest.mark.slow
 def test_a_check_says_what_is_proved_for_all_sizes(tmp_path: Path) -> None:
     (tmp_path / "ring.py").write_text(RING)
     words = ("check", f"{tmp_path}/ring.py:PAIR", "--all-sizes", "--direction", "forward")
@@ -241,6 +242,7 @@ def _prove(folder: Path, variant: str, *words: str) -> tuple[int, str, dict[str,
     return ended.code, ended.out, row
 
 
+@pytest.mark.slow
 def test_all_sizes_are_proved_with_their_conditions(tmp_path: Path, monkeypatch: object) -> None:
     monkeypatch.syspath_prepend(tmp_path)  # type: ignore[attr-defined]
     code, out, row = _prove(tmp_path, "taken")
@@ -264,7 +266,7 @@ def test_code_that_needs_a_number_is_undecided(tmp_path: Path, monkeypatch: obje
     assert "cannot be traced with symbols for sizes" in out
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [("--workers", "2"), ("--in-process",)], ids=["workers", "in process"])
 def test_the_command_ends_by_itself(tmp_path: Path, how: tuple[str, ...]) -> None:
     """In a process of its own, whose worker processes, z3 and profile function are gone with it."""

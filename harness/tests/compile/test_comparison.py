@@ -113,6 +113,7 @@ def test_a_planted_fault_fails_with_what_was_found(name: str, tmp_path: Path) ->
     assert judged["ok"] is False and document["summary"]["failed"] == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("times", "code", "state"), [(1, 0, "holds"), (2, 1, "FAILS")])
 def test_one_exchange_more(times: int, code: int, state: str, tmp_path: Path) -> None:
     """A claim in the other direction fails there alone, and the next command names that direction."""
@@ -190,6 +191,7 @@ def _with_itself(
 _once, _beside = counts._once, comparison.compare_sides
 
 
+@pytest.mark.slow
 def test_a_region_is_of_the_sides_that_it_names(tmp_path: Path) -> None:
     """`again` has the program of the reference: the source of the reference's instructions is its own all the same."""
     _, document = compiled(write_real_pair(tmp_path), "--direction", "forward", "--no-cache")

@@ -32,6 +32,7 @@ def run(
     return compiled(tmp_path, "--direction", "forward")
 
 
+@pytest.mark.slow
 def test_an_option_belongs_to_its_side_and_its_effect_is_shown(tmp_path: Path) -> None:
     ended, document = run(tmp_path, UNFUSED)
     assert (ended.code, ended.err) == (0, ""), ended
@@ -43,6 +44,7 @@ def test_an_option_belongs_to_its_side_and_its_effect_is_shown(tmp_path: Path) -
     assert "again: xla_disable_hlo_passes=fusion: another program:" in ended.out
 
 
+@pytest.mark.slow
 def test_a_claim_is_about_the_program_with_the_option(tmp_path: Path) -> None:
     """`again` is the reference's program without the option; with it no longer."""
     ended, _ = run(tmp_path, UNFUSED, claim="VARIANT.program == REFERENCE.program")

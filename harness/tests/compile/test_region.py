@@ -124,6 +124,7 @@ def deep(levels: int, axis: int) -> Function:
     return whole
 
 
+@pytest.mark.slow
 def test_a_region_is_bounded() -> None:
     """However much differs, and however long an instruction is."""
     found, first = known(region_of(deep(60, 1), deep(70, 0)))
@@ -143,6 +144,7 @@ def test_a_long_instruction_keeps_both_ends() -> None:
     assert cut and all("tuple" in text for text in cut), found.lines
 
 
+@pytest.mark.slow
 def test_the_same_modules_give_the_same_region() -> None:
     found, _ = known(region_of(deep(12, 1), deep(12, 0)))
     assert region_of(deep(12, 1), deep(12, 0)) == found

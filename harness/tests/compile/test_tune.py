@@ -92,6 +92,7 @@ PAIR = dataclasses.replace(PAIR, documented=(CLAIM,))
 """
 
 
+@pytest.mark.slow
 def test_a_pair_with_claims_of_a_document(tmp_path: Path) -> None:
     """They are held against production shapes, which the pair of the small size does not have."""
     suite = write(tmp_path) / "suites" / "test_scaled.py"

@@ -37,6 +37,7 @@ def _untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "facts": {**row["facts"], "compile_seconds": 0}} for row in rows]
 
 
+@pytest.mark.slow
 def test_steps_of_any_process_are_those_of_one(tmp_path: Path) -> None:
     """After pickling, with all figures."""
     tree = write_planted(tmp_path)

@@ -198,6 +198,7 @@ def test_the_driver_does_not_look_at_everything_again() -> None:
     assert grows_linearly()
 
 
+@pytest.mark.slow
 def test_a_driver_that_looks_at_everything_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = drive_module._Drive._wanted
 

@@ -69,6 +69,7 @@ def prover() -> SizePointProver:
     return SizePointProver(PAIR, Locator(name="sequence_reorder"), "cpu")
 
 
+@pytest.mark.slow
 def test_a_proof_says_for_which_sizes(prover: SizePointProver) -> None:
     (row,) = prover.results(POINT)
     assert (row.verdict, row.method, row.ok, row.leaf) == ("proved", METHOD, True, "x")

@@ -61,6 +61,7 @@ def _timeless(trials: Any) -> Any:
     return [{name: value for name, value in trial.items() if name not in NOTES} for trial in trials]
 
 
+@pytest.mark.slow
 def test_items_one_by_one_give_the_cases_of_one_process(tmp_path: Path) -> None:
     """Each shape is run at its small size once, whatever the number of targets and directions."""
     tree, request = write_shapes(tmp_path), CompileRequest(cases=("rows256",))

@@ -156,6 +156,7 @@ def test_what_items_print_is_forwarded_without_stacks(ran: Ran) -> None:
     assert b"Fatal Python error" not in ran.output and b"Current thread" not in ran.output
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_before_its_pool_knows_that_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine pebble gives the pool up then, and its exit code with it."""
 

@@ -72,6 +72,7 @@ def test_the_sizes_of_a_refutation_fail_when_run() -> None:
     assert samebits.check(backwards, wrong_at_sixteen, x, cp=2 * numbers["c"]).verdict == "different"
 
 
+@pytest.mark.slow
 def test_code_that_needs_a_number_keeps_it() -> None:
     compared = samebits.prove(backwards, unrolled, X, cp=4, sizes=SIZES)
     assert compared.verdict == "proved"
@@ -87,6 +88,7 @@ def test_every_dimension_is_a_symbol() -> None:
     assert _family(compared).shapes == {"x": "float32[x0, x1, x2]", "y": "float32[x0, x1, 1]"}
 
 
+@pytest.mark.slow
 def test_trees_are_named_by_their_leaves() -> None:
     params = {"w": jnp.ones((3, 5)), "b": jnp.ones(5)}
 

@@ -44,6 +44,7 @@ def test_a_parameter_called_mesh_gets_the_mesh_of_the_call() -> None:
             samebits.assert_same(plain, wrong, VALUES, mesh=mesh, specs=SPEC, accept="rounding")
 
 
+@pytest.mark.slow
 def test_a_mesh_among_the_arguments_is_the_mesh_of_the_call() -> None:
     def first(x: Any, where: Any) -> Any:
         return plain(x)

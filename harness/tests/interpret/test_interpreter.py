@@ -50,6 +50,7 @@ UNDIFFERENTIABLE = {"nextafter", "erf", "erfc"}  # the derivatives of the latter
 DIFFERENTIABLE = {name: op for name, op in TABLE.items() if "f" in op.kinds and name not in UNDIFFERENTIABLE}
 
 
+@pytest.mark.slow
 @few(6)
 @given(tape=st.binary(min_size=60, max_size=60), seed=st.integers(0, 999))
 def test_the_gradient_of_a_random_program_is_what_jax_computes(tape: bytes, seed: int) -> None:
@@ -133,7 +134,7 @@ def of_ends(x: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ENDS)
 def test_the_ends_of_the_ranges_are_what_jax_makes_of_them(dtype: str) -> None:
     check(of_ends, np.array(ENDS[dtype], dtype))

@@ -61,7 +61,7 @@ EXECUTED: dict[str, tuple[Function, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXECUTED)
 def test_the_interpreter_draws_what_jax_does(name: str) -> None:
     function, args = EXECUTED[name]

@@ -57,6 +57,7 @@ def test_a_random_key_is_its_words() -> None:
         assert np.asarray(arg.values.array).shape == (words,)  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_a_weak_type_stays_weak() -> None:
     weak = jnp.asarray(2.0)
     assert weak.weak_type

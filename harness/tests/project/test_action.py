@@ -114,7 +114,7 @@ def test_a_package_that_is_installed_in_place(repository: Path, monkeypatch: pyt
     assert (row["change"], row["after"]) == ("new failure", "different")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["mian", "0123456789abcdef0123456789abcdef01234567", "--upload-pack=touch x", "%0A"])
 def test_a_base_that_does_not_exist(base: str, repository: Path) -> None:
     ran = run(repository, base=base)

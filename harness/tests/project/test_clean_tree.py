@@ -51,6 +51,7 @@ def test_a_run_that_changes_the_repository_fails(
     assert "1 passed" in ended.stdout
 
 
+@pytest.mark.slow
 def test_a_run_that_changes_nothing_passes(repository: Path) -> None:
     (repository / "draft.txt").touch()
     ended = run(repository, WRITES_NOTHING)

@@ -112,6 +112,7 @@ def test_their_tests_pass_beside_an_editable_install(tree: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+@pytest.mark.slow
 def test_this_repository_on_the_path_would_be_found(tree: Path) -> None:
     """Its folders are packages and hide theirs: so an editable install puts `harness` on the path, and not the root."""
     path = os.pathsep.join((str(ROOT / "harness"), str(ROOT)))

@@ -58,12 +58,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "build" / "site"
 
 
+@pytest.mark.slow
 def test_tables_inside_of_a_fold_are_tables(site: Path) -> None:
     page = (site / "findings" / "toolchains.html").read_text(encoding="utf-8")
     fold = page[page.index("<details>") :]
     assert "<td>fell, in another environment</td>" in fold[: fold.index("</details>")]
 
 
+@pytest.mark.slow
 def test_every_command_has_its_reference(site: Path) -> None:
     page = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     shown = {name for name, command in main.commands.items() if not command.hidden}
@@ -72,17 +74,20 @@ def test_every_command_has_its_reference(site: Path) -> None:
     assert "Sentinel" not in page  # what the style `table` of mkdocs-click 0.9 prints of an option without a default
 
 
+@pytest.mark.slow
 def test_the_schema_is_published(site: Path) -> None:
     published = json.loads((site / "reference" / SCHEMA_FILE).read_text(encoding="utf-8"))
     assert published["$defs"].keys() == schema()["$defs"].keys()
 
 
+@pytest.mark.slow
 def test_the_home_page_is_the_readme(site: Path) -> None:
     page = (site / "index.html").read_text(encoding="utf-8")
     assert 'href="guides/first_pair.html"' in page
     assert "docs/guides" not in page
 
 
+@pytest.mark.slow
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     """Links to other sites are for readers; fonts, styles and scripts come with the site."""
     loaded = re.compile(r'<(?:script|link|img)[^>]*(?:src|href)="(https?:)?//', re.IGNORECASE)
@@ -155,6 +160,7 @@ def test_an_argument_without_a_word_is_found() -> None:
     assert {"samebits.Pair", "samebits.compile_for", "samebits.testing.strategies.arrays"} <= public().keys()
 
 
+@pytest.mark.slow
 def test_the_page_has_every_export(site: Path) -> None:
     page = (site / "reference" / "python.html").read_text(encoding="utf-8")
     homes = re.findall(r"^::: (\S+)$", (DOCS / "reference" / "python.md").read_text(encoding="utf-8"), re.MULTILINE)

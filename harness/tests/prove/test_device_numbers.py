@@ -60,7 +60,7 @@ def _numbers(proof: PairProof) -> dict[str, tuple[int, ...]]:
     return {shown.axis: shown.numbers for shown in proof.family(leaf).devices}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("pair", "name", "side"), HONEST, ids=[name for _, name, _ in HONEST])
 def test_an_exchange_is_proved_on_every_number(pair: Callable[[Any], Pair], name: str, side: Any) -> None:
     proof = _proof(pair({name: side}))
@@ -142,6 +142,7 @@ def test_programs_are_known_by_what_their_integers_are() -> None:
     assert len(keys) == 3 and None not in keys
 
 
+@pytest.mark.slow
 def test_each_axis_of_a_mesh_is_varied_alone() -> None:
     proof = _proof(ring_pair({"ppermute": RINGS["ppermute"]}), "data2_context2")
     assert _numbers(proof) == {"data": EVERY, "context": EVERY}

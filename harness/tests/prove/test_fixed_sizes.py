@@ -61,6 +61,7 @@ def test_a_fault_is_looked_for_where_no_size_can_be_a_symbol() -> None:
     assert honest.verdict == "error" and "a symbolic size is no number" in str(honest), str(honest)
 
 
+@pytest.mark.slow
 def test_a_rule_for_gradients_is_code_too() -> None:
     @jax.custom_vjp
     def wrong(x: Any) -> Any:

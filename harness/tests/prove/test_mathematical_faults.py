@@ -159,7 +159,7 @@ def fault_is_different(specimen: Specimen, name: str, most: int | None = None) -
     assert any(r.verdict == "different" for r in found), [(r.direction, r.leaf, r.verdict) for r in found]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("specimen", "name"), _checks(_honest, QUICK))
 def test_an_honest_rewrite_passes_the_ladder(specimen: Specimen, name: str) -> None:
     honest_holds(specimen, name, QUICK)

@@ -89,6 +89,7 @@ def _taken(x: Any) -> Any:
     return jnp.take(x, jnp.arange(x.shape[0])[::-1], axis=0)
 
 
+@pytest.mark.slow
 def test_nan_for_what_is_out_of_bounds_is_nan_in_every_dtype(asked: list[str]) -> None:
     proofs = _in_each_dtype(_pair(_taken, _flipped))
     assert {proof.leaves[0].verdict for proof in proofs.values()} == {"proved"}

@@ -38,6 +38,7 @@ def test_equal_formulas_are_the_same_formulas(honest: Honest) -> None:
         assert proof.verdict == "rounding", proof.reason
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ["rms_norm", "halves", "weighted sum", "running sum", "largest", "variance"])
 def test_gradients_of_equal_formulas_are_equal(name: str) -> None:
     (honest,) = (honest for honest in REFUTED if honest.name == name)

@@ -107,6 +107,7 @@ OPTION_KEYS = [
 PROBLEM_KEYS = ["pair", "message", "exit_code"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cached", [True, False])
 def test_published_keys(cached: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One run with everything in it: a claim that holds, a finding, an option, a side that raises."""

@@ -52,7 +52,7 @@ def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(schema_text()))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "words"), DOCUMENTS, ids=[command for command, _ in DOCUMENTS])
 def test_documents_are_valid(command: str, words: tuple[str, ...], tmp_path: Path) -> None:
     assert wrong(written(command, words, tmp_path)) == []

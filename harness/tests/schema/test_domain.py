@@ -65,7 +65,7 @@ SHORT = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("what", STATED)
 def test_a_domain_that_states_what_the_proof_needs(what: str) -> None:
     assert unsaid(STATED[what], ZERO_ADDED) == ()

@@ -105,7 +105,7 @@ def _defects() -> list[object]:
     return [pytest.param(one, id=one.name, marks=() if one.name in QUICK else slow) for one in found if one.mathematics]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("defect", _defects())
 def test_a_mathematical_defect_is_refuted_with_its_first_leaf(defect: Defect) -> None:
     first = first_not_proved(proved(defect.run, defect))

@@ -78,6 +78,7 @@ def write_tree(root: Path, says: str, optimized: str = "turned", tests: str = ""
     return root
 
 
+@pytest.mark.slow
 def test_a_tree_from_its_declaration_to_the_table(tmp_path: Path) -> None:
     tree = write_tree(tmp_path, "no gather any more", tests=', finding="on cpu", tests=("test_it",)')
     file, report = tmp_path / "claims.json", tmp_path / "claims.md"

@@ -84,6 +84,7 @@ def graphs(draw: st.DrawFn) -> tuple[dict[int, tuple[int, ...]], int]:
     return parents, draw(st.integers(0, n - 1))
 
 
+@pytest.mark.slow
 @given(graphs())
 @SAME
 def test_a_history_with_merges_is_followed(made: tuple[dict[int, tuple[int, ...]], int]) -> None:

@@ -48,6 +48,7 @@ def test_a_process_that_differs_is_named_before_the_first_point(tmp_path: Path) 
     assert second.out + second.err == "", "only process 0 prints"
 
 
+@pytest.mark.slow
 def test_the_implementations_are_compared_too(tmp_path: Path) -> None:
     """Two trees whose text is the same but for one line of one implementation; their folders may differ."""
     for name, optimized in (("one", HONEST), ("two", HONEST.replace("2 * x", "x * 2"))):

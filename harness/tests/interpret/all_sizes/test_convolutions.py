@@ -141,7 +141,7 @@ def test_a_convolution_is_the_sum_of_its_taps(honest: Honest) -> None:
     assert proof.verdict == "rounding", proof.reason
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("honest", GRADIENTS, ids=[f"{honest.name} {honest.family.free}" for honest in GRADIENTS])
 def test_so_are_its_gradients(honest: Honest) -> None:
     for proof in prove_all_sizes(honest.reference, honest.variant, honest.family, "gradient"):

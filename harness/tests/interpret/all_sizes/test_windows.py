@@ -69,6 +69,7 @@ def test_a_window_is_what_it_reads(honest: Honest) -> None:
     assert proof.verdict in ("proved", "rounding"), proof.reason
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("honest", [HONEST[0], HONEST[3]], ids=["blocks", "neighbours"])
 def test_so_are_the_gradients_of_sums(honest: Honest) -> None:
     for proof in prove_all_sizes(honest.reference, honest.variant, honest.family, "gradient"):

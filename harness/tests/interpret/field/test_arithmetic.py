@@ -60,6 +60,7 @@ def apart(first: list[Any], second: list[Any]) -> bool:
     )
 
 
+@pytest.mark.slow
 @few(30)
 @given(tape=st.binary(min_size=80, max_size=80))
 def test_true_rewrites_are_the_same_formula(tape: bytes) -> None:

@@ -128,6 +128,7 @@ def angles(xp: Any, rows: int, theta: float = 7000.0) -> Array:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("theta", "excused"), [(7000.0, True), (7001.0, False)])
 def test_a_table_is_as_good_as_the_program_that_computes_it(theta: float, excused: bool) -> None:
     """Row 47: an angle of 5 is off by 2e-7 in float32, and no half unit of its sine is."""

@@ -95,6 +95,7 @@ def test_the_norm_of_a_buffer_is_that_of_its_parts() -> None:
         assert proof.verdict == "different", wrong
 
 
+@pytest.mark.slow
 def test_counts_of_ones_are_places() -> None:
     line = Family(symbols={"n": 1}, args={"x": Shaped(("n",))})
 

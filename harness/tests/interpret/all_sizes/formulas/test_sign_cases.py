@@ -92,6 +92,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", HONEST)
 def test_what_is_equal_in_both_cases_is_equal(name: str) -> None:
     (proof,) = prove_all_sizes(*HONEST[name], PAIR)

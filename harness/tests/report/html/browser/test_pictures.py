@@ -67,7 +67,7 @@ def text_of(svg: Path) -> str:
     return "".join(text.split())
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["check_holds", "check_fails"])
 def test_a_terminal_shows_what_is_printed(
     name: str, maker: ModuleType, checked: Callable[[str], tuple[str, Document]]
