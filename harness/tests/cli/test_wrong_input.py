@@ -213,7 +213,7 @@ def test_a_report_that_cannot_be_printed(tree: Path) -> None:
     """As on a full disk."""
     with open("/dev/full", "w") as full:
         ended = subprocess.run(
-            command("list", "good", "--root", tree),
+            command("list", "--root", tree),
             env=clean_environment(),
             stdout=full,
             stderr=subprocess.PIPE,

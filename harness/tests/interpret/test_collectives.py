@@ -60,7 +60,7 @@ def everything(x: Any, axes: Any, turns: Sequence[int] = (0, 1, 2)) -> list[Any]
     return [one[None] for one in found]
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("axes", ["a", "b", ("a", "b"), ("b", "a")])
 def test_every_collective_is_what_the_devices_compute(axes: Any) -> None:
     check(mapped(partial(everything, axes=axes)), X)
@@ -104,7 +104,6 @@ def within(x: Any) -> Any:
     return jax.shard_map(outer, mesh=mesh(), in_specs=P("a"), out_specs=P("a"), axis_names={"a"})(x)
 
 
-@pytest.mark.slow
 def test_nested_and_partly_manual() -> None:
     check(within, X)
     check(jax.grad(lambda x: jnp.sum(jnp.sin(within(x)))), X)
@@ -127,7 +126,6 @@ def on_a_mesh(x: Any) -> Any:
     return jax.lax.with_sharding_constraint(y, NamedSharding(mesh(), P("a")))
 
 
-@pytest.mark.slow
 def test_every_collective_is_met() -> None:
     met = check(on_a_mesh, X)
     for program in (mapped(partial(everything, axes=("a", "b"))), invariant, mapped(lambda x: lax.psum(x, "a") + x)):
