@@ -356,7 +356,6 @@ def test_a_mask_type_does_not_see_documents() -> None:
     assert np.abs(wrong - right).max() > 0.5
 
 
-@pytest.mark.slow
 def test_a_dropped_scale_is_a_no_op_for_one_element_heads_only() -> None:
     """With `scale=1.0`, as in the call that MaxText pull request 3922 shortens; every bit where nothing is dropped."""
     arrays = _inputs(tokens="unpacked")
