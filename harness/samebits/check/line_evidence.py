@@ -6,7 +6,9 @@ whose forward outputs differ too is wrong for the reason that these are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.check.execution import PendingPoint
@@ -16,9 +18,36 @@ from samebits.interpret.alignment.align import Alignment, align
 from samebits.interpret.problem import Question
 from samebits.prove.prover import Unproved
 from samebits.schema.line_difference import NamedLines
+from samebits.schema.result import Result
 
 POINTS = 4
 """Points of one variant and direction for which lines are searched: more of them rarely say more."""
+
+
+def few_lines(results: Sequence[Result]) -> list[Result]:
+    """The results with lines for the first failing points of each variant and direction alone.
+
+    A process names lines for the first ones that it meets, in the order of the plan, whatever others have met.
+
+    Args:
+        results: in the order of the plan.
+    """
+    first: defaultdict[tuple[str, str, str], dict[tuple[str, ...], None]] = defaultdict(dict)
+    few = []
+    for result in results:
+        if result.lines or result.no_lines is not None:
+            points = first[result.pair, result.variant, result.direction]
+            point = (result.case, result.dtype, result.mesh, result.mode)
+            if point not in points and len(points) >= POINTS:
+                few.append(replace(result, lines=(), no_lines=_not_searched(result.variant)))
+                continue
+            points[point] = None
+        few.append(result)
+    return few
+
+
+def _not_searched(variant: str) -> str:
+    return f"lines were searched for {POINTS} points of '{variant}', not for this one"
 
 
 @dataclass(slots=True)
@@ -44,7 +73,7 @@ class LineFinder:
         point = job.point
         searched = self._points.setdefault((point.variant, point.direction), [])
         if str(point) not in searched and len(searched) >= POINTS:
-            return NamedLines(why=f"lines were searched for {POINTS} points of '{point.variant}', not for this one")
+            return NamedLines(why=_not_searched(point.variant))
         searched.append(str(point))
         try:
             return self._named(job, path, label)

@@ -14,7 +14,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from samebits.check import line_evidence
-from samebits.check.line_evidence import POINTS
+from samebits.check.line_evidence import POINTS, few_lines
 from samebits.report.failure import block
 from samebits.schema.contract import Exemption
 from samebits.schema.result import Result
@@ -172,3 +172,17 @@ def test_lines_are_searched_for_few_points_of_a_variant() -> None:
     assert all(result.lines for result in searched)
     assert last.no_lines == f"lines were searched for {POINTS} points of 'halved', not for this one"
     assert len({line.variant for line in itertools.chain(*(result.lines for result in searched))}) == 1
+
+
+def test_of_several_processes_the_first_points_have_lines() -> None:
+    """Each names lines for the first ones that it meets: how many there are must not show in the document."""
+    pair = toy(plain, halved=halved)
+    case = pair.cases[0]
+    cases = tuple(replace(case, id=f"case{n}") for n in range(2))
+    found = of(run(pair, cases=cases, gradients=False, meshes=("data1",)), variant="halved")
+    many = [replace(found[n % 2], case=f"case{n}") for n in range(POINTS + 3)]
+    assert all(result.lines for result in many)
+    few = few_lines(many)
+    assert few[:POINTS] == many[:POINTS] and not any(result.lines for result in few[POINTS:])
+    assert few[-1].no_lines == f"lines were searched for {POINTS} points of 'halved', not for this one"
+    assert few_lines(few) == few
