@@ -150,7 +150,7 @@ def _drop_lines_of_gloo() -> None:
     def forward() -> None:
         with open(reading, encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                if " peer ranks. Expected number of connected peer" not in line:
+                if "[Gloo] Rank " not in line and "Expected number of connected peer ranks" not in line:
                     print(line, end="", file=sys.__stderr__, flush=True)
 
     threading.Thread(target=forward, name="output of others", daemon=True).start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -115,6 +116,11 @@ class TogetherCommand(Command[Inputs, Item, Report]):
         """Run it; where a process is gone or hangs, the results so far are reported and the run ends."""
         try:
             self.command.execute(run, inputs, results)
+        except KeyboardInterrupt:
+            run.stop.asked = True  # jax's own end would wait for the others
+            with contextlib.suppress(RunEnded):
+                self.group.end(f"process {self.group.number} was interrupted")
+            raise
         except RunEnded as ended:
             message = f"the run ends here: {ended}"
             if not self.handles_signals:  # a part of its results is worth nothing
@@ -157,5 +163,9 @@ class TogetherCommand(Command[Inputs, Item, Report]):
         try:
             codes: list[int] = self.group.share("the end", code)
         except RunEnded:
+            return COULD_NOT_TELL
+        apart = [number for number, other in enumerate(codes) if other != codes[0]]
+        if apart:
+            say(f"process {apart[0]} comes to exit code {codes[apart[0]]}, and process 0 to {codes[0]}")
             return COULD_NOT_TELL
         return codes[0]

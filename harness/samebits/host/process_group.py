@@ -12,7 +12,7 @@ from multiprocessing.managers import BaseManager
 from typing import Any, Protocol, TypeVar
 
 from samebits.errors import CouldNotRun, SamebitsError
-from samebits.host.board import CLOSED, Gathered, Post, own_place
+from samebits.host.board import CLOSED, SILENCE, Gathered, Post, own_place
 from samebits.user_errors import one_line
 
 Value = TypeVar("Value")
@@ -75,8 +75,10 @@ class ProcessGroup:
         self._ended: str | None = None
         self._place = own_place()
         self._closed = threading.Event()
+        self._answered = time.monotonic()
         self._sign()  # user code may end this process before its first beat
         threading.Thread(target=self._beat, name="signs of life", daemon=True).start()
+        threading.Thread(target=self._watch, name="limits of time", daemon=True).start()
 
     @property
     def subject(self) -> str:
@@ -237,18 +239,28 @@ class ProcessGroup:
     def _sign(self) -> None:
         try:
             self._ended = self._board.sign(self.number, self._place, self._stage) or self._ended
+            self._answered = time.monotonic()
         except (EOFError, OSError) as error:
             self._ended = self._ended or f"process 0 has ended ({type(error).__name__})"
 
     def _beat(self) -> None:
-        """Signs of life from a thread of its own; it ends the process where its main thread hangs in Python."""
+        """Signs of life from a thread of its own."""
         while not self._closed.wait(BEAT):
             self._sign()
-            late = time.monotonic() - self._since
-            if late > 3 * self.seconds:
-                print(
-                    f"samebits: process {self.number} hangs at '{self._stage}' for {late:.0f} s; it ends itself",
-                    file=sys.__stderr__,
-                    flush=True,
-                )
-                os._exit(3)
+
+    def _watch(self) -> None:
+        """End the process where its main thread hangs in Python, or process 0 answers no more.
+
+        From a thread that calls nobody: a call waits for as long as process 0 holds Python's lock, or is stopped.
+        """
+        while not self._closed.wait(BEAT):
+            now = time.monotonic()
+            if now - self._since > 3 * self.seconds:
+                self._give_up(f"process {self.number} hangs at '{self._stage}' for {now - self._since:.0f} s")
+            if self._ended is None and now - self._answered > SILENCE:
+                self._give_up(f"process 0 gives no answer since {SILENCE:g} s; this was at '{self._stage}'")
+
+    @staticmethod
+    def _give_up(text: str) -> None:
+        print(f"samebits: {text}; this process ends itself", file=sys.__stderr__, flush=True)
+        os._exit(3)

@@ -190,7 +190,7 @@ def diverging_replicas(outputs: Mapping[str, Any]) -> list[Comparison]:
                 first[key] = piece
                 continue
             comparison = compare_leaf(
-                f"{path} (replica on device {shard.device.id})", Leaf.of(first[key]), Leaf.of(piece)
+                f"{path} (replica on device {device_number(shard.device)})", Leaf.of(first[key]), Leaf.of(piece)
             )
             if not comparison.equal:
                 diverging.append(comparison)

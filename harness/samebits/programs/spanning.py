@@ -8,7 +8,7 @@ so that every process judges the same whole array and comes to the same witness.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ import numpy as np
 from samebits.errors import CouldNotRun
 from samebits.host.process_group import ProcessGroup
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf, same_bits
-from samebits.programs.placement import on_host
+from samebits.programs.placement import device_number, on_host
 from samebits.user_errors import one_line
 
 Array = Any
@@ -71,12 +71,15 @@ def fetch(
         expected: by path, what each process has itself; may lack some.
 
     Raises:
+        CouldNotRun: the processes have outputs of other names, shapes or dtypes.
         FailedElsewhere: another process left the point.
         RunEnded: a process does not come.
     """
     own = {path: _own(value, expected.get(path)) for path, value in outputs.items()}
-    everywhere = group.agree(f"{label} compared", {path: parts.pieces for path, parts in own.items()})
-    by_path = {path: [piece for pieces in everywhere for piece in pieces[path]] for path in outputs}
+    kinds = {path: _kind(value, own[path]) for path, value in outputs.items()}
+    everywhere = group.agree(f"{label} compared", {path: (kinds[path], parts.pieces) for path, parts in own.items()})
+    _require_one_kind(label, [{path: kind for path, (kind, _) in there.items()} for there in everywhere])
+    by_path = {path: [piece for there in everywhere for piece in there[path][1]] for path in outputs}
     wanted = {path: _wanted(pieces) for path, pieces in by_path.items()}
     sent: dict[tuple[str, int], Array] = {}
     if any(wanted.values()):
@@ -170,6 +173,28 @@ def _own(value: Any, expected: Array | None) -> _Own:
     return own
 
 
+def _kind(value: Any, own: _Own) -> str:
+    """Dtype and shape as they are here, such as `bfloat16[8,16]`; what the pieces really have, not what is traced."""
+    dtypes = sorted({array.dtype.name for array in own.arrays.values()} or {value.dtype.name})
+    return f"{' and '.join(dtypes)}[{','.join(map(str, value.shape))}]"
+
+
+def _require_one_kind(label: str, everywhere: Sequence[Mapping[str, str]]) -> None:
+    """Reject programs whose outputs are other arrays in another process: their pieces make up no array.
+
+    Raises:
+        CouldNotRun: a process has another output than process 0; the same in all of them.
+    """
+    first = everywhere[0]
+    for number, there in enumerate(everywhere):
+        for path in sorted({*first, *there}):
+            if first.get(path) != there.get(path):
+                raise CouldNotRun(
+                    f"{label}: '{path}' is {there.get(path, 'missing')} in process {number} and "
+                    f"{first.get(path, 'missing')} in process 0"
+                )
+
+
 def _as_expected(pieces: list[Piece]) -> bool:
     """Whether the first copy of every part has the bits that are expected; other copies are told apart as replicas."""
     return all(piece.expected for piece in _first(pieces).values())
@@ -195,16 +220,21 @@ def _wanted(pieces: list[Piece]) -> set[int]:
 def _assembled(value: Any, pieces: list[Piece], sent: Mapping[int, Array]) -> Array:
     first = _first(pieces)
     whole = np.empty(value.shape, next(iter(sent.values())).dtype)
+    there = np.zeros(value.shape, bool)
     for index, piece in first.items():
-        whole[tuple(slice(start, stop) for start, stop in index)] = sent[piece.device]
+        part = tuple(slice(start, stop) for start, stop in index)
+        whole[part], there[part] = sent[piece.device], True
+    if not there.all():
+        raise CouldNotRun(f"no device holds {there.size - int(there.sum())} of {there.size} elements of an output")
     return whole
 
 
 def _diverging(path: str, pieces: list[Piece], sent: Mapping[tuple[str, int], Array]) -> list[Comparison]:
     first = _first(pieces)
+    numbers = {device.id: device_number(device) for device in jax.devices()}
     comparisons = [
         compare_leaf(
-            f"{path} (replica on device {piece.device})",
+            f"{path} (replica on device {numbers[piece.device]})",
             Leaf.of(sent[path, first[piece.index].device]),
             Leaf.of(sent[path, piece.device]),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
@@ -19,6 +19,12 @@ GROUP = pytest.StashKey[ProcessGroup]()
 
 RECORD = pytest.StashKey[Callable[[int], None]]()
 """Takes the exit code, for the `launch` that started this process."""
+
+FAILURES = pytest.StashKey["Failures"]()
+"""What failed here."""
+
+ELSEWHERE = pytest.StashKey[list[str]]()
+"""What failed in other processes alone, a line each."""
 
 ENDED = pytest.StashKey[bool]()
 """Whether a process is gone, so that no shutdown of jax can be waited for."""
@@ -61,7 +67,8 @@ def configure(config: pytest.Config) -> None:
         group = start(take_request() or DistributedRequest())
     except RequestError as error:
         raise pytest.UsageError(str(error)) from None
-    config.stash[GROUP] = group
+    config.stash[GROUP], config.stash[FAILURES] = group, Failures()
+    config.pluginmanager.register(config.stash[FAILURES])
     if group.number:
         config.option.xmlpath = None
         reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -109,17 +116,56 @@ def point_of(config: pytest.Config, words: str) -> Iterator[ProcessGroup | None]
         _end(config, ended)
 
 
+class Failures:
+    """What failed in this process, by the name of the test; all but process 0 print nothing themselves."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a test, or a fixture of it, that failed."""
+        if report.failed:
+            lines = report.longreprtext.splitlines()
+            telling = [line[1:].strip() for line in lines if line.startswith("E ")] or lines
+            self.reasons.setdefault(report.nodeid, telling[0] if telling else "")
+
+
 def finish(session: pytest.Session, status: int) -> None:
-    """All processes end with the exit code of process 0."""
-    group = session.config.stash.get(GROUP, None)
-    if group is None or session.config.stash.get(ENDED, False):
+    """All processes end with one exit code: that of process 0, unless tests failed in another one alone."""
+    config = session.config
+    group = config.stash.get(GROUP, None)
+    if group is None or config.stash.get(ENDED, False):
         return
     try:
-        session.exitstatus = group.share("the end", int(status))[0]
+        everywhere = group.share("the end", (int(status), config.stash[FAILURES].reasons))
+        session.exitstatus, config.stash[ELSEWHERE] = agreed_end(everywhere)
     except RunEnded:
         session.config.stash[ENDED] = True
         session.exitstatus = COULD_NOT_TELL
     group.close()
+
+
+def agreed_end(everywhere: Sequence[tuple[int, Mapping[str, str]]]) -> tuple[int, list[str]]:
+    """The exit code of all processes, and a line for each failure that process 0 does not have.
+
+    Args:
+        everywhere: of each process, its exit code and why tests failed.
+    """
+    codes, own = [code for code, _ in everywhere], everywhere[0][1]
+    lines = [
+        f"process {number}: {test}: {reason}"
+        for number, (_, reasons) in enumerate(everywhere)
+        for test, reason in reasons.items()
+        if test not in own
+    ]
+    lines += [
+        f"process {number} ends with exit code {code}, and process 0 with {codes[0]}"
+        for number, code in enumerate(codes)
+        if code != codes[0] and not everywhere[number][1]
+    ]
+    if len(set(codes)) == 1 or codes[0] != pytest.ExitCode.OK:
+        return codes[0], lines
+    return (1 if pytest.ExitCode.TESTS_FAILED in codes else COULD_NOT_TELL), lines
 
 
 def unconfigure(config: pytest.Config) -> None:

@@ -293,5 +293,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if counts:
         words = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda kv: -kv[1]))
         terminalreporter.write_line(f"samebits: leaves compared by verdict: {words}")
+    for line in terminalreporter.config.stash.get(distributed.ELSEWHERE, []):
+        terminalreporter.write_line(f"samebits: {line}", red=True)
     if (line := page.line(terminalreporter.config)) is not None:
         terminalreporter.write_line(f"samebits: {line}")

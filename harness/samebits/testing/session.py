@@ -110,6 +110,8 @@ def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str)
                 results = judge_run(runner.pair, point, runner.finish(job), again)
             if group is not None:
                 require_alike(group, results)
+    except pytest.exit.Exception:  # another process is gone: no case can be checked any more
+        raise
     except Exception as error:  # whatever the user's code or XLA raises at run time
         state.look_at_device(pair, point)
         _end(error, request, again)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from samebits.errors import SamebitsError
+from samebits.errors import CouldNotRun, SamebitsError
 from samebits.host.process_group import ProcessGroup
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Matrix, Model
@@ -20,7 +20,7 @@ from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, clusters, judge_runs
 from samebits.train.envelope import Envelope, Forced, forced, forced_steps, measure
 from samebits.train.parts import expected_verdict
-from samebits.train.record import Recorded
+from samebits.train.record import Recorded, RunRecord
 from samebits.train.trainer import Trainer, pool
 
 Say = Callable[[str], None]
@@ -116,6 +116,8 @@ def run_matrix(
                         result.forced[config.name] = base
                     else:
                         result.forced[config.name] = forced(trainer, result.runs[first.name].states)
+                    if group is not None:
+                        _require_same_bits(group, result.runs[config.name].run)
             except SamebitsError as error:
                 if config is first:
                     raise
@@ -143,6 +145,18 @@ def run_defect(model: Model, defect: Defect, result: MatrixResult, root: Path, s
         return recorded, forced(trainer, result.runs[result.matrix.runs[0].name].states)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _require_same_bits(group: ProcessGroup, run: RunRecord) -> None:
+    """Hold a run against the same run in the other processes, also where each has its mesh to itself.
+
+    Raises:
+        CouldNotRun: a process comes to other bits.
+    """
+    everywhere = group.share("bits", run.bits)
+    for number, bits in enumerate(everywhere):
+        if bits != everywhere[0]:
+            raise CouldNotRun(f"process {number} comes to other bits than process 0")
 
 
 def _trainers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -89,3 +90,28 @@ def test_a_wrong_value_of_a_variable_names_the_variable() -> None:
     ended = CliRunner().invoke(check, ["rope"], env={"SAMEBITS_DISTRIBUTED": "maybe"})
     assert ended.exit_code == 2
     assert "'--distributed' (env var: 'SAMEBITS_DISTRIBUTED'): 'maybe' is not a valid boolean" in ended.stderr
+
+
+def test_other_exit_codes_in_other_processes_are_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    """As of what a process runs on a mesh of its own, which no exchange compares."""
+    board = Board(2)
+    groups = [ProcessGroup(number, 2, board, 60) for number in range(2)]
+    threading.Thread(target=groups[1].share, args=("the end", 0)).start()
+    assert TogetherCommand(Counting(), groups[0], lambda inputs: {}).exit_code(3, ()) == 3
+    assert capsys.readouterr().err == "samebits: process 1 comes to exit code 0, and process 0 to 1\n"
+    for group in groups:
+        group.close()
+
+
+def test_an_interrupted_process_is_named_in_the_others() -> None:
+    class Interrupted(Counting):
+        def execute(self, run: CommandRun, inputs: int, results: list[int]) -> None:
+            raise KeyboardInterrupt
+
+    board = Board(2)
+    group, run = ProcessGroup(1, 2, board, 60), CommandRun()
+    with pytest.raises(KeyboardInterrupt):
+        TogetherCommand(Interrupted(), group, lambda inputs: {}).execute(run, 3, [])
+    assert run.stop.asked, "jax's own end would wait for the others"
+    assert board.ended() == "process 1 was interrupted"
+    group.close()

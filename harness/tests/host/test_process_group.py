@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from samebits.errors import CouldNotRun
+from samebits.host import process_group
 from samebits.host.board import Board
 from samebits.host.process_group import FailedElsewhere, ProcessGroup, RunEnded
 
@@ -107,3 +108,50 @@ def test_an_error_of_what_is_watched_is_raised_here(groups: tuple[ProcessGroup, 
 def test_the_subject_is_what_stands_before_the_colon(groups: tuple[ProcessGroup, ProcessGroup]) -> None:
     groups[0].begin("rope: fast-default")
     assert groups[0].subject == "rope"
+
+
+class Silent(Board):
+    """A board that answers once, as one of a process that is stopped, or that holds Python's lock, later."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.never, self.asked = threading.Event(), 0
+
+    def sign(self, number: int, place: tuple[str, int] | None, stage: str) -> str | None:
+        self.asked += 1
+        if self.asked > 1:
+            self.never.wait()
+        return None
+
+
+def _giving_up(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list[str]]:
+    """Set when a group would end this process, with what it would say."""
+    given_up, said = threading.Event(), list[str]()
+
+    def give_up(text: str) -> None:
+        said.append(text)
+        given_up.set()
+
+    monkeypatch.setattr(ProcessGroup, "_give_up", staticmethod(give_up))
+    return given_up, said
+
+
+def test_a_board_that_answers_no_more_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_up, said = _giving_up(monkeypatch)
+    monkeypatch.setattr(process_group, "SILENCE", 0.2)
+    monkeypatch.setattr(process_group, "BEAT", 0.05)
+    board = Silent()
+    group = ProcessGroup(1, 2, board, 60)
+    assert given_up.wait(30)
+    assert said[0] == "process 0 gives no answer since 0.2 s; this was at 'starting'"
+    vars(group)["_closed"].set()
+    board.never.set()
+
+
+def test_a_process_that_hangs_in_python_ends_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_up, said = _giving_up(monkeypatch)
+    monkeypatch.setattr(process_group, "BEAT", 0.05)
+    group = ProcessGroup(0, 1, Board(1), 0.1)
+    assert given_up.wait(30)
+    assert said[0] == "process 0 hangs at 'starting' for 0 s"
+    group.close()

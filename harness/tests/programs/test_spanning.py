@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -116,3 +118,46 @@ def test_a_mesh_that_does_not_divide_is_skipped_with_the_reason() -> None:
         "mesh 'data5' has 5 devices, which do not divide by 2 processes of 4; leave it out by --mesh, or start another "
         "number of processes"
     )
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"out": np.float32}, r"^rope: 'out' is float32\[8\] in process 1 and float16\[8\] in process 0$"),
+        (
+            {"out": np.float16, "more": np.float16},
+            r"^rope: 'more' is float16\[8\] in process 1 and missing in process 0$",
+        ),
+        ({}, r"^rope: 'out' is missing in process 1 and float16\[8\] in process 0$"),
+    ],
+)
+def test_other_arrays_in_another_process_make_up_none(other: dict[str, Any], said: str) -> None:
+    """Their pieces would be cast to one dtype, and rounding would hide what differs."""
+    board = Board(2)
+    groups = [ProcessGroup(number, 2, board, 60) for number in range(2)]
+    outputs = [{"out": np.float16}, other]
+    errors: list[str] = []
+
+    def fetched(number: int) -> None:
+        arrays = {path: laid_out(np.arange(8, dtype=kind), "data") for path, kind in outputs[number].items()}
+        try:
+            fetch(groups[number], "rope", arrays, {})
+        except CouldNotRun as error:
+            errors.append(str(error))
+
+    threads = [threading.Thread(target=fetched, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for group in groups:
+        group.close()
+    assert len(errors) == 2
+    assert all(re.search(said, error) for error in errors), errors
+
+
+def test_an_element_that_no_device_holds_is_no_element(group: ProcessGroup) -> None:
+    array = laid_out(np.arange(8, dtype=np.float32), "data")
+    torn = SimpleNamespace(addressable_shards=array.addressable_shards[1:], shape=(8,), dtype=array.dtype)
+    with pytest.raises(CouldNotRun, match="no device holds 2 of 8 elements of an output"):
+        fetch(group, "rope", {"out": torn}, {})

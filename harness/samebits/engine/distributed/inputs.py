@@ -73,7 +73,7 @@ def _difference(number: int, first: Mapping[str, Mapping[str, str]], other: Mapp
             names = ["their order"]
         if names:
             shown = [
-                name
+                name + _imported_where(name, own, first[part])
                 if part == "its sources"
                 else f"{name} ({_short(own.get(name))}, not {_short(first[part].get(name))})"
                 for name in names[:LISTED]
@@ -81,6 +81,13 @@ def _difference(number: int, first: Mapping[str, Mapping[str, str]], other: Mapp
             more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
             words.append(f"{part}: {', '.join(shown)}{more}")
     return f"process {number} differs from process 0 in {' and in '.join(words)}"
+
+
+def _imported_where(name: str, own: Mapping[str, str], first: Mapping[str, str]) -> str:
+    """Where a module is imported in one of two processes alone, as where its import fails in the other."""
+    if (name in own) == (name in first):
+        return ""
+    return f" (imported {'there' if name in own else 'in process 0'} alone)"
 
 
 def _short(text: str | None) -> str:

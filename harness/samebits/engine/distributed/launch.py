@@ -34,7 +34,20 @@ GRACE_AFTER_REPORT = 10.0
 """The same once process 0 has ended, which reports."""
 
 COULD_NOT_TELL = 3
-_NO_REASON = ("[Gloo]", "@ ", "PC: @", "***", "Extension modules:", ":UNKNOWN", "File ", "Current thread", "Thread 0x")
+_NO_REASON = (
+    "[Gloo]",
+    "@ ",
+    "PC: @",
+    "***",
+    "Extension modules:",
+    ":UNKNOWN",
+    "File ",
+    "Current thread",
+    "Thread 0x",
+    "Additional GRPC error",
+    "Expected number of connected",
+    "RPC: /",
+)
 """How lines begin that do not say why a process ended: frames of a stack, modules, and what gRPC and gloo log."""
 
 _COUNT_FLAG = re.compile(r"--xla_force_host_platform_device_count=\S+")
@@ -180,14 +193,15 @@ def _wait(launched: Sequence[_Launched], seconds: float | None) -> str | None:
             if not running:
                 return None
             if seconds is not None and time.monotonic() - begin > seconds:
-                return f"{' and '.join(running)} did not end within {seconds:g} s (--timeout), and was ended"
+                return f"{' and '.join(running)} did not end within {seconds:g} s (--timeout); {_were(running)} ended"
             if ended:
                 first = min(ended, key=lambda process: process.ended or 0)
                 grace = GRACE_AFTER_REPORT if launched[0].ended is not None else GRACE
                 since = launched[0].ended if launched[0].ended is not None else first.ended
                 if since is not None and time.monotonic() - since > grace:
                     how = f"process {first.number} {first.how()}"
-                    return f"{how}; {' and '.join(running)} did not end within {grace:g} s after it, and was ended"
+                    late = f"{' and '.join(running)} did not end within {grace:g} s after it"
+                    return f"{how}; {late}; {_were(running)} ended"
             time.sleep(0.1)
     finally:
         for process in launched:
@@ -195,6 +209,10 @@ def _wait(launched: Sequence[_Launched], seconds: float | None) -> str | None:
                 with contextlib.suppress(OSError):
                     os.killpg(process.process.pid, signal.SIGKILL)
             process.process.wait()
+
+
+def _were(processes: Sequence[str]) -> str:
+    return "it was" if len(processes) == 1 else "they were"
 
 
 @contextlib.contextmanager

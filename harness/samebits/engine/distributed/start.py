@@ -56,6 +56,10 @@ def start(request: DistributedRequest) -> ProcessGroup:
         environment.devices_here()
         number, count = jax.process_index(), jax.process_count()
         counts = {process: len(jax.local_devices(process)) for process in range(count)}
+        if request.num_processes not in (None, count):
+            raise RequestError(
+                f"--num-processes {request.num_processes}: process 0 has started a run of {count}; give all the same"
+            )
         if len(set(counts.values())) > 1:
             listed = ", ".join(f"process {process} has {own}" for process, own in counts.items())
             raise RequestError(f"all processes must have the same number of devices: {listed}")

@@ -55,6 +55,10 @@ def test_equal_processes_go_on() -> None:
             replace(SAME, environment={**SAME.environment, "versions.jax": "0.9.0"}),
             "its environment: versions.jax (0.9.0, not 0.10.2)",
         ),
+        (
+            replace(SAME, sources=dict([*SAME.sources.items()][1:])),
+            f"its sources: {next(iter(SAME.sources))} (imported in process 0 alone)",
+        ),
         (replace(SAME, points={"point 0": "rope/fast"}), "what it runs: point 1 (missing, not rope/plain)"),
         (replace(SAME, sources=dict(list(SAME.sources.items())[::-1])), "its sources: their order"),
     ],
