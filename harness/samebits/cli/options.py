@@ -237,6 +237,7 @@ def takes(
         @guarded
         @functools.wraps(command)
         def run(**values: Any) -> int:
+            _require_folder()
             if runs_user_code:
                 _supervise(values)
             with kept_apart(), without_arguments():
@@ -246,6 +247,20 @@ def takes(
         return traceback(run) if runs_user_code else run
 
     return decorate
+
+
+def _require_folder() -> None:
+    """Reject a current folder in which nothing can be named.
+
+    Raises:
+        RequestError: it was removed, or its name is not UTF-8.
+    """
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:
+        raise RequestError("the current folder was removed; change to another one") from None
+    if any("\ud800" <= character <= "\udfff" for character in folder):
+        raise RequestError(f"the current folder {folder!r} has a name that is not UTF-8; rename it")
 
 
 def _supervise(values: Mapping[str, Any]) -> None:

@@ -13,7 +13,6 @@ import mmap
 import os
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -104,7 +103,8 @@ def supervise(seconds: float, *, has_journal: bool) -> None:
     while True:
         _write(shared, "")
         shared[LONGEST_NAME] = RUNNING
-        stacks = tempfile.TemporaryFile()  # noqa: SIM115 - the child writes to it until it ends
+        # In memory, since the temporary folder may not be there; the child writes to it until it ends.
+        stacks = open(os.memfd_create("stacks"), "w+b")  # noqa: SIM115
         child = os.fork()
         if child == 0:
             os.close(ours)

@@ -6,6 +6,17 @@ from collections import deque
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
+from samebits.host.subprocesses import current_folder_ignored
+
+
+class _FreshProcess(SpawnProcess):
+    """A process that imports nothing from the current folder before it has the module path of this one."""
+
+    def start(self) -> None:
+        """As of any process."""
+        with current_folder_ignored():
+            super().start()
+
 
 class FreshInterpreters(SpawnContext):
     """Starts fresh interpreters, and keeps the last ones: pebble may lose how its process ended.
@@ -19,7 +30,7 @@ class FreshInterpreters(SpawnContext):
 
     def Process(self, *args: Any, **keywords: Any) -> SpawnProcess:  # type: ignore[override]
         """The process that is to be started next; what pebble calls."""
-        self.started.append(SpawnProcess(*args, **keywords))
+        self.started.append(_FreshProcess(*args, **keywords))
         return self.started[-1]
 
     def exit_code(self, pid: int | None) -> int | None:

@@ -91,7 +91,7 @@ class VerdictKeys:
             "settings": _settings(),
             "variables": _variables(),
             "flags in a file": _flags_in_a_file(),
-            "folder": str(Path.cwd()),
+            "folder": _folder(),
             "effort": asdict(effort),
         }
         self._sources = PairSources()
@@ -159,3 +159,10 @@ def _processor() -> list[str]:
         return [platform.processor()]
     names = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features", "cache size")
     return sorted({line for line in lines if line.partition(":")[0].strip() in names})
+
+
+def _folder() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:  # removed since the command began
+        return "a folder that was removed"

@@ -37,6 +37,7 @@ from samebits.engine.work import (
     signal_name,
 )
 from samebits.engine.worker_side import prepare, run_chunk
+from samebits.errors import RequestError
 from samebits.host.interrupts import withheld_from_children
 from samebits.host.memory import kill_children, resident_bytes
 
@@ -89,7 +90,8 @@ class WorkerProcesses(Executor):
 
     def __init__(self, work: Work[Any], slots: int, forward: Callable[[bytes], None]) -> None:
         self.slots = slots
-        self._folder = tempfile.TemporaryDirectory(prefix="samebits-", ignore_cleanup_errors=True)
+        with _named_failure("TMPDIR names the folder of its files"):
+            self._folder = tempfile.TemporaryDirectory(prefix="samebits-", ignore_cleanup_errors=True)
         self._forward = forward
         self._work = work
         self._slots = [self._slot(FreshInterpreters(), Path(self._folder.name) / f"stderr-{n}") for n in range(slots)]
@@ -108,7 +110,8 @@ class WorkerProcesses(Executor):
         path = Path(self._folder.name) / f"chunk-{chunk.number}"
         slot.chunk, slot.reader, slot.pid, slot.killed = chunk, LineReader(path), None, None
         slot.begun = slot.forwarded
-        with withheld_from_children():  # the first chunk starts the process, and the threads that start its successors
+        # The first chunk starts the process, and the threads that start its successors.
+        with withheld_from_children(), _named_failure("its semaphores are in /dev/shm"):
             slot.future = slot.pool.schedule(run_chunk, args=(chunk, str(path)))
 
     def events(self, seconds: float) -> Iterator[tuple[int, Event | Ended]]:
@@ -254,3 +257,22 @@ def _kill(pid: int, *, stacks: bool = False) -> None:
             time.sleep(STACK_TIME)
         kill_children(pid)
         os.kill(pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _named_failure(where: str) -> Iterator[None]:
+    """Inside, a process is about to be started; what the system refuses is one line.
+
+    Args:
+        where: what it needs, in words.
+
+    Raises:
+        RequestError: it cannot be started.
+    """
+    try:
+        yield
+    except (OSError, BrokenExecutor) as error:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise RequestError(
+            f"a worker process cannot be started: {why}; {where}; give it room, or run in this process: --in-process"
+        ) from None

@@ -19,6 +19,7 @@ from samebits.engine.work import Chunk, Event, Finished, Trouble, Unusable, Work
 from samebits.host import environment
 from samebits.host.device_health import device_failure
 from samebits.host.memory import end_first, kill_children
+from samebits.host.subprocesses import forget_ignored_folder
 
 
 class _Worker:
@@ -45,6 +46,7 @@ def prepare(work: Work[Any], errors: str) -> None:
     for descriptor in (1, 2):
         os.dup2(file, descriptor)
     os.close(file)
+    forget_ignored_folder()
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     end_first()

@@ -95,10 +95,13 @@ def withheld_from_children() -> Iterator[None]:
     A terminal sends its signals to the whole group, and only the parent answers them. A handler in the child would be
     too late: it imports jax before a line of ours runs.
     """
-    from multiprocessing import resource_tracker  # which most commands do not need
+    from multiprocessing import resource_tracker  # which most commands do not need, and so the next one
+
+    from samebits.host.subprocesses import current_folder_ignored
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])  # its process inherits that
-    resource_tracker.ensure_running()  # it unblocks SIGINT where it starts its process
+    with current_folder_ignored():
+        resource_tracker.ensure_running()  # it unblocks SIGINT where it starts its process
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield

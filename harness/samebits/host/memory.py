@@ -24,7 +24,10 @@ def total_memory(root: Path = Path("/")) -> int:
     Args:
         root: where `proc` and `sys` are mounted.
     """
-    physical: int = psutil.virtual_memory().total
+    try:
+        physical: int = psutil.virtual_memory().total
+    except OSError:  # /proc is not mounted
+        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([physical, *_control_group_limits(root)])
 
 

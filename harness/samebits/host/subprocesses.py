@@ -9,12 +9,36 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.errors import CouldNotRun
 from samebits.host.package import PACKAGE
+
+_SAFE_PATH, _OURS = "PYTHONSAFEPATH", "samebits"
+
+
+@contextlib.contextmanager
+def current_folder_ignored() -> Iterator[None]:
+    """Inside, Python processes are started that import nothing from the current folder, such as a `types.py` there.
+
+    `python -c`, by which multiprocessing starts them, looks there first, even for Python's own modules.
+    """
+    if os.environ.get(_SAFE_PATH):
+        yield
+        return
+    os.environ[_SAFE_PATH] = _OURS
+    try:
+        yield
+    finally:
+        os.environ.pop(_SAFE_PATH, None)
+
+
+def forget_ignored_folder() -> None:
+    """In such a process, take the variable back: programs that user code starts must not inherit it."""
+    if os.environ.get(_SAFE_PATH) == _OURS:
+        del os.environ[_SAFE_PATH]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

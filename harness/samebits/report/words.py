@@ -31,6 +31,8 @@ def short_meshes(meshes: Iterable[str]) -> str:
 def counts_sentence(document: Document) -> str:
     """How much of the product ran."""
     s = document.summary
+    if s.interrupted:
+        return f"not all of {plural(s.selected, 'setting')} ran"
     if s.selected >= s.product:
         return f"all {plural(s.product, 'setting')} ran"
     return (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -222,3 +224,25 @@ def test_a_report_that_cannot_be_printed(tree: Path) -> None:
     assert ended.returncode == 3 and ended.stderr == (
         "samebits: standard output could not be written: No space left on device; the report is incomplete\n"
     )
+
+
+@pytest.mark.parametrize("closed", [">&-", pytest.param("2>&-", marks=pytest.mark.slow)])
+def test_streams_that_are_closed_discard(tree: Path, closed: str) -> None:
+    line = f"exec {shlex.join(command('list', '--root', tree))} {closed}"
+    ended = subprocess.run(["sh", "-c", line], env=clean_environment(), capture_output=True, text=True)
+    assert ended.returncode == 0 and "Traceback" not in ended.stdout + ended.stderr, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("enter", "said"),
+    [
+        ("mkdir gone; cd gone; rmdir ../gone", "the current folder was removed; change to another one"),
+        (r"cd $(printf 'bad\377')", r"bad\udcff' has a name that is not UTF-8; rename it"),
+    ],
+)
+def test_a_current_folder_that_cannot_be_named(tree: Path, tmp_path: Path, enter: str, said: str) -> None:
+    os.mkdir(bytes(tmp_path) + b"/bad\xff")
+    line = f"{enter}; exec {shlex.join(command('list', '--root', tree))}"
+    ended = subprocess.run(["sh", "-c", line], env=clean_environment(), cwd=tmp_path, capture_output=True, text=True)
+    (told,) = ended.stderr.splitlines()
+    assert ended.returncode == 2 and told.startswith("samebits: ") and told.endswith(said)

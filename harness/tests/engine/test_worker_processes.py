@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from pebble import ProcessPool
 from pebble.pool.process import PoolManager
 
 from samebits.engine.drive import Done, Limits, drive
 from samebits.engine.work import Item
 from samebits.engine.worker_processes import WorkerProcesses
+from samebits.errors import RequestError
 from samebits.host.isolation import lasting_notes, take_notes
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, toy_items
@@ -204,3 +208,17 @@ def test_closing_early_ends_all_processes() -> None:
 
 def _no_problem(problem: Problem) -> None:
     raise AssertionError(problem)
+
+
+def test_a_process_that_the_system_refuses_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any, **keywords: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ProcessPool, "schedule", full)
+    executor = WorkerProcesses(ToyWork(), 1, lambda text: None)
+    with pytest.raises(RequestError, match=r"^a worker process cannot be started: No space left .*/dev/shm; "):
+        list(drive(ToyWork(), toy_items("good"), executor, limits=Limits(), on_problem=_no_problem))
+    executor.close()
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", full)
+    with pytest.raises(RequestError, match="No space left on device; TMPDIR names the folder of its files"):
+        WorkerProcesses(ToyWork(), 1, lambda text: None)

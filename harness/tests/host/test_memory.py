@@ -121,3 +121,12 @@ def test_children_are_ended_with_their_parent() -> None:
         finally:
             parent.kill()
     memory.kill_children(parent.pid)  # which has ended
+
+
+def test_where_proc_is_not_mounted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def missing() -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/proc/meminfo")
+
+    there = memory.total_memory(tmp_path)
+    monkeypatch.setattr(psutil, "virtual_memory", missing)
+    assert 0.9 < memory.total_memory(tmp_path) / there < 1.1

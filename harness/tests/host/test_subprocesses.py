@@ -11,7 +11,13 @@ import pytest
 
 from samebits.errors import CouldNotRun
 from samebits.host.package import PACKAGE
-from samebits.host.subprocesses import ProcessResult, run_process, samebits_environment
+from samebits.host.subprocesses import (
+    ProcessResult,
+    current_folder_ignored,
+    forget_ignored_folder,
+    run_process,
+    samebits_environment,
+)
 
 
 def run(code: str, cwd: Path, timeout: float | None = 60, stop: threading.Event | None = None) -> ProcessResult:
@@ -57,3 +63,18 @@ def test_a_command_is_ended_when_told_to_stop(tmp_path: Path) -> None:
 def test_this_harness_is_imported_first() -> None:
     assert samebits_environment({"PYTHONPATH": "mine"})["PYTHONPATH"] == f"{PACKAGE.parent}{os.pathsep}mine"
     assert samebits_environment({})["PYTHONPATH"] == str(PACKAGE.parent)
+
+
+def test_the_current_folder_is_ignored_at_the_start_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "types.py").write_text("raise SystemExit('the types.py of the current folder')")
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    assert "the types.py" in run("import enum", tmp_path).last
+    with current_folder_ignored():
+        assert run("import enum", tmp_path).code == 0
+        forget_ignored_folder()
+        assert "PYTHONSAFEPATH" not in os.environ
+    assert "PYTHONSAFEPATH" not in os.environ
+    monkeypatch.setenv("PYTHONSAFEPATH", "theirs")
+    with current_folder_ignored():
+        forget_ignored_folder()
+    assert os.environ["PYTHONSAFEPATH"] == "theirs"
