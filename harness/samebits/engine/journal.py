@@ -131,6 +131,8 @@ class Journal:
                 self.sync()
         except OSError as error:
             os.close(self._file)
+            if not self.before.size:  # nothing that a run could go on with
+                path.unlink(missing_ok=True)
             raise RequestError(f"journal {path}: cannot be written: {error.strerror or error}") from None
         except BaseException:
             os.close(self._file)

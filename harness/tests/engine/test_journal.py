@@ -60,6 +60,7 @@ def test_a_full_disk_is_said_and_ends_nothing(tmp_path: Path, monkeypatch: pytes
         journal.add("item 1", "sign", ROWS)
         with pytest.raises(RequestError, match=r"journal .*/k: cannot be written: No space left on device"):
             Journal(tmp_path / "k", HEAD, resume=False)
+    assert not (tmp_path / "k").exists(), "there is nothing to go on with"
     journal.add("item 2", "sign", ROWS)  # a line after a torn one would be lost with it
     journal.close(remove=False)
     assert journal.failed == "No space left on device"
