@@ -40,6 +40,9 @@ STARTING = 60.0
 _FATAL = (1, -signal.SIGABRT)
 """What XLA's fatal errors end a process with: an exit code, or a signal as a negative number."""
 
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
+"""Signals that a process hardly sends itself."""
+
 PAUSE = 0.2
 """Seconds between two looks at what the child imports."""
 
@@ -123,10 +126,10 @@ def supervise(seconds: float, *, has_journal: bool) -> None:
             signal.pthread_sigmask(signal.SIG_SETMASK, usual)
             _find_why_not_started(status)
             journal = "its results are in the journal: continue with --resume, or " if has_journal else ""
-            say(
-                f"the process ended without a report ({how}), and not while it imported a pair; {journal}remove the "
-                "code that ended it"
-            )
+            advice = "remove the code that ended it"
+            if os.WIFSIGNALED(status) and os.WTERMSIG(status) in _FROM_OUTSIDE:
+                advice = "run it again: another process ended it, or the system did for want of memory"
+            say(f"the process ended without a report ({how}), and not while it imported a pair; {journal}{advice}")
             os._exit(COULD_NOT_TELL)
         _SUPERVISION.excluded[name] = how
 

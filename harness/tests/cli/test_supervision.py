@@ -199,6 +199,18 @@ def test_a_signal_to_the_parent_ends_both(tree: Path, number: signal.Signals, co
     assert child.wait(timeout=60) is None or not child.is_running()
 
 
+@pytest.mark.slow
+def test_a_child_that_another_process_ends_is_not_blamed(tree: Path) -> None:
+    (tree / "suites" / "test_m.py").write_text(
+        HONEST.format(name="m")
+        + "\nimport os, signal, threading\nthreading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()\n"
+    )
+    process = _start(tree, "check")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert "(SIGKILL" in err and "run it again: another process ended it, or the system did for want of memory" in err
+
+
 IN_A_TERMINAL = """
 import os, pty, sys, time
 from pathlib import Path
