@@ -7,9 +7,9 @@ whose forward outputs differ too is wrong for the reason that these are.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from samebits.check.execution import PendingPoint
 from samebits.check.point_proofs import PointProofs
@@ -18,19 +18,23 @@ from samebits.interpret.alignment.align import Alignment, align
 from samebits.interpret.problem import Question
 from samebits.prove.prover import Unproved
 from samebits.schema.line_difference import NamedLines
+from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
+
+Named = TypeVar("Named", Result, ProofResult)
 
 POINTS = 4
 """Points of one variant and direction for which lines are searched: more of them rarely say more."""
 
 
-def few_lines(results: Sequence[Result]) -> list[Result]:
+def few_lines(results: Sequence[Named], instead: Callable[[str], str] | None = None) -> list[Named]:
     """The results with lines for the first failing points of each variant and direction alone.
 
     A process names lines for the first ones that it meets, in the order of the plan, whatever others have met.
 
     Args:
         results: in the order of the plan.
+        instead: given a variant, why there are none for its other points; None where that is not said.
     """
     first: defaultdict[tuple[str, str, str], dict[tuple[str, ...], None]] = defaultdict(dict)
     few = []
@@ -39,14 +43,16 @@ def few_lines(results: Sequence[Result]) -> list[Result]:
             points = first[result.pair, result.variant, result.direction]
             point = (result.case, result.dtype, result.mesh, result.mode)
             if point not in points and len(points) >= POINTS:
-                few.append(replace(result, lines=(), no_lines=_not_searched(result.variant)))
+                why = None if instead is None else instead(result.variant)
+                few.append(replace(result, lines=(), no_lines=why))
                 continue
             points[point] = None
         few.append(result)
     return few
 
 
-def _not_searched(variant: str) -> str:
+def not_searched(variant: str) -> str:
+    """Why a failing point has no lines where enough others of its variant have."""
     return f"lines were searched for {POINTS} points of '{variant}', not for this one"
 
 
@@ -73,7 +79,7 @@ class LineFinder:
         point = job.point
         searched = self._points.setdefault((point.variant, point.direction), [])
         if str(point) not in searched and len(searched) >= POINTS:
-            return NamedLines(why=_not_searched(point.variant))
+            return NamedLines(why=not_searched(point.variant))
         searched.append(str(point))
         try:
             return self._named(job, path, label)

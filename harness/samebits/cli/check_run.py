@@ -10,7 +10,7 @@ from pathlib import Path
 
 from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note, proof_notes
 from samebits.check.judge import where
-from samebits.check.line_evidence import few_lines
+from samebits.check.line_evidence import few_lines, not_searched
 from samebits.cli.check_shake import repeats_note, shake_by_flags, shake_problems, shake_summary
 from samebits.cli.check_subprocess import CheckArguments
 from samebits.cli.journaled import journaled
@@ -176,7 +176,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
         """All results, with what the declarations and the snapshots say about them."""
         _order(results, inputs.loaded)
-        results[:] = few_lines(results)
+        results[:] = few_lines(results, not_searched)
         whole = self.settings.shard is None
         if self.audited and not run.interrupted and whole:
             _judge_declarations(inputs, results, run)

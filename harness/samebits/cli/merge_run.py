@@ -57,6 +57,7 @@ class MergeCommand(CheckCommand):
         }
         pairs = {item.pair.name: item.pair for item in inputs.loaded}
         there: set[str] = set()
+        otherwise: dict[str, Problem] = {}
         for file in self.files:
             if file.written is not None and file.written.dirty:
                 note(f"{file.path} was checked with uncommitted changes, which its commit does not have")
@@ -65,7 +66,8 @@ class MergeCommand(CheckCommand):
                 if key in planned:
                     there.add(key)
                     results.append(result)
-                    self._held_as_declared(run, file, pairs[result.pair], result)
+                    if (problem := held_otherwise(file, pairs[result.pair], result)) is not None:
+                        otherwise.setdefault(result.pair, problem)
                 else:
                     message = f"{file.path} has results of '{result.pair}' that the declarations here do not plan"
                     run.problems.append(Problem(pair=result.pair, message=f"{message}: {key}", exit_code=2))
@@ -75,25 +77,14 @@ class MergeCommand(CheckCommand):
             for text in file.notes:
                 if text not in run.notes:
                     note(text)
+        for problem in otherwise.values():
+            run.problem(problem)
         self._missing(run, [key for key in planned if key not in there], planned)
 
     def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
         """The whole check, of the time and commit of the shard that began last."""
         written = max((file.written for file in self.files if file.written), key=lambda part: part.time, default=None)
         return replace(super().document(run, inputs, results), written=written)
-
-    def _held_as_declared(self, run: CommandRun, file: ShardFile, pair: Pair, result: Result) -> None:
-        """Reject a result that was held against another contract than the declaration has here, once for each pair."""
-        declared = required_of(pair.on(file.environment.platform), result)
-        if result.ok and result.required not in declared:
-            message = (
-                f"{file.path} holds '{result.leaf}' of '{result.variant}' against '{result.required}', and the "
-                f"declaration here requires '{declared[0]}': it is of another declaration; check again"
-            )
-            if not any(
-                problem.pair == result.pair and "another declaration" in problem.message for problem in run.problems
-            ):
-                run.problem(Problem(pair=result.pair, message=message, exit_code=2))
 
     def _missing(self, run: CommandRun, keys: Sequence[str], planned: dict[str, str]) -> None:
         lacking = missing_shards(self.files, require_same_request(self.files))
@@ -108,14 +99,30 @@ class MergeCommand(CheckCommand):
             run.problem(Problem(pair=planned[keys[0]], message=message, exit_code=3))
 
 
+def held_otherwise(file: ShardFile, pair: Pair, result: Result) -> Problem | None:
+    """What is wrong with a result that was held against another contract than the declaration has here."""
+    declared = required_of(pair.on(file.environment.platform), result)
+    if not result.ok or result.required in declared:
+        return None
+    message = (
+        f"{file.path} holds '{result.leaf}' of '{result.variant}' against '{result.required}', and the declaration "
+        f"here requires '{declared[0]}': it is of another declaration; check again"
+    )
+    return Problem(pair=result.pair, message=message, exit_code=2)
+
+
 def required_of(pair: Pair, result: Result) -> list[str]:
-    """What a declaration may require of a result: an exemption decides alone, the default depends on the proof.
+    """What a declaration may require of a result: a documented error or an exemption decide alone.
+
+    Where no contract covers it, what is required depends on the proof.
 
     Args:
         pair: for the platform of the result.
         result: of one of its points.
     """
     at = {name: getattr(result, name) for name in Point.__slots__} | {"leaf": result.leaf.split(" (replica")[0]}
+    if pair.case(result.case).refusal(result.variant) is not None:
+        return ["refused"]
     exemption = pair.exemption(**at)
     if exemption is not None:
         return [exemption.verdict]

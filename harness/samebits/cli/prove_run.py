@@ -9,6 +9,7 @@ from pathlib import Path
 
 from samebits.check.contract_audit import ANY_DEVICES
 from samebits.check.judge import where
+from samebits.check.line_evidence import few_lines
 from samebits.cli.common import COULD_NOT_TELL
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import InOrder, run_items
@@ -16,7 +17,7 @@ from samebits.cli.select_pairs import declaration_lines, load_pairs, plans
 from samebits.cli.size_points import of_all_sizes
 from samebits.engine.drive import Done
 from samebits.engine.journal import JournalHead
-from samebits.engine.prove_work import ProveWork, few_lines, prove_items
+from samebits.engine.prove_work import ProveWork, prove_items
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError
 from samebits.host.environment import Environment

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from samebits.check.line_evidence import POINTS
 from samebits.engine.rows import finished, lost_words, remarks, trouble
 from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
 from samebits.programs.catalogue import Locator, load
@@ -136,25 +133,3 @@ def leave_accelerators() -> None:
 
     if not environment.backend_started():
         environment.prepare(platform="cpu")
-
-
-def few_lines(results: Sequence[ProofResult]) -> list[ProofResult]:
-    """The results without the lines of all but the first refuted points of each variant and direction.
-
-    A process names lines for the first ones that it meets, whatever others have met.
-
-    Args:
-        results: in the order of the document.
-    """
-    named: defaultdict[tuple[str, str, str], dict[tuple[str, ...], None]] = defaultdict(dict)
-    few = []
-    for result in results:
-        if result.lines or result.no_lines is not None:
-            points = named[result.pair, result.variant, result.direction]
-            point = (result.case, result.dtype, result.mesh, result.mode)
-            if point not in points and len(points) >= POINTS:
-                few.append(replace(result, lines=(), no_lines=None))
-                continue
-            points[point] = None
-        few.append(result)
-    return few

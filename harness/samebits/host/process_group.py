@@ -258,7 +258,7 @@ class ProcessGroup:
             if now - self._since > 3 * self.seconds:
                 self._give_up(f"process {self.number} hangs at '{self._stage}' for {now - self._since:.0f} s")
             if self._ended is None and now - self._answered > SILENCE:
-                self._give_up(f"process 0 gives no answer since {SILENCE:g} s; this was at '{self._stage}'")
+                self._give_up(f"process 0 has not answered for {SILENCE:g} s; this was at '{self._stage}'")
 
     @staticmethod
     def _give_up(text: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from samebits.check import line_evidence
-from samebits.check.line_evidence import POINTS, few_lines
+from samebits.check.line_evidence import POINTS, few_lines, not_searched
 from samebits.report.failure import block
 from samebits.schema.contract import Exemption
 from samebits.schema.result import Result
@@ -182,7 +182,7 @@ def test_of_several_processes_the_first_points_have_lines() -> None:
     found = of(run(pair, cases=cases, gradients=False, meshes=("data1",)), variant="halved")
     many = [replace(found[n % 2], case=f"case{n}") for n in range(POINTS + 3)]
     assert all(result.lines for result in many)
-    few = few_lines(many)
+    few = few_lines(many, not_searched)
     assert few[:POINTS] == many[:POINTS] and not any(result.lines for result in few[POINTS:])
     assert few[-1].no_lines == f"lines were searched for {POINTS} points of 'halved', not for this one"
-    assert few_lines(few) == few
+    assert few_lines(few, not_searched) == few

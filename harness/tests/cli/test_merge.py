@@ -8,23 +8,32 @@ from typing import Any
 
 import pytest
 
+from samebits.check.line_evidence import POINTS
 from tests.support.invoke import samebits
 
 PAIR = """
-from samebits import Arg, Case, Contract, Pair
+from samebits import Arg, Case, Contract, Pair, Refusal
+
+def known(x):
+    if x.shape == (3,):
+        raise ValueError("no three")
+    return x
 
 def plain(x):
-    return x + x
+    return known(x) + x
 
 def fast(x):
-    return {factor} * x
+    return {factor} * known(x)
 
 PAIR = Pair(
     name="{name}",
     reference=plain,
     variants={{"fast": fast}},
     args={{"x": Arg(shape=("n",))}},
-    cases=(Case(id="few", sizes={{"n": 8}}), Case(id="many", sizes={{"n": 16}})),
+    cases=(
+        *(Case(id=f"of{{n}}", sizes={{"n": n}}) for n in (8, 16, 24)),
+        Case(id="three", sizes={{"n": 3}}, refuses=(Refusal(error="ValueError", match="no three"),)),
+    ),
     meshes=("none",),
     modes=("auto",),
     dtypes=("float32", "bfloat16"),
@@ -64,7 +73,9 @@ def test_the_merged_document_is_that_of_the_whole(tree: Path, tmp_path: Path) ->
     merged = samebits("merge", *_files(tree, "3", "1", "2"), "--root", tree, "--json", tmp_path / "merged.json")
     assert merged.code == 1
     whole = _without_times(tree / "whole.json")
-    assert _without_times(tmp_path / "merged.json") == whole and len(whole["results"]) == 16
+    assert _without_times(tmp_path / "merged.json") == whole and len(whole["results"]) == 32
+    failing = [row for row in whole["results"] if not row["ok"]]
+    assert sum(bool(row["lines"]) for row in failing) == POINTS < len(failing), "of the first ones, whatever the shards"
 
 
 @pytest.mark.slow
@@ -87,7 +98,7 @@ def test_the_merged_document_is_of_the_last_shard(tree: Path, tmp_path: Path) ->
 def test_each_shard_has_its_part_and_says_so(tree: Path) -> None:
     documents = [_without_times(path) for path in _files(tree, "1", "2", "3")]
     assert [document["shard"] for document in documents] == ["1/3", "2/3", "3/3"]
-    assert sorted(len(document["results"]) for document in documents) == [4, 6, 6]
+    assert sorted(len(document["results"]) for document in documents) == [10, 10, 12]
     assert all(not document["summary"]["notes"] for document in documents), "contracts are audited where all rows are"
 
 

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+import pytest
 
 from samebits.engine.fresh_interpreters import FreshInterpreters
+
+
+def test_modules_of_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a `types.py`, which Python's own modules would get in place of theirs."""
+    (tmp_path / "types.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    process = FreshInterpreters().Process(target=print)
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
 
 
 def test_the_exit_code_of_a_process_is_known() -> None:

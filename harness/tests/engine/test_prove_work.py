@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from samebits.check.line_evidence import POINTS
+from samebits.check.line_evidence import POINTS, few_lines
 from samebits.engine.drive import Limits, drive
 from samebits.engine.prove_points import prove_points
-from samebits.engine.prove_work import ProveWork, few_lines, prove_items
+from samebits.engine.prove_work import ProveWork, prove_items
 from samebits.engine.work import (
     Chunk,
     Ended,

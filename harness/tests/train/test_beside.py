@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from samebits.errors import RequestError
+from samebits.errors import CouldNotRun, RequestError
+from samebits.host.board import Board
+from samebits.host.process_group import ProcessGroup
+from samebits.train import matrix
 from samebits.train.beside import compare_beside
 from samebits.train.envelope import Envelope
 from samebits.train.record import RunRecord, step_record
@@ -58,3 +62,25 @@ def test_another_matrix_is_rejected(others: list[RunRecord], message: str) -> No
     with pytest.raises(RequestError) as error:
         compare_beside({"fsdp8": run("fsdp8", 1.5, 1.25)}, others, ENVELOPE, "one.json")
     assert str(error.value) == message
+
+
+def test_other_bits_in_another_process_are_no_run() -> None:
+    """Also where each process has the mesh to itself, and no exchange compares what they compute."""
+    board = Board(2)
+    groups = [ProcessGroup(number, 2, board, 60) for number in range(2)]
+    for other, same in ((1.25, True), (moved(1.25, 1), False)):
+        errors: list[str] = []
+
+        def hold(number: int, loss: float, errors: list[str] = errors) -> None:
+            try:
+                vars(matrix)["_require_same_bits"](groups[number], run("fsdp8", 1.5, loss))
+            except CouldNotRun as error:
+                errors.append(str(error))
+
+        thread = threading.Thread(target=hold, args=(1, other))
+        thread.start()
+        hold(0, 1.25)
+        thread.join(60)
+        assert errors == ([] if same else ["process 1 comes to other bits than process 0"] * 2)
+    for group in groups:
+        group.close()
