@@ -34,7 +34,8 @@ git -c core.hooksPath=/dev/null worktree add --detach --quiet "$tree" "$commit"
 trap 'git worktree remove --force "$tree"' EXIT
 words_into pairs "${PAIRS:-}"
 words_into more "${ARGS:-}"
-if [ ! -d "$tree/${ROOT:-.}" ] || { [ "${#pairs[@]}" -eq 0 ] && [ ! -d "$tree/${ROOT:-.}/suites" ]; }; then
+# A name such as module:NAME does not need the folder suites/.
+if [ ! -d "$tree/${ROOT:-.}" ] || { [[ "${pairs[*]}" != *:* ]] && [ ! -d "$tree/${ROOT:-.}/suites" ]; }; then
   annotate warning "not compared with the base: ${commit:0:12} has no pairs in '${ROOT:-.}'"
   echo "Not compared with the base: ${commit:0:12} has no pairs." >>"$GITHUB_STEP_SUMMARY"
   finish 0
@@ -55,6 +56,11 @@ PYTHON
 code=0
 (cd "$tree/${ROOT:-.}" && PYTHONPATH="$path${PYTHONPATH:+:$PYTHONPATH}" \
   python -m samebits check "${pairs[@]}" "${more[@]}" --json "$out/base.json") >"$out/base.log" 2>&1 || code=$?
+if [ ! -s "$out/base.json" ] && [ "$code" -eq 2 ] && grep --quiet "^samebits: pair '.*' is unknown" "$out/base.log"; then
+  annotate warning "not compared with the base: ${commit:0:12} has none of the pairs ${pairs[*]}"
+  echo "Not compared with the base: ${commit:0:12} has none of these pairs." >>"$GITHUB_STEP_SUMMARY"
+  finish 0
+fi
 if [ ! -s "$out/base.json" ]; then
   annotate error "the base ${commit:0:12} could not be checked (exit code $code): $(tail -n 1 "$out/base.log")"
   summarise "$out/diff.md" "samebits: the base could not be checked (exit code $code)" "$out/base.log"

@@ -7,11 +7,14 @@ What the user's own code raises is shown by `user_errors`.
 
 from __future__ import annotations
 
+COULD_NOT_TELL = 3
+"""The exit code where nothing can be said about the bits: a crash, a loss, an interruption, or a bug of samebits."""
+
 
 class SamebitsError(Exception):
     """Root of everything that samebits raises on purpose; its text is the one line that the user sees."""
 
-    exit_code = 3
+    exit_code = COULD_NOT_TELL
 
 
 class DeclarationError(SamebitsError):

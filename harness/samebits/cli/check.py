@@ -66,7 +66,7 @@ class CheckOptions(
 @options.devices
 @options.platform
 @engine_options.engine_options
-@engine_options.shard
+@engine_options.merged_shard
 @click.option("--fresh", is_flag=True, help="Run everything; by default, unchanged results are reused.")
 @distributed
 @options.full

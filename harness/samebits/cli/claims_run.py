@@ -17,10 +17,9 @@ from samebits.audit.claims.jobs import ClaimJob, FinishedJob, claim_jobs, comman
 from samebits.audit.claims.junit import passed_tests
 from samebits.audit.claims.row import ClaimRow, claim_row, command_claim_row
 from samebits.audit.claims.savings import ClaimEvidence
-from samebits.cli.common import COULD_NOT_TELL
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.supervision import importing
-from samebits.errors import CouldNotRun, RequestError, SamebitsError
+from samebits.errors import COULD_NOT_TELL, CouldNotRun, RequestError, SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.own_output import own_stdout
 from samebits.host.subprocesses import ProcessResult

@@ -11,15 +11,13 @@ from typing import ParamSpec
 
 import click
 
-from samebits.errors import SamebitsError
+from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.host.interrupts import Interrupted
 from samebits.host.own_output import stdout_failure
 from samebits.schema.result import Problem
 from samebits.user_errors import one_line, retain, take_tracebacks
 
 P = ParamSpec("P")
-
-COULD_NOT_TELL = 3
 
 SHOW_TRACEBACK = "samebits.traceback"
 """Where click's context says whether `--traceback` was given."""

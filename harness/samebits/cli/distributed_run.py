@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from rich.console import Console
 
-from samebits.cli.common import COULD_NOT_TELL, say
+from samebits.cli.common import say
 from samebits.cli.interrupt import exit_without_waiting
 from samebits.cli.pipeline import Command, CommandRun, ReportFiles, run_command
 from samebits.engine.distributed.inputs import RunInputs, compare_inputs, described, sources
-from samebits.errors import RequestError, SamebitsError
+from samebits.errors import COULD_NOT_TELL, RequestError, SamebitsError
 from samebits.host import environment
 from samebits.host.process_group import ProcessGroup, RunEnded
 from samebits.report.outcomes import Outcomes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +11,12 @@ import click
 
 from samebits.errors import RequestError
 from samebits.host.output_files import require_regular
+from samebits.host.sizes import parse_size
 
 if TYPE_CHECKING:
     from samebits.engine.run_work import EngineSettings
 
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZES = "a size such as 8G or 512M"
 
 _WORKER_OPTIONS = (
     click.option(
@@ -65,11 +65,13 @@ _RAY_OPTIONS = (
     ),
 )
 
-shard = click.option(
-    "--shard", metavar="K/N", help="Only part K of N equal parts; `samebits merge` joins the documents."
-)
+shard = click.option("--shard", metavar="K/N", help="Only part K of N, with about as many items as the others.")
 
-part = click.option("--shard", metavar="K/N", help="Only part K of N equal parts, such as 1/4.")
+merged_shard = click.option(
+    "--shard",
+    metavar="K/N",
+    help="Only part K of N, with about as many items as the others; `samebits merge` joins the documents.",
+)
 
 
 def worker_options(command: Any) -> Any:
@@ -110,15 +112,27 @@ class WorkerOptions:
         """
         from samebits.engine.run_work import EngineSettings, usual_settings
 
+        self._require_consistent()
+        if self.in_process:
+            return EngineSettings(in_process=True)
+        return usual_settings(workers=self.workers, seconds=self.timeout, limit=self._limit())
+
+    def _require_consistent(self) -> None:
+        """Reject options that contradict each other."""
         for name, value in (("workers", self.workers), ("timeout", self.timeout), ("memory", self.memory)):
             if self.in_process and value is not None:
                 raise RequestError(f"--{name} is about worker processes, and --in-process has none: leave one out")
         if self.timeout is not None and math.isnan(self.timeout):
             raise RequestError("--timeout nan: expected a number of seconds")
-        if self.in_process:
-            return EngineSettings(in_process=True)
-        limit = None if self.memory is None else bytes_of(self.memory)
-        return usual_settings(workers=self.workers, seconds=self.timeout, limit=limit)
+
+    def _limit(self) -> int | None:
+        """The bytes of `--memory`."""
+        if self.memory is None:
+            return None
+        limit = parse_size(self.memory, "--memory", _SIZES)
+        if limit == 0:
+            raise RequestError(f"--memory {self.memory}: no process runs without memory; expected {_SIZES}")
+        return limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,15 +155,17 @@ class ClusterOptions(WorkerOptions):
             raise RequestError(f"--ray-task {self.ray_task[0]}: it is about tasks of a Ray cluster; add --ray")
         if self.ray is not None and self.in_process:
             raise RequestError("--ray runs items in processes of a cluster, and --in-process here: leave one out")
-        settings = super().engine_settings()
         if self.ray is None:
-            return settings
+            return super().engine_settings()
         from samebits.engine.ray_request import ray_request
+        from samebits.engine.run_work import EngineSettings
 
+        self._require_consistent()
         root: Path | None = getattr(self, "root", None)
         request = ray_request(self.ray, self.ray_task, platform=platform, workers=self.workers, root=root)
-        # What a process may hold by default is a share of the memory of its node, and is found there.
-        return replace(settings, ray=request, bytes=None if self.memory is None else settings.bytes)
+        # The memory of this machine says nothing about the nodes: each finds the share of a task itself.
+        settings = EngineSettings(workers=self.workers, bytes=self._limit(), ray=request)
+        return settings if self.timeout is None else replace(settings, seconds=self.timeout)
 
     def driver_platform(self, platform: str | None) -> str | None:
         """The platform of this process: the CPU where items run on Ray, which has the accelerators for its tasks.
@@ -202,16 +218,3 @@ class EngineOptions(ClusterOptions):
                 raise RequestError(
                     f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"
                 )
-
-
-def bytes_of(text: str) -> int:
-    """A size such as `8G`, `512M` or `2.5GiB` in bytes.
-
-    Raises:
-        RequestError: it is none.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
-    size = 0.0 if match is None else float(match[1]) * _UNITS[match[2].upper()]
-    if not 1 <= size < math.inf:
-        raise RequestError(f"--memory {text}: expected a size such as 8G or 512M")
-    return int(size)

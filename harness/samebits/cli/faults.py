@@ -28,7 +28,7 @@ class FaultsOptions(engine_options.EngineOptions, options.ReportOptions):
 @options.root
 @options.builtin
 @engine_options.engine_options
-@engine_options.part
+@engine_options.shard
 @options.platform
 @options.verbose
 @options.json_file("the table")

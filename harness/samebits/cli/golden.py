@@ -40,7 +40,7 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.ReportOptions):
 @_config
 @_root
 @engine_options.engine_options
-@engine_options.part
+@engine_options.shard
 @options.platform
 @options.verbose
 @options.json_results

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from samebits.cli.common import COULD_NOT_TELL, say
+from samebits.cli.common import say
 from samebits.cli.pipeline import Command, CommandRun, gravest
 from samebits.cli.run_items import run_items
 from samebits.engine.golden_work import GoldenWork, golden_items
 from samebits.engine.journal import JournalHead
 from samebits.engine.run_work import EngineSettings
-from samebits.errors import SamebitsError
+from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.programs.catalogue import default_root
 from samebits.report.failing import WORST
 from samebits.report.golden import GoldenDocument, show_accepted

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from samebits.cli.common import COULD_NOT_TELL
 from samebits.cli.pipeline import Command, CommandRun
-from samebits.errors import RequestError
+from samebits.errors import COULD_NOT_TELL, RequestError
 from samebits.host.git import in_order
 from samebits.host.written import Written
 from samebits.report.any_document import read_any_document

@@ -58,9 +58,10 @@ def _opened(settings: EngineSettings, head: JournalHead) -> Journal | None:
         return Journal(settings.journal, head, resume=settings.resume)
     folder = cache_folder("journals")
     path = folder / default_name(head)
-    _remove_damaged(path)
     if settings.resume:
+        _remove_torn(path)
         return Journal(path, head, resume=True)
+    _remove_damaged(path)
     try:
         _remove_old(folder)
         return Journal(path, head, resume=False)
@@ -70,8 +71,15 @@ def _opened(settings: EngineSettings, head: JournalHead) -> Journal | None:
     return None
 
 
-def _remove_damaged(path: Path) -> None:
+def _remove_torn(path: Path) -> None:
     """Remove a journal of which not even the first line was written whole: there is nothing to go on with."""
+    with contextlib.suppress(OSError):  # there is none, or reading it says why not
+        if b"\n" not in path.read_bytes():
+            path.unlink()
+
+
+def _remove_damaged(path: Path) -> None:
+    """Remove a journal that cannot be read, such as one of another version of samebits: this run begins anew."""
     if path.exists():
         try:
             read_journal(path)

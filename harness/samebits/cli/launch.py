@@ -39,7 +39,7 @@ class LaunchOptions:
     metavar="N",
     help="CPU devices per process.",
 )
-@click.option("--timeout", type=click.IntRange(min=1), metavar="SECONDS", help="Limit for the whole run.")
+@click.option("--timeout", type=click.IntRange(min=1), metavar="SECONDS", help="Limit for the whole run, not an item.")
 @click.option(
     "--wait",
     type=click.IntRange(min=1),
@@ -54,7 +54,8 @@ def launch(chosen: LaunchOptions) -> int:
     """Run check, train or pytest in several processes on this machine, with meshes that span them.
 
     To test multi-host runs on one machine: `samebits launch -n 2 --devices 4 -- check rms_norm`. Collectives use gloo.
-    The exit code is that of process 0, or 3 if a process dies or hangs; then all are terminated.
+    The exit code is that of process 0, or 3 if a process crashes or hangs (then all are killed), or if the processes
+    end with different codes.
     """
     from samebits.engine.distributed.launch import LaunchRequest
     from samebits.engine.distributed.launch import launch as started

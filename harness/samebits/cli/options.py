@@ -162,17 +162,22 @@ class JsonOption:
         """The files, once it is known that they can be written.
 
         Raises:
-            RequestError: one cannot be, or both are the same.
+            RequestError: one cannot be, both are the same, or one is a document that the command reads.
         """
         from samebits.cli.pipeline import ReportFiles  # which imports rich
 
-        require_reports(self._named())
+        require_reports(self._named(), self._documents())
         return ReportFiles(json=self.json, html=self.html)
 
     def _named(self) -> dict[str, Path | None]:
         """Every file that the command writes, by its option."""
         names = ("json", "html", "markdown", "junitxml", "journal")
         return {f"--{name}": getattr(self, name, None) for name in names}
+
+    def _documents(self) -> list[Path]:
+        """Every document that the command reads, as far as it names files."""
+        named = [getattr(self, name, None) for name in ("old", "new", "beside")]
+        return [*(path for path in named if path is not None), *getattr(self, "files", ())]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,11 +18,11 @@ from typing import Generic, TypeVar
 import click
 from rich.console import Console
 
-from samebits.cli.common import COULD_NOT_TELL, problem_line, say
+from samebits.cli.common import problem_line, say
 from samebits.cli.interrupt import exit_without_waiting, require_not_interrupted, signals_ignored
 from samebits.engine.ray_probe import cluster_environment
 from samebits.engine.ray_request import RayRequest
-from samebits.errors import SamebitsError
+from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.host import environment
 from samebits.host.accelerator import expected_platform
 from samebits.host.backend_start import leave_to_workers, require_answer
@@ -39,7 +38,6 @@ from samebits.report.progress import ProgressBar
 from samebits.report.terminal import console, show_head
 from samebits.report.workflow_commands import workflow_command, workflow_commands
 from samebits.schema.result import Problem
-from samebits.user_errors import one_line, retain
 
 Inputs = TypeVar("Inputs")
 Item = TypeVar("Item")
@@ -86,25 +84,6 @@ class CommandRun:
         """Record a problem, and print it at once."""
         self.problems.append(problem)
         say(problem_line(problem))
-
-    @contextlib.contextmanager
-    def problems_of(self, name: str, *, printed: bool = True) -> Iterator[None]:
-        """Inside, an exception becomes a problem of one pair or configuration, and the others go on.
-
-        Args:
-            name: of the pair or configuration.
-            printed: whether it is printed at once; otherwise the report shows it.
-        """
-        record = self.problem if printed else self.problems.append
-        try:
-            yield
-        except SamebitsError as error:
-            retain(error.__cause__)
-            record(Problem(pair=name, message=str(error), exit_code=error.exit_code))
-        except Exception as error:  # a bug of samebits, which must not end the other pairs
-            traceback.print_exc()
-            message = f"samebits itself {one_line(error)}; please report it with the lines above"
-            record(Problem(pair=name, message=message, exit_code=COULD_NOT_TELL))
 
     def start_backend(
         self, head: int | None = 1, *, shown: bool = True, workers: int = 0, ray: RayRequest | None = None

@@ -10,7 +10,6 @@ from pathlib import Path
 from samebits.check.contract_audit import ANY_DEVICES
 from samebits.check.judge import where
 from samebits.check.line_evidence import few_lines
-from samebits.cli.common import COULD_NOT_TELL
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import InOrder, run_items
 from samebits.cli.select_pairs import declaration_lines, load_pairs, plans
@@ -19,7 +18,7 @@ from samebits.engine.drive import Done
 from samebits.engine.journal import JournalHead
 from samebits.engine.prove_work import ProveWork, prove_items
 from samebits.engine.run_work import EngineSettings
-from samebits.errors import RequestError
+from samebits.errors import COULD_NOT_TELL, RequestError
 from samebits.host.environment import Environment
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.outcomes import Outcomes, proof_outcomes

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO
 
-from samebits.cli.common import COULD_NOT_TELL, EXIT_CODE, say
+from samebits.cli.common import EXIT_CODE, say
 from samebits.engine.last_words import last_words
 from samebits.engine.work import STACK_TIME, signal_name
-from samebits.errors import CouldNotRun
+from samebits.errors import COULD_NOT_TELL, CouldNotRun
 from samebits.host.interrupts import ENDING as ENDING_SIGNALS
 
 LONGEST_NAME = 1000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -11,10 +10,10 @@ import msgspec
 from samebits.check.run_points import AHEAD, PointDone, PointStage, point_steps
 from samebits.check.verdict import without_leaves
 from samebits.engine.pair_sources import PairSources, reads_beside
-from samebits.engine.work import Event, Finished, Item, Loss, Reached, Remark, Started, Trouble, UserTraceback, Work
+from samebits.engine.rows import lost_words, remarks, trouble
+from samebits.engine.work import Event, Finished, Item, Loss, Reached, Started, Work
 from samebits.errors import SamebitsError
 from samebits.host import environment
-from samebits.host.isolation import take_notes
 from samebits.host.process_group import ProcessGroup
 from samebits.host.source_closure import Sources
 from samebits.programs.catalogue import Locator, load
@@ -24,7 +23,6 @@ from samebits.programs.replay import replay
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
 from samebits.schema.result import Result
-from samebits.user_errors import one_line, retain, take_tracebacks
 
 
 def check_items(loaded: Sequence[LoadedPair]) -> list[Item]:
@@ -84,14 +82,9 @@ class CheckWork(Work[Result]):
         locator: Locator = items[0].payload[0]
         try:
             yield from self._points(locator, [item.payload[1] for item in items], ahead)
-        except SamebitsError as error:
-            retain(error.__cause__)
-            yield Trouble(locator.name, str(error), error.exit_code)
-        except Exception as error:  # a bug of ours; it must not take the other pairs with it
-            traceback.print_exc()
-            message = f"samebits itself {one_line(error)}; please report it with the lines above"
-            yield Trouble(locator.name, message, 3)
-        yield from _said()
+        except Exception as error:  # ours, or a bug of samebits, which must not take the other pairs with it
+            yield trouble(locator.name, error)
+        yield from remarks()
 
     def _points(self, locator: Locator, points: Sequence[Point], ahead: int) -> Iterator[Event]:
         environment.devices_here()  # in one line where another process has taken the accelerator meanwhile
@@ -107,7 +100,7 @@ class CheckWork(Work[Result]):
             if isinstance(step, PointDone):
                 rows = tuple(msgspec.Raw(msgspec.json.encode(result)) for result in step.results)
                 yield Finished(key, rows, self._reads(locator))
-                yield from _said()
+                yield from remarks()
             if isinstance(step, PointStage) and step.stage == "tracing":
                 yield Started(key)
             if isinstance(step, PointStage):
@@ -131,8 +124,7 @@ class CheckWork(Work[Result]):
     def lost(self, item: Item, loss: Loss, stage: str) -> Result:
         """An `error` row."""
         locator, point = item.payload
-        reason = f"its process ended while {stage}: {loss.said()}"
-        return without_leaves(self._pair(locator).name, point, "error", reason, item.replay)
+        return without_leaves(self._pair(locator).name, point, "error", lost_words(loss, stage), item.replay)
 
     def close(self) -> None:
         """Stop the compiling threads."""
@@ -144,10 +136,3 @@ class CheckWork(Work[Result]):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__init__(**state)  # type: ignore[misc]
-
-
-def _said() -> Iterator[Event]:
-    for text in take_notes():
-        yield Remark(text)
-    for text in take_tracebacks():
-        yield UserTraceback(text)

@@ -33,10 +33,9 @@ class LineReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._offset = 0
-        self.damaged = 0
 
     def new(self) -> list[bytes]:
-        """The JSON of the lines that were completed since the last call; damaged ones are counted and left out."""
+        """The JSON of the lines that were completed since the last call; damaged ones are left out."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._offset)
@@ -46,5 +45,4 @@ class LineReader:
         whole = text[: text.rfind(b"\n") + 1]
         self._offset += len(whole)
         decoded = [decode_line(line) for line in whole.splitlines()]
-        self.damaged += decoded.count(None)
         return [line for line in decoded if line is not None]

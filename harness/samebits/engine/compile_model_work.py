@@ -9,9 +9,9 @@ from pathlib import Path
 
 from samebits.compile.cache import CompileCache
 from samebits.engine.compiling_work import CompileError
-from samebits.engine.rows import COULD_NOT_TELL, finished, lost_words, remarks, trouble
+from samebits.engine.rows import finished, lost_words, remarks, trouble
 from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
-from samebits.errors import SamebitsError
+from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.programs.replay import of_tree
 from samebits.schema.model import Config
 from samebits.schema.program_facts import Facts

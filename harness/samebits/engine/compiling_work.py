@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Generic
 
 from samebits.compile.cache import CompileCache
 from samebits.compile.request import CompileRequest
-from samebits.engine.rows import COULD_NOT_TELL, finished, lost_words, remarks, trouble
+from samebits.engine.rows import finished, lost_words, remarks, trouble
 from samebits.engine.work import Event, Item, Loss, Reached, Row, Started, Work
-from samebits.errors import SamebitsError
+from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import of_tree

@@ -160,7 +160,7 @@ class _Drive(Generic[Row]):
         self.on_problem, self.clock = on_problem, clock
         self.items = {item.key: item for item in items}
         # At the end of a run no worker waits for a chunk of another one that is longer than half of its share.
-        share = -(-len(items) // (2 * executor.slots))
+        share = -(-len(items) // (2 * max(executor.slots, 1)))  # a cluster may have lost its last node meanwhile
         self.waiting = deque(chunks_of(items, work.ahead, min(share, work.chunk), divides=work.divides))
         self.next_number = len(self.waiting)
         self.running: dict[int, _Running] = {}

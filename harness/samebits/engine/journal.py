@@ -194,10 +194,15 @@ def _open_locked(path: Path) -> int:
             raise RequestError(f"journal {path}: cannot be written: {error.strerror or error}") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             os.close(file)
             raise RequestError(
                 f"journal {path}: another run writes it; wait for its end, or give --journal FILE"
+            ) from None
+        except OSError as error:  # a file system without locks
+            os.close(file)
+            raise RequestError(
+                f"journal {path}: cannot be locked: {error.strerror or error}; give --journal FILE on a local disk"
             ) from None
         if os.fstat(file).st_nlink:
             return file

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from samebits.engine.ray_node import MESSAGES, Begun, Differs, DriverSite, Held,
 from samebits.engine.work import Chunk, Ended, Event, Executor, Loss, Work
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.fingerprint import MachineFingerprint, fingerprint
+from samebits.host.installed import is_installed
 
 LOOK = 1.0
 """Seconds between two looks at the nodes of the cluster."""
@@ -154,17 +156,26 @@ class RayExecutor(Executor):
             self.kill(number, Loss(kind="exit", text="the run was ended"))
             if not task.cancelled:
                 self._cancel(task)
-        until = self._clock() + GENTLE
-        with contextlib.suppress(ray.exceptions.RayError):
-            while self._tasks and self._clock() < until:
-                for messages in ray.wait([task.messages for task in self._tasks.values()], timeout=0.5)[0]:
-                    for task in [task for task in self._tasks.values() if task.messages is messages]:
-                        for _ in self._take(task):
-                            pass
-            for task in self._tasks.values():
-                ray.cancel(task.messages, force=True)
-        self._tasks.clear()
-        self._cluster.close()
+        try:
+            # What they say now, such as that a node differs, changes nothing any more.
+            with contextlib.suppress(ray.exceptions.RayError, RequestError):
+                self._drain(self._clock() + GENTLE)
+            with contextlib.suppress(ray.exceptions.RayError):
+                for task in self._tasks.values():
+                    ray.cancel(task.messages, force=True)
+        finally:
+            self._tasks.clear()
+            self._cluster.close()
+
+    def _drain(self, until: float) -> None:
+        """Wait until all tasks have ended, or that long."""
+        import ray
+
+        while self._tasks and self._clock() < until:
+            for messages in ray.wait([task.messages for task in self._tasks.values()], timeout=0.5)[0]:
+                for task in [task for task in self._tasks.values() if task.messages is messages]:
+                    for _ in self._take(task):
+                        pass
 
     def _take(self, task: _Task) -> Iterator[tuple[int, Event | Ended]]:
         """The next message of a task, which is there."""
@@ -271,9 +282,10 @@ def site_of(cluster: RayCluster, digest: str | None, seconds: float | None = Non
 
 def _own_paths() -> tuple[str, ...]:
     """The entries of Python's path that are no part of its installation, which has other folders on other machines."""
-    installed = tuple(os.path.join(os.path.realpath(path), "") for path in (sys.prefix, sys.base_prefix))
+    scripts = os.path.realpath(sysconfig.get_path("scripts"))  # where the command `samebits` itself lies
     absolute = (os.path.realpath(path) for path in sys.path)
-    return tuple(path for path in absolute if os.path.isdir(path) and not os.path.join(path, "").startswith(installed))
+    folders = (path for path in absolute if os.path.isdir(path) and path != scripts)
+    return tuple(path for path in folders if not is_installed(os.path.join(path, "")))
 
 
 def differs(host: str, here: MachineFingerprint, there: MachineFingerprint) -> str:

@@ -23,9 +23,10 @@ import msgspec
 from samebits.engine.drive import START
 from samebits.engine.work import Chunk, Ended, Event, Finished, Loss, Started, Work
 from samebits.engine.worker_processes import WorkerProcesses
-from samebits.host.environment import instruction_sets
+from samebits.host.accelerator import gpu_models
 from samebits.host.fingerprint import MachineFingerprint, fingerprint
 from samebits.host.memory import gibibytes, memory_limit_per_worker
+from samebits.host.processors import instruction_sets
 
 PACE = 0.25
 """At least so many seconds lie between two messages, so that a thousand tasks do not flood the driver."""
@@ -39,7 +40,8 @@ class Begun(msgspec.Struct, frozen=True, tag="begun"):
 
     Args:
         host: the node's name.
-        processor: its architecture and instruction sets, by which XLA chooses code.
+        processor: its architecture and instruction sets, by which XLA chooses code, and the models of its GPUs where
+            the task has one.
     """
 
     host: str
@@ -112,7 +114,9 @@ def run_chunk(site: DriverSite, pickled: bytes) -> Iterator[bytes]:
         Messages, encoded for `MESSAGES`.
     """
     host, tasks = _this_node(site.task)
-    yield msgspec.json.encode([Begun(host, f"{platform.machine()} {'/'.join(instruction_sets())}")])
+    models = gpu_models() if site.task.get("GPU") else ()
+    processor = " ".join([platform.machine(), "/".join(instruction_sets()), *models])
+    yield msgspec.json.encode([Begun(host, processor)])
     if site.digest is not None:
         there = fingerprint(site.folders)
         if there.digest() != site.digest:

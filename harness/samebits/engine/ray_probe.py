@@ -140,7 +140,7 @@ def _answers(cluster: RayCluster) -> dict[str, NodeFacts]:
                 if isinstance(message, Begun):
                     until = max(until, time.monotonic() + ANSWERED)
                 elif isinstance(message, Finished):
-                    answers[f"{name}"] = msgspec.json.decode(message.rows[0], type=NodeFacts)
+                    answers[name] = msgspec.json.decode(message.rows[0], type=NodeFacts)
                 elif isinstance(message, Trouble):
                     raise RequestError(f"node {name}: {message.message}")
                 elif isinstance(message, Over):

@@ -10,14 +10,11 @@ from typing import TypeVar
 import msgspec
 
 from samebits.engine.work import Event, Finished, Loss, Remark, Trouble, UserTraceback
-from samebits.errors import SamebitsError
+from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.host.isolation import take_notes
 from samebits.user_errors import one_line, retain, take_tracebacks
 
 T = TypeVar("T")
-
-COULD_NOT_TELL = 3
-"""The exit code of what could not be told."""
 
 
 def finished(key: str, rows: Iterable[object], reads: Iterable[str] = ()) -> Finished:

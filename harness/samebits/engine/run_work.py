@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -26,6 +25,7 @@ from samebits.errors import RequestError
 from samebits.host.accelerator import expected_platform
 from samebits.host.memory import GIB, gibibytes, memory_limit_per_worker
 from samebits.host.process_group import ProcessGroup
+from samebits.host.processors import usable_processors
 from samebits.schema.result import Problem
 
 Row = TypeVar("Row")
@@ -71,7 +71,7 @@ class EngineSettings:
     @property
     def processes(self) -> int:
         """How many worker processes there are at most; 0 where everything runs in this one."""
-        return 0 if self.in_process else self.workers or processors()
+        return 0 if self.in_process else self.workers or default_workers()
 
 
 class Store(Protocol):
@@ -198,14 +198,14 @@ def usual_settings(*, workers: int | None, seconds: float | None, limit: int | N
     Raises:
         RequestError: so many processes have too little memory each.
     """
-    share = memory_limit_per_worker(workers or processors())
+    share = memory_limit_per_worker(workers or default_workers())
     if workers is not None and limit is None and share < LEAST_MEMORY:
         raise RequestError(
             f"--workers {workers}: each would have {gibibytes(share)} of memory, and a process with jax needs "
             f"{gibibytes(LEAST_MEMORY)}; give fewer, or --memory for each"
         )
     return EngineSettings(
-        workers=workers or processors(), seconds=seconds or TIMEOUT, bytes=share if limit is None else limit
+        workers=workers or default_workers(), seconds=seconds or TIMEOUT, bytes=share if limit is None else limit
     )
 
 
@@ -224,12 +224,9 @@ def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Execut
     return WorkerProcesses(work, max(min(settings.processes, items), 1), _forward)
 
 
-def processors() -> int:
+def default_workers() -> int:
     """How many worker processes there are by default: one where they would need a TPU, which belongs to one process."""
-    if expected_platform() == "tpu":
-        return 1
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(count, MOST_WORKERS)
+    return 1 if expected_platform() == "tpu" else min(usable_processors(), MOST_WORKERS)
 
 
 def _forward(text: bytes) -> None:

@@ -21,9 +21,9 @@ from samebits.bisect.result import PACKAGE
 from samebits.engine.drive import Done
 from samebits.engine.run_work import Unremembered
 from samebits.engine.work import Item
-from samebits.host.environment import instruction_sets
 from samebits.host.file_reads import CHANGED, FILE, OUTSIDE, state_of
 from samebits.host.libtpu import package_version
+from samebits.host.processors import instruction_sets
 from samebits.host.source_facts import facts_of
 
 _VARIABLES = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "PYTHONPATH", "HOME")

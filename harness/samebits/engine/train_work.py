@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from samebits.engine.detection_runs import DetectionRuns
 from samebits.engine.matrix_runs import MatrixRuns, TrainedRun, Wanted, compared_with, not_run, other_bits
 from samebits.engine.revision_runs import Revision, RevisionRuns
-from samebits.engine.rows import COULD_NOT_TELL, finished, from_text, lost_words, remarks
+from samebits.engine.rows import finished, from_text, lost_words, remarks
 from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
-from samebits.errors import CouldNotRun, RequestError
+from samebits.errors import COULD_NOT_TELL, CouldNotRun, RequestError
 from samebits.programs.replay import of_tree
 from samebits.schema.model import Config, Matrix
 from samebits.train.request import TrainRequest

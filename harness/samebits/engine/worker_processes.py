@@ -60,8 +60,10 @@ class _Slot:
         pid: once the chunk has begun.
         used: whether the process has run a chunk before.
         killed: why we have ended the process, or it has itself.
-        forwarded: how many bytes of `errors` are forwarded.
+        forwarded: how many bytes of `errors` were read.
         begun: how many there were before the chunk.
+        rest: what was read of a line that has not ended yet.
+        dumped: whether the process has begun to write its stacks.
     """
 
     context: FreshInterpreters
@@ -75,6 +77,8 @@ class _Slot:
     killed: Loss | None = None
     forwarded: int = 0
     begun: int = 0
+    rest: bytes = b""
+    dumped: bool = False
 
 
 class WorkerProcesses(Executor):
@@ -109,7 +113,7 @@ class WorkerProcesses(Executor):
             self._replace_process(slot)
         path = Path(self._folder.name) / f"chunk-{chunk.number}"
         slot.chunk, slot.reader, slot.pid, slot.killed = chunk, LineReader(path), None, None
-        slot.begun = slot.forwarded
+        slot.begun, slot.dumped = slot.forwarded, False
         # The first chunk starts the process, and the threads that start its successors.
         with withheld_from_children(), _named_failure("its semaphores are in /dev/shm"):
             slot.future = slot.pool.schedule(run_chunk, args=(chunk, str(path)))
@@ -147,7 +151,7 @@ class WorkerProcesses(Executor):
         for slot in self._slots:
             slot.pool.stop()
             slot.pool.join()
-            self._pass_on(slot)
+            self._pass_on(slot, ended=True)
             del slot.pool  # the slot itself may live on, in the traceback of an interruption
         self._folder.cleanup()
         self._slots.clear()
@@ -169,20 +173,22 @@ class WorkerProcesses(Executor):
                 slot.killed = slot.killed or Loss(kind=event.kind, text=event.text)
             else:
                 yield chunk.number, event
-        words = self._pass_on(slot)
+        words = self._pass_on(slot, ended=done)
         if not done:
             return
         ended = Ended(self._loss(slot, future, words), slot.used)
         if ended.loss is not None and not _is_replaced(future):
             self._replace_process(slot)
         slot.chunk, slot.used = None, ended.loss is None
+        if ended.loss is not None:
+            slot.pid = None  # the system may give its number to another process
         reader.path.unlink(missing_ok=True)
         yield chunk.number, ended
 
     def _replace_process(self, slot: _Slot) -> None:
         slot.pool.stop()
         slot.pool.join()
-        slot.pool, slot.used = self._pool(slot.context, slot.errors), False
+        slot.pool, slot.used, slot.pid = self._pool(slot.context, slot.errors), False, None
 
     def _vanished(self, slot: _Slot) -> bool:
         """Whether the process is gone and its future waits for ever: pebble takes exit code 0 for an orderly end."""
@@ -190,7 +196,7 @@ class WorkerProcesses(Executor):
             return False
         try:
             os.kill(slot.pid, 0)
-        except ProcessLookupError:  # the answer to the question
+        except (ProcessLookupError, PermissionError):  # there is none, or its number is another user's by now
             return True
         return False
 
@@ -218,7 +224,7 @@ class WorkerProcesses(Executor):
             return Loss(kind="signal", text=signal_name(-code), last_words=words)
         return Loss(kind="exit", text=f"exit code {code}", last_words=words)
 
-    def _pass_on(self, slot: _Slot) -> str:
+    def _pass_on(self, slot: _Slot, *, ended: bool) -> str:
         """Forward what the process has written since the last time; why it ended, if it did."""
         try:
             with slot.errors.open("rb") as file:
@@ -229,9 +235,20 @@ class WorkerProcesses(Executor):
         except OSError:  # the process has written nothing yet
             return ""
         slot.forwarded += len(text)
-        if theirs := without_stacks(text):
-            self._forward(theirs)
+        self._forward_lines(slot, text, ended)
         return last_words(before + text)
+
+    def _forward_lines(self, slot: _Slot, text: bytes, ended: bool) -> None:
+        """Forward whole lines, up to the first stack: what is read may end within a character, or within a stack."""
+        text = slot.rest + text
+        cut = len(text) if ended else text.rfind(b"\n") + 1
+        lines, slot.rest = text[:cut], text[cut:]
+        if slot.dumped:
+            return
+        theirs = without_stacks(lines)
+        slot.dumped = len(theirs) < len(lines)
+        if theirs:
+            self._forward(theirs)
 
 
 def _is_broken(future: ProcessFuture[None]) -> bool:

@@ -14,10 +14,11 @@ from multiprocessing import parent_process
 from typing import Any
 
 from samebits.engine.checked_lines import encode_line
-from samebits.engine.rows import COULD_NOT_TELL
 from samebits.engine.work import Chunk, Event, Finished, Trouble, Unusable, Work
+from samebits.errors import COULD_NOT_TELL
 from samebits.host import environment
 from samebits.host.device_health import device_failure
+from samebits.host.isolation import forked_ended
 from samebits.host.memory import end_first, kill_children
 from samebits.host.subprocesses import forget_ignored_folder
 
@@ -71,7 +72,12 @@ def run_chunk(chunk: Chunk, path: str) -> None:
     assert work is not None
     with open(path, "ab", buffering=0) as file:
         file.write(encode_line(_WORKER.pid))
-        for event in work.events(chunk.items, chunk.ahead):
+        events = work.events(chunk.items, chunk.ahead)
+        while True:
+            with forked_ended():
+                event = next(events, None)
+            if event is None:
+                break
             unusable = _unusable(event)
             file.write(encode_line(unusable or event))
             if unusable is not None:

@@ -6,6 +6,7 @@ each process of jax takes three quarters of its memory at the start, unless its 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import pkgutil
@@ -83,6 +84,20 @@ def gpu_plugin(devices: Path = Path("/dev")) -> str | None:
 
 def _has_driver(maker: str, devices: Path) -> bool:
     return any((devices / name).exists() for name in _GPU_FILES[maker])
+
+
+def gpu_models(proc: Path = Path("/proc")) -> tuple[str, ...]:
+    """The models of NVIDIA's GPUs here, each once, without starting jax; none where the driver does not list them.
+
+    Args:
+        proc: where the driver lists its devices.
+    """
+    models = set()
+    for file in (proc / "driver/nvidia/gpus").glob("*/information"):
+        with contextlib.suppress(OSError):  # a device that was removed meanwhile
+            lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+            models |= {line.partition(":")[2].strip() for line in lines if line.startswith("Model:")}
+    return tuple(sorted(models))
 
 
 def requested_platform() -> str | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
-import re
 from pathlib import Path
 
 import platformdirs
 
-from samebits.errors import RequestError
+from samebits.host.sizes import parse_size
 
 VARIABLE = "SAMEBITS_CACHE_DIR"
 """The environment variable that moves all caches."""
@@ -22,9 +20,6 @@ LIMIT_FILE = "limit.txt"
 
 DEFAULT_LIMIT = "512MB"
 """How large the remembered results may become; those of 27 pairs take less than one."""
-
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(kB|KB|MB|GB|TB)", re.IGNORECASE)
-_UNITS = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 CACHES = {
     "verdicts": "results of samebits check",
@@ -71,11 +66,11 @@ def limit() -> int:
         RequestError: what is set is not a size.
     """
     text, place = limit_text()
-    return parse_size(text, place)
+    return parse_limit(text, place)
 
 
-def parse_size(text: str, place: str) -> int:
-    """A size in bytes.
+def parse_limit(text: str, place: str) -> int:
+    """A limit in bytes.
 
     Args:
         text: such as `500MB` or `2 GB`; `0` needs no unit.
@@ -84,10 +79,4 @@ def parse_size(text: str, place: str) -> int:
     Raises:
         RequestError: it is not a size.
     """
-    if text.strip() == "0":
-        return 0
-    match = _SIZE.fullmatch(text.strip())
-    size = math.inf if match is None else float(match[1]) * _UNITS[match[2].lower()]
-    if match is None or size == math.inf:
-        raise RequestError(f"{place}: '{text}' is not a size; expected 0, or a number with a unit, such as 500MB")
-    return int(size)
+    return parse_size(text, place, "0, or a number with a unit, such as 500MB", with_unit=True)

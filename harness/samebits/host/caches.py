@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.errors import RequestError
-from samebits.host.cache_folder import CACHES, LIMIT_FILE, cache_folder, cache_root, parse_size, verdicts_file
+from samebits.host.cache_folder import CACHES, LIMIT_FILE, cache_folder, cache_root, parse_limit, verdicts_file
 from samebits.host.entry_store import EntryStore
 
 DAY = 86400
@@ -101,7 +101,7 @@ def set_limit(text: str) -> None:
     Raises:
         RequestError: it is not a size, or cannot be stored.
     """
-    parse_size(text, "samebits cache limit")
+    parse_limit(text, "samebits cache limit")
     try:
         cache_root().mkdir(parents=True, exist_ok=True)
         (cache_root() / LIMIT_FILE).write_text(text + "\n", encoding="utf-8")

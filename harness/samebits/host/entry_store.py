@@ -7,6 +7,7 @@ a checksum. A process that is killed at any moment leaves whole entries; what is
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import sqlite3
@@ -146,10 +147,8 @@ class EntryStore:
         try:
             with _alone(self.path.with_name(self.path.name + ".lock")):
                 with contextlib.suppress(sqlite3.DatabaseError):
-                    connection = _connected(self.path)
-                    if connection.execute("PRAGMA quick_check").fetchone() == ("ok",):
+                    if (connection := _if_whole(_connected(self.path))) is not None:
                         return connection
-                    connection.close()
                 aside = self.path.with_name(f"{self.path.name}.damaged")
                 os.replace(self.path, aside)
                 for suffix in ("-wal", "-shm"):  # they belong to the damaged file
@@ -168,8 +167,11 @@ class EntryStore:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 connection.executemany(statement, values)
-            finally:
-                connection.execute("COMMIT")
+            except sqlite3.Error:
+                with contextlib.suppress(sqlite3.Error):  # SQLite has rolled back by itself
+                    connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
             return []
 
         self._attempt(run)
@@ -183,6 +185,7 @@ class EntryStore:
             return rows
         except sqlite3.OperationalError as error:
             self.remarks.append(f"{self.path}: {error}; nothing more is remembered in this run")
+            self._connection.close()
             self._connection = None
         except sqlite3.DatabaseError as error:
             self._connection.close()
@@ -205,14 +208,20 @@ def _connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _if_whole(connection: sqlite3.Connection) -> sqlite3.Connection | None:
+    """The connection, or None where its file is damaged; then it is closed."""
+    whole = False
+    try:
+        whole = connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
+    finally:
+        if not whole:
+            connection.close()
+    return connection if whole else None
+
+
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Inside, no other process of this machine is, where the system can lock files."""
-    try:
-        import fcntl
-    except ImportError:  # on Windows, where an open file cannot be renamed either
-        yield
-        return
+    """Inside, no other process of this machine is."""
     with open(path, "a", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -25,6 +25,7 @@ from samebits.host.accelerator import (
     why_not_started,
 )
 from samebits.host.libtpu import only_cpu, package_version, prepare_libtpu
+from samebits.host.processors import instruction_sets, usable_processors
 
 DEVICES = 8
 """How many CPU devices a run has when nobody asks for another number."""
@@ -107,7 +108,7 @@ def prepare(
     platform = "cpu" if platform is None and only_cpu() else platform
     flags = os.environ.get("XLA_FLAGS", "")
     if devices is not None and _COUNT_FLAG.search(flags):
-        flags = _COUNT_FLAG.sub("", flags).strip()
+        flags = without_device_count(flags)
     elif devices is None and not _COUNT_FLAG.search(flags):
         devices = _chosen_devices()
     before = os.environ.get("JAX_PLATFORMS")
@@ -165,7 +166,7 @@ def capture() -> Environment:
         devices=len(here),
         machine=host.machine(),
         instruction_sets=instruction_sets(),
-        cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cpus=usable_processors(),
         flags={name: os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")},
         settings={
             **{name: str(getattr(jax.config, name, None)) for name in settings},
@@ -205,6 +206,11 @@ def platform_of_results() -> str:
     """The platform on which results are made, also where this process leaves it to others and is on the CPU itself."""
     names = os.environ.get("JAX_PLATFORMS")
     return platform_of(names) if names else expected_platform()
+
+
+def without_device_count(flags: str) -> str:
+    """XLA_FLAGS without the flag for the number of CPU devices."""
+    return " ".join(_COUNT_FLAG.sub("", flags).split())
 
 
 def asked_devices() -> int:
@@ -301,15 +307,3 @@ def _count(variable: str, text: str) -> int:
 
 def _with_flag(flags: str, flag: str) -> str:
     return flags if flag.split("=")[0] in flags else f"{flags} {flag}".strip()
-
-
-def instruction_sets() -> tuple[str, ...]:
-    """Those of AVX, AVX2, FMA, AVX-512 and AMX that the processor has; empty where the system does not say."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            words = set(re.findall(r"\w+", next(line for line in file if line.startswith(("flags", "Features")))))
-    except (OSError, StopIteration):
-        return ()
-    return tuple(
-        name for name in ("avx", "avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve") if name in words
-    )

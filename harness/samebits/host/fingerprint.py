@@ -11,11 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from samebits.host.environment import PACKAGES
 from samebits.host.libtpu import package_version
 from samebits.host.package import PACKAGE
-
-PACKAGES = ("samebits", "jax", "jaxlib", "numpy", "ml_dtypes", "libtpu")
-"""Packages that bits depend on."""
 
 SUFFIXES = (".py", ".toml", ".yaml", ".yml")
 """Of files that declarations and implementations are written in, or read."""
@@ -80,7 +78,10 @@ def fingerprint(folders: Sequence[str], package: Path = PACKAGE) -> MachineFinge
             missing.append(folder)
             continue
         files.update({str(path): _digest(path) for path in _sources(Path(folder))})
-    versions = {"Python": platform.python_version(), **{name: package_version(name) for name in PACKAGES}}
+    versions = {
+        "Python": platform.python_version(),
+        **{name: package_version(name) for name in ("samebits", *PACKAGES)},
+    }
     return MachineFingerprint(versions=versions, files=files, missing=tuple(missing))
 
 

@@ -35,7 +35,7 @@ class Stop:
         """Inside, a signal sets the flag and raises `KeyboardInterrupt`; afterwards signals are as before.
 
         Args:
-            signals: which; SIGINT and SIGTERM by default.
+            signals: which; SIGINT, SIGTERM and SIGHUP by default.
         """
         if threading.current_thread() is not threading.main_thread():
             yield self
@@ -99,11 +99,12 @@ def withheld_from_children() -> Iterator[None]:
 
     from samebits.host.subprocesses import current_folder_ignored
 
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])  # its process inherits that
-    with current_folder_ignored():
-        resource_tracker.ensure_running()  # it unblocks SIGINT where it starts its process
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])  # the process of the resource tracker inherits that
+        with current_folder_ignored():
+            resource_tracker.ensure_running()  # it unblocks SIGINT where it starts its process
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -42,6 +42,9 @@ _VARIABLES = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "SAMEBITS_")
 """How the environment variables begin that jax, its compilers or this package read."""
 
 
+_number_of_process = os.getpid  # before user code can replace it
+
+
 class _Process:
     """What is watched and noted down in this process: one object, because jax's configuration is one per process too.
 
@@ -108,7 +111,8 @@ def undone(who: str, *, may_draw: bool = False) -> Iterator[None]:
     process, arguments = read_state(), sys.argv
     sys.argv = arguments[:1]
     try:
-        yield
+        with forked_ended():
+            yield
     finally:
         sys.argv = arguments
         changed = [*put_back(process, may_draw=may_draw), *(_undo(before) if before is not None else ())]
@@ -117,6 +121,19 @@ def undone(who: str, *, may_draw: bool = False) -> Iterator[None]:
                 # What was traced meanwhile may hold what was changed.
                 sys.modules["jax"].clear_caches()
             note(f"{who} changed {'; '.join(changed)}. It was undone: no other code ran with it")
+
+
+@contextlib.contextmanager
+def forked_ended() -> Iterator[None]:
+    """Inside, the user's code runs; a child that it forks ends here, or it would go on as a second samebits."""
+    number = _number_of_process()
+    try:
+        yield
+    finally:
+        if _number_of_process() != number:
+            error = sys.exception()
+            code = error.code if isinstance(error, SystemExit) else int(error is not None)
+            os._exit((code or 0) & 0xFF if isinstance(code, int | None) else 1)
 
 
 @contextlib.contextmanager

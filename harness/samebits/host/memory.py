@@ -1,16 +1,15 @@
-"""How much memory this machine or container has, and how much a process holds.
-
-psutil reads the machine; the limits of control groups, which containers and Slurm set, it does not know.
-"""
+"""How much memory this machine or container has, and how much a process holds."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import psutil
+
+from samebits.host.control_groups import control_groups, lines_of
 
 GIB = 2**30
 
@@ -73,39 +72,8 @@ def gibibytes(size: int) -> str:
 
 
 def _control_group_limits(root: Path) -> Iterator[int]:
-    """The limits of this process's control group and of all above it; of version 2 and of version 1."""
-    groups = {}
-    for line in _lines(root / "proc/self/cgroup"):
-        _, controllers, path = line.split(":", 2)
-        groups.update(dict.fromkeys(controllers.split(","), path))  # version 2 has no controllers: the name is empty
-    for line in _lines(root / "proc/self/mountinfo"):
-        before, _, after = line.partition(" - ")
-        if not after.startswith(("cgroup ", "cgroup2 ")):
-            continue
-        mounted, point = before.split()[3:5]
-        version_2 = after.startswith("cgroup2 ")
-        if not version_2 and "memory" not in after.split()[-1].split(","):
-            continue
-        group = groups.get("" if version_2 else "memory", "/")
-        file = "memory.max" if version_2 else "memory.limit_in_bytes"
-        for folder in _folders(root / point.lstrip("/"), mounted, group):
-            for text in _lines(folder / file):
-                if text.isdigit():  # version 2 writes "max" where there is no limit
-                    yield int(text)
-
-
-def _folders(point: Path, mounted: str, group: str) -> Iterator[Path]:
-    """The folders of a control group and of those above it, as far as they are mounted here."""
-    path = PurePosixPath(group)
-    # In a container the mount may begin at the container's own group, while the path is that of the host.
-    path = path.relative_to(mounted) if path.is_relative_to(mounted) else PurePosixPath()
-    for part in (path, *path.parents):
-        if ".." not in part.parts:
-            yield point / part.as_posix().lstrip("/")
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="utf-8").split("\n")[:-1]
-    except OSError:  # no such file: not Linux, or the root group, which has no limit
-        return []
+    """The limits of this process's control group and of all above it."""
+    for folder, version in control_groups("memory", root):
+        for text in lines_of(folder / ("memory.max" if version == 2 else "memory.limit_in_bytes")):
+            if text.isdigit():  # version 2 writes "max" where there is no limit
+                yield int(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from samebits.errors import RequestError
@@ -46,20 +46,24 @@ def require_regular(option: str, path: Path | None) -> None:
         raise RequestError(f"{option} {path}: is a device or a pipe, from which nothing can be resumed; give a file")
 
 
-def require_reports(files: Mapping[str, Path | None]) -> None:
-    """Reject report files that could not be written, or of which two are one file.
+def require_reports(files: Mapping[str, Path | None], documents: Iterable[Path] = ()) -> None:
+    """Reject report files that could not be written, of which two are one file, or in whose place a document is read.
 
     Args:
         files: by their options; None where there is none.
+        documents: that the command reads.
 
     Raises:
-        RequestError: as `require_writable`, or two name the same file.
+        RequestError: as `require_writable`, two name the same file, or one is a document.
     """
+    read = {path.resolve() for path in documents}
     seen: dict[Path, str] = {}
     for option, path in files.items():
         require_writable(option, path)
-        if path is None:
+        if path is None or is_stdout(path):
             continue
+        if path.resolve() in read and path.is_file():
+            raise RequestError(f"{option} {path}: is one of the documents; give another file")
         other = seen.setdefault(path.resolve(), option)
         if other != option:
             raise RequestError(f"{other} and {option} both name {path}; give two files")

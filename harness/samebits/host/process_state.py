@@ -6,6 +6,7 @@ and the working directory. `isolation` reads them before the user's code runs an
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import random
@@ -72,8 +73,16 @@ def _are_drawn(before: Any, now: Any) -> bool:
     return False
 
 
+def _streams() -> tuple[Any, ...]:
+    """The standard streams, each with whether it is open."""
+    return tuple((stream, not getattr(stream, "closed", True)) for stream in (sys.stdin, sys.stdout, standard_error()))
+
+
 def _write_streams(before: tuple[Any, ...]) -> None:
-    for name, stream in zip(_STREAMS, before, strict=True):
+    for descriptor, (name, (stream, was_open)) in enumerate(zip(_STREAMS, before, strict=True)):
+        if was_open and stream.closed and descriptor:
+            with contextlib.suppress(OSError):  # its descriptor is closed too, or leads nowhere
+                stream = open(descriptor, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
         setattr(sys, name, stream)
 
 
@@ -143,7 +152,7 @@ def _write_raising(before: tuple[tuple[Any, ...], ...]) -> None:
 
 _SETTINGS: Mapping[str, _Setting] = {
     "streams": _Setting(
-        lambda: (sys.stdin, sys.stdout, standard_error()),
+        _streams,
         _write_streams,
         lambda now: "sys.stdin, sys.stdout or sys.stderr",
     ),

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import DeclarationError
+from samebits.host.interrupts import Stop
 from samebits.host.isolation import undone
 from samebits.numerics import floats
 from samebits.numerics.seeds import generator
@@ -189,9 +190,9 @@ def drawn_values(
         return array
     try:
         array = np.asarray(arg.values(rng, shape))
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # `sys.exit()` is no `Exception`
+        if Stop.caused(error):
+            raise
         raise DeclarationError(f"{where}: its values function {one_line(error)}") from error
     if array.shape != shape:
         raise DeclarationError(f"{where}: its values function gave shape {array.shape}; expected {shape}")

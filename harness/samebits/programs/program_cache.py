@@ -25,6 +25,7 @@ import jax
 from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.environment import compile_options, configuration
+from samebits.host.interrupts import Stop
 from samebits.host.isolation import undone
 from samebits.host.process_group import ProcessGroup
 from samebits.programs.captured_values import calls_python, captured_arrays, equations
@@ -182,9 +183,9 @@ class Programs:
                 function, types = make()
                 with undone(f"{label.partition(', case')[0]}, while it was traced,"), setup.active():
                     program.traced = jax.jit(function, keep_unused=True).trace(*types)
-            except KeyboardInterrupt:
-                raise
             except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
+                if Stop.caused(error):
+                    raise
                 program.error = error
             self._programs[key] = program
         return self._programs[key]

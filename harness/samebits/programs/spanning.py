@@ -18,13 +18,11 @@ import numpy as np
 from samebits.errors import CouldNotRun
 from samebits.host.process_group import ProcessGroup
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf, same_bits
-from samebits.programs.placement import device_number, on_host
+from samebits.programs.placement import Index, device_number, on_host
 from samebits.user_errors import one_line
 
 Array = Any
 Value = TypeVar("Value")
-Index = tuple[tuple[int, int], ...]
-"""The part of an array that a device holds: first and last element of every dimension."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 
 from samebits.engine.distributed.reported import recorder
 from samebits.engine.distributed.request import DISTRIBUTED, DistributedRequest, take_request
-from samebits.errors import RequestError
+from samebits.errors import COULD_NOT_TELL, RequestError
 from samebits.host.process_group import ProcessGroup, RunEnded
 
 GROUP = pytest.StashKey[ProcessGroup]()
@@ -28,8 +28,6 @@ ELSEWHERE = pytest.StashKey[list[str]]()
 
 ENDED = pytest.StashKey[bool]()
 """Whether a process is gone, so that no shutdown of jax can be waited for."""
-
-COULD_NOT_TELL = 3
 
 
 def begin(config: pytest.Config) -> None:

@@ -130,9 +130,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Versions and every setting that the bits depend on, without starting a backend."""
-    from samebits.host.environment import DEVICES, flags_header
+    from samebits.host.environment import asked_devices, flags_header
 
-    devices = config.getoption("--samebits-devices") or os.environ.get("JAX_NUM_CPU_DEVICES", DEVICES)
+    devices = config.getoption("--samebits-devices") or asked_devices()
     return [f"samebits: {line}" for line in flags_header(f"{devices} CPU devices asked for")]
 
 

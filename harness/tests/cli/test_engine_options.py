@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.cli.engine_options import WorkerOptions, bytes_of
+from samebits.cli.engine_options import ClusterOptions, WorkerOptions
 from samebits.engine.drive import TIMEOUT
 from samebits.errors import RequestError
 from tests.support.invoke import samebits
@@ -14,17 +14,22 @@ def _options(**chosen: object) -> WorkerOptions:
     return WorkerOptions(**{"workers": None, "in_process": False, "timeout": None, "memory": None, **chosen})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("8G", 8 * 2**30), ("512M", 2**29), ("2.5GiB", 5 * 2**29), ("1tb", 2**40), ("70000", 70000)]
-)
-def test_a_size(text: str, size: int) -> None:
-    assert bytes_of(text) == size
+def test_the_memory_of_a_worker() -> None:
+    assert _options(memory="2.5G").engine_settings().bytes == 5 * 2**29
+    assert _options(memory="2.5GB").engine_settings().bytes == 25 * 10**8
 
 
-@pytest.mark.parametrize("text", ["", "G", "8X", "-1G", "0", "eight", "1G2", "9" * 400])
+@pytest.mark.parametrize("text", ["", "G", "0", "eight"])
 def test_a_wrong_size_is_rejected(text: str) -> None:
-    with pytest.raises(RequestError, match="expected a size such as 8G or 512M"):
-        bytes_of(text)
+    with pytest.raises(RequestError, match=r"^--memory.* expected a size such as 8G or 512M$"):
+        _options(memory=text).engine_settings()
+
+
+def test_tasks_of_a_cluster_are_not_limited_by_the_memory_here() -> None:
+    given = {"in_process": False, "timeout": 7.0, "memory": None, "ray": "auto", "ray_task": ()}
+    settings = ClusterOptions(workers=100_000, **given).settings_on("cpu")  # type: ignore[arg-type]
+    assert settings.ray is not None and settings.ray.workers == 100_000
+    assert (settings.seconds, settings.bytes) == (7.0, None)
 
 
 def test_without_options_a_share_of_the_memory_is_the_limit() -> None:
@@ -43,7 +48,7 @@ def test_limits_of_worker_processes_need_some(name: str, value: object) -> None:
     ("words", "message"),
     [
         (("--shard", "0/4"), "--shard 0/4: expected K/N with K from 1 to N, such as 3/8"),
-        (("--memory", "much"), "--memory much: expected a size such as 8G or 512M"),
+        (("--memory", "much"), "--memory: 'much' is not a size; expected a size such as 8G or 512M"),
         (
             ("--journal", "/no/such/folder/file"),
             "--journal /no/such/folder/file: the folder '/no/such/folder'",

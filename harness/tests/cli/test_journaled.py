@@ -9,8 +9,10 @@ from rich.console import Console
 
 from samebits.cli.journaled import journaled
 from samebits.cli.pipeline import CommandRun
+from samebits.engine.checked_lines import encode_line
 from samebits.engine.journal import JournalHead, default_name
 from samebits.engine.run_work import EngineSettings
+from samebits.errors import RequestError
 
 HEAD = JournalHead(command="check", request={"pairs": ["rope"]})
 
@@ -63,6 +65,25 @@ def test_a_journal_with_a_torn_head_begins_anew(folder: Path, resume: bool) -> N
     (folder / default_name(HEAD)).write_bytes(b"0123abcd {")
     with journaled(_run(), EngineSettings(resume=resume), HEAD) as journal:
         assert journal is not None and journal.path.name == default_name(HEAD) and not journal.before.entries
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_the_journal_of_another_version_is_not_lost(folder: Path, resume: bool) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted()
+    path = folder / default_name(HEAD)
+    other = encode_line({"format": "samebits journal 99"})
+    path.write_bytes(other)
+    if resume:
+        with (
+            pytest.raises(RequestError, match="is not of the format"),
+            journaled(_run(), EngineSettings(resume=True), HEAD),
+        ):
+            raise AssertionError
+        assert path.read_bytes() == other
+    else:
+        with journaled(_run(), EngineSettings(), HEAD) as journal:
+            assert journal is not None and journal.path == path
 
 
 def test_two_runs_of_one_request_have_two(folder: Path) -> None:

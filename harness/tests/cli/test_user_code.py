@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.foreign import AXES, write_pair
-from tests.support.invoke import Ended, samebits_process
+from tests.support.invoke import Ended, samebits, samebits_process
 
 FORWARD = "gradients=False,"
 
@@ -198,6 +198,16 @@ def test_the_other_pairs_are_checked_and_the_code_tells(whole: Ended) -> None:
     assert {pair: verdicts[pair] for pair in FINE} == dict.fromkeys(FINE, "bitwise")
     assert whole.code == 2
     assert "bug of samebits" not in whole.err
+
+
+def test_an_interrupt_that_their_code_raises_is_an_error_of_theirs(tmp_path: Path) -> None:
+    """Nobody pressed Ctrl-C; the pair after it runs."""
+    write_pair(tmp_path, "interrupting", optimized="def fast(x):\n    raise KeyboardInterrupt\n", extra=FORWARD)
+    write_pair(tmp_path, "then", extra=FORWARD)
+    ended = samebits("check", "--root", tmp_path, "--variant", "fast", "--json", tmp_path / "r.json")
+    rows = {row["pair"]: row for row in json.loads((tmp_path / "r.json").read_text())["results"]}
+    assert ended.code == 3 and rows["then"]["ok"]
+    assert rows["interrupting"]["verdict"] == "error" and "raised KeyboardInterrupt" in rows["interrupting"]["reason"]
 
 
 def test_what_they_changed_is_noted(whole: Ended) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -105,6 +106,17 @@ def test_two_runs_do_not_write_one_journal(tmp_path: Path) -> None:
     first.close(remove=False)
     Journal(tmp_path / "j", HEAD, resume=False).close(remove=True)
     assert not (tmp_path / "j").exists()
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(file: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", without)
+    with pytest.raises(RequestError) as raised:
+        Journal(tmp_path / "j", HEAD, resume=False)
+    says = "cannot be locked: No locks available; give --journal FILE on a local disk"
+    assert str(raised.value) == f"journal {tmp_path / 'j'}: {says}"
 
 
 def test_names_tell_requests_apart() -> None:

@@ -131,6 +131,13 @@ def rows_of(*items: Item, workers: int = 1) -> dict[str, ToyRow]:
     return {one.item.key: row for one in done for row in one.rows}
 
 
+def test_a_child_that_an_item_forked_has_no_results() -> None:
+    """It comes to a row before its parent does, which raises."""
+    rows = rows_of(*toy_items("fork", "good"))
+    assert rows["toy/0-fork"].error == "exit while acting: SystemExit: 7"
+    assert rows["toy/1-good"].error is None
+
+
 def test_what_an_earlier_item_left_is_no_fault_of_the_next() -> None:
     """One item is under way when the process ends; in a process of its own it is good."""
     rows = rows_of(*toy_items("later", pair="bad"), *toy_items("wait", pair="fine"))
@@ -222,3 +229,22 @@ def test_a_process_that_the_system_refuses_is_one_line(monkeypatch: pytest.Monke
     monkeypatch.setattr(tempfile, "TemporaryDirectory", full)
     with pytest.raises(RequestError, match="No space left on device; TMPDIR names the folder of its files"):
         WorkerProcesses(ToyWork(), 1, lambda text: None)
+
+
+@pytest.mark.parametrize("width", [1, 3, 1000])
+def test_output_is_forwarded_in_whole_lines_without_stacks(width: int) -> None:
+    """However it is read: no character is cut, and no part of a stack is shown."""
+    written: list[bytes] = []
+    text = 'Schritt 1: 5 µs\nöffnet\nFatal Python error: Aborted\n\n  File "a.py", line 1\nrest'.encode()
+    executor = WorkerProcesses(ToyWork(), 1, written.append)
+    try:
+        (slot,) = executor._slots
+        for begin in range(0, len(text), width):
+            with slot.errors.open("ab") as file:
+                file.write(text[begin : begin + width])
+            executor._pass_on(slot, ended=begin + width >= len(text))
+    finally:
+        executor.close()
+    for part in written:
+        part.decode("utf-8")
+    assert b"".join(written).decode() == "Schritt 1: 5 µs\nöffnet\n"

@@ -33,7 +33,7 @@ class ToyWork(Work[ToyRow]):
 
     `device` leaves the devices unusable, `later` has a thread abort after half a second, `wait` is good after a second,
     `files` raises and leaves no file to be opened, `pid NUMBER` takes itself for another process. `start FILE` starts
-    another process, writes its number into the file, and sleeps.
+    another process, writes its number into the file, and sleeps. `fork` goes on in a child, and then raises.
 
     Args:
         ahead: how many items start before the first one runs.
@@ -101,6 +101,10 @@ def act(action: str) -> None:
         child = subprocess.Popen(["sleep", "1000"])
         Path(action.split()[1]).write_text(str(child.pid))
         time.sleep(1000)
+    elif action == "fork":
+        if os.fork():
+            os.wait()
+            raise SystemExit(7)
     elif action == "print":
         print("printed by the code of an item")
         print("and to stderr", file=sys.stderr)

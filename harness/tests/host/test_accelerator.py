@@ -202,3 +202,12 @@ def test_no_answer_names_who_uses_it(proc: Path, tmp_path: Path) -> None:
     assert accelerator.no_answer("gpu", 300.0, tmp_path / "nowhere") == (
         "the GPU did not answer within 300 s: no other process is seen to use it; --platform cpu runs without it"
     )
+
+
+def test_the_models_of_gpus(tmp_path: Path) -> None:
+    assert accelerator.gpu_models(tmp_path) == ()
+    for number, model in enumerate(["NVIDIA H200", "NVIDIA H100 80GB HBM3", "NVIDIA H200"]):
+        folder = tmp_path / "driver/nvidia/gpus" / f"0000:0{number}:00.0"
+        folder.mkdir(parents=True)
+        (folder / "information").write_text(f"Model: \t\t {model}\nIRQ:   \t\t 97\n")
+    assert accelerator.gpu_models(tmp_path) == ("NVIDIA H100 80GB HBM3", "NVIDIA H200")

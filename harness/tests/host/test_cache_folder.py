@@ -8,7 +8,7 @@ import platformdirs
 import pytest
 
 from samebits.errors import RequestError
-from samebits.host.cache_folder import cache_folder, limit, limit_text, parse_size, verdicts_file
+from samebits.host.cache_folder import cache_folder, limit, limit_text, parse_limit, verdicts_file
 
 
 def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -24,13 +24,13 @@ def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ("text", "size"), [("0", 0), ("500MB", 500_000_000), ("2 gb", 2_000_000_000), ("1.5kB", 1500), ("1TB", 10**12)]
 )
 def test_sizes(text: str, size: int) -> None:
-    assert parse_size(text, "here") == size
+    assert parse_limit(text, "here") == size
 
 
 @pytest.mark.parametrize("text", ["", "12", "-1MB", "1 EB", "much", "0.5", "9" * 400 + "MB"])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(RequestError, match=f"^here: '{text}' is not a size; expected 0, or a number with a unit"):
-        parse_size(text, "here")
+        parse_limit(text, "here")
 
 
 def test_the_variable_goes_before_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

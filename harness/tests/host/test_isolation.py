@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import os
@@ -92,6 +93,39 @@ def test_each_change_is_undone_and_told(name: str) -> None:
     assert told.startswith("importing somebody's file changed ") and words in told
     assert told.endswith("It was undone: no other code ran with it")
     assert take_notes() == []
+
+
+@pytest.mark.filterwarnings("ignore:os.fork\\(\\) was called:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("ends", "code"), [(None, 0), (SystemExit(), 0), (SystemExit(5), 5), (SystemExit("no"), 1), (ValueError(), 1)]
+)
+def test_a_forked_child_ends_where_their_code_ends(ends: BaseException | None, code: int) -> None:
+    """It would go on as a second samebits, whose results its parent takes for those of the first."""
+    child = -1
+    with contextlib.suppress(BaseException), undone("somebody's function"):
+        child = os.fork()
+        if child == 0 and ends is not None:
+            raise ends
+    if child == 0:
+        os._exit(99)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code
+
+
+def test_a_closed_stream_is_opened_again(capfd: pytest.CaptureFixture[str]) -> None:
+    with (
+        contextlib.redirect_stdout(open(1, "w", closefd=False)),
+        contextlib.redirect_stderr(open(2, "w", closefd=False)),
+    ):
+        with undone("somebody's function"):
+            sys.stdout.close()
+            sys.stderr.close()
+        print("still there")
+        print("and here", file=sys.stderr)
+    assert capfd.readouterr() == ("still there\n", "and here\n")
+    (told,) = take_notes()
+    assert told == (
+        "somebody's function changed sys.stdin, sys.stdout or sys.stderr. It was undone: no other code ran with it"
+    )
 
 
 @pytest.mark.parametrize("count", [1, 3, 300])

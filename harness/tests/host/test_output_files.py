@@ -61,3 +61,14 @@ def test_what_cannot_be_written_is_rejected(tmp_path: Path) -> None:
 def test_two_reports_in_one_file_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="--json and --html both name"):
         require_reports({"--json": tmp_path / "r", "--html": tmp_path / "." / "r", "--markdown": None})
+
+
+def test_a_document_is_not_overwritten_by_its_report(tmp_path: Path) -> None:
+    document, link = tmp_path / "old.json", tmp_path / "link.json"
+    document.write_text("{}")
+    link.symlink_to(document)
+    for path in (document, link):
+        with pytest.raises(RequestError) as raised:
+            require_reports({"--json": path}, [document])
+        assert str(raised.value) == f"--json {path}: is one of the documents; give another file"
+    require_reports({"--json": tmp_path / "new.json", "--html": None}, [document])

@@ -145,9 +145,33 @@ def test_a_base_that_cannot_be_checked(repository: Path) -> None:
     ran = run(repository, base="main", pairs="twice added")
     assert ran.code == 2  # the branch has no such pair either
     write_pair(repository / "checks", "added")
-    ran = run(repository, base="main", pairs="added")
+    suite = repository / "checks" / "suites" / "test_twice.py"
+    honest = suite.read_text()
+    suite.write_text("raise RuntimeError('broken')\n")
+    git(repository, "switch", "--quiet", "--create", "broken")
+    commit(repository)
+    suite.write_text(honest)
+    ran = run(repository, base="broken", pairs="added")
     assert (ran.outputs["check"]["code"], ran.outputs["base"]["code"], ran.code) == ("0", "3", 3)
     assert ran.annotations[0].startswith("::error title=samebits::")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("removed", [False, True], ids=["another pair", "no suites"])
+def test_a_pair_that_the_base_lacks_is_a_warning(removed: bool, repository: Path) -> None:
+    """As in the pull request that adds it."""
+    if removed:
+        git(repository, "switch", "--quiet", "--orphan", "empty")
+        (repository / "checks").mkdir(exist_ok=True)
+        (repository / "checks" / "readme").write_text("nothing yet")
+        commit(repository)
+        git(repository, "switch", "--quiet", "change")
+    write_pair(repository / "checks", "added")
+    ran = run(repository, base="empty" if removed else "main", pairs="added")
+    assert ran.code == 0
+    assert len(ran.annotations) == 1
+    assert ran.annotations[0].startswith("::warning title=samebits::not compared with the base: ")
+    assert "has no pairs" in ran.annotations[0] if removed else "has none of the pairs added" in ran.annotations[0]
 
 
 @pytest.mark.slow

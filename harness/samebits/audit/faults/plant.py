@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import pkgutil
+import re
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -196,8 +197,15 @@ def _telling(fault: Fault, failed: list[Result]) -> list[Result]:
     return [
         r
         for r in failed
-        if r.verdict == fault.verdict and (fault.kind is None or fault.kind in str(r.kind or r.reason))
+        if _has_verdict(r, fault.verdict) and (fault.kind is None or fault.kind in str(r.kind or r.reason))
     ]
+
+
+def _has_verdict(result: Result, verdict: str) -> bool:
+    """Whether a result has this verdict, or says that the planted code raised the exception of this name."""
+    return result.verdict == verdict or (
+        result.verdict == "error" and re.match(rf"(.*: )?raised {re.escape(verdict)}\b", str(result.reason)) is not None
+    )
 
 
 def _all_ok(results: list[Result]) -> bool:

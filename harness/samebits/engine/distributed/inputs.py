@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-import sysconfig
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
+from samebits.host.installed import is_installed
 from samebits.host.package import PACKAGE
 from samebits.host.process_group import ProcessGroup
 
@@ -96,7 +96,6 @@ def _short(text: str | None) -> str:
 
 def sources() -> dict[str, str]:
     """Digests of samebits' own files, and of every imported module that is neither installed nor Python's own."""
-    installed = [Path(path).resolve() for path in sysconfig.get_paths().values()]
     digests = {
         f"samebits/{path.relative_to(PACKAGE).as_posix()}": _digest(path) for path in sorted(PACKAGE.rglob("*.py"))
     }
@@ -105,7 +104,7 @@ def sources() -> dict[str, str]:
         if not file or not file.endswith(".py"):
             continue
         path = Path(file).resolve()
-        if path.is_relative_to(PACKAGE) or any(path.is_relative_to(folder) for folder in installed):
+        if path.is_relative_to(PACKAGE) or is_installed(str(path)):
             continue
         # Files of a tree are loaded under a name with the digest of their folder, which may be another one elsewhere.
         name = re.sub(r"^samebits_[0-9a-f]{8}_", "", name)

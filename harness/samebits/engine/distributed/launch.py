@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -19,7 +18,8 @@ from typing import IO, cast
 
 from samebits.engine.distributed.reported import REPORTED, lacks_report
 from samebits.engine.distributed.request import COORDINATOR, DISTRIBUTED, NUM_PROCESSES, PROCESS_ID, WAIT
-from samebits.errors import RequestError
+from samebits.errors import COULD_NOT_TELL, RequestError
+from samebits.host.environment import without_device_count
 from samebits.host.interrupts import handled
 from samebits.host.own_output import own_stdout
 from samebits.host.subprocesses import samebits_environment
@@ -33,7 +33,6 @@ GRACE = 60.0
 GRACE_AFTER_REPORT = 10.0
 """The same once process 0 has ended, which reports."""
 
-COULD_NOT_TELL = 3
 _NO_REASON = (
     "[Gloo]",
     "@ ",
@@ -49,8 +48,6 @@ _NO_REASON = (
     "RPC: /",
 )
 """How lines begin that do not say why a process ended: frames of a stack, modules, and what gRPC and gloo log."""
-
-_COUNT_FLAG = re.compile(r"--xla_force_host_platform_device_count=\S+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +86,7 @@ class LaunchRequest:
 
     def environment(self, number: int, port: int, report: Path) -> dict[str, str]:
         """The environment of a process."""
-        flags = _COUNT_FLAG.sub("", os.environ.get("XLA_FLAGS", "")).strip()
+        flags = without_device_count(os.environ.get("XLA_FLAGS", ""))
         own = {
             DISTRIBUTED: "1",
             COORDINATOR: f"127.0.0.1:{port}",
@@ -143,17 +140,24 @@ def launch(request: LaunchRequest, say: Callable[[str], None]) -> int:
     port = _free_port()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="samebits-")))
-        launched = [_started(request, number, port, folder, stack) for number in range(request.processes)]
-        with _signals_forwarded(launched):
-            reason = _wait(launched, request.seconds)
+        launched: list[_Launched] = []
+        with _signals_forwarded(launched) as heard:
+            try:
+                for number in range(request.processes):
+                    launched.append(_started(request, number, port, folder, stack))
+                    for signal_number in heard:  # it came while they were started
+                        launched[-1].process.send_signal(signal_number)
+                reason = _wait(launched, request.seconds)
+            finally:
+                _kill(launched)
         codes = [process.process.returncode for process in launched]
         if reason is None and len(set(codes)) > 1:
             listed = "; ".join(f"process {process.number} {process.how()}" for process in launched)
             reason = f"the processes did not end alike: {listed}"
         elif reason is None and codes[0] < 0:
             reason = f"all processes were ended by {signal.Signals(-codes[0]).name}; nothing was reported"
-        elif reason is None and codes[0] == 0 and lacks_report(folder / "0", 0):
-            reason = "process 0 ended with exit code 0 and without a report: the code that it ran ended it"
+        elif reason is None and codes[0] in (0, 1) and lacks_report(folder / "0", codes[0]):
+            reason = f"process 0 ended with exit code {codes[0]} and without a report: the code that it ran ended it"
     if reason is not None:
         say(reason)
         return COULD_NOT_TELL
@@ -169,46 +173,50 @@ def _free_port() -> int:
 def _started(request: LaunchRequest, number: int, port: int, folder: Path, stack: contextlib.ExitStack) -> _Launched:
     # A file, not a pipe: nobody reads while they run.
     err = cast("IO[bytes]", stack.enter_context(tempfile.TemporaryFile())) if number else None  # noqa: SIM115
-    process = subprocess.Popen(
-        request.command(),
-        env=request.environment(number, port, folder / str(number)),
-        stdin=subprocess.DEVNULL,
-        stdout=own_stdout() if err is None else subprocess.DEVNULL,
-        stderr=err,
-        start_new_session=True,  # Ctrl-C reaches them from here, once
-    )
+    try:
+        process = subprocess.Popen(
+            request.command(),
+            env=request.environment(number, port, folder / str(number)),
+            stdin=subprocess.DEVNULL,
+            stdout=own_stdout() if err is None else subprocess.DEVNULL,
+            stderr=err,
+            start_new_session=True,  # Ctrl-C reaches them from here, once
+        )
+    except OSError as error:
+        raise RequestError(f"launch: process {number} cannot be started: {error.strerror or error}") from None
     return _Launched(number, process, err)
 
 
 def _wait(launched: Sequence[_Launched], seconds: float | None) -> str | None:
     """Wait until all have ended; why they had to be ended, in a line."""
     begin = time.monotonic()
-    try:
-        while True:
-            for process in launched:
-                if process.ended is None and process.process.poll() is not None:
-                    process.ended = time.monotonic()
-            ended = [process for process in launched if process.ended is not None]
-            running = [f"process {process.number}" for process in launched if process.ended is None]
-            if not running:
-                return None
-            if seconds is not None and time.monotonic() - begin > seconds:
-                return f"{' and '.join(running)} did not end within {seconds:g} s (--timeout); {_were(running)} ended"
-            if ended:
-                first = min(ended, key=lambda process: process.ended or 0)
-                grace = GRACE_AFTER_REPORT if launched[0].ended is not None else GRACE
-                since = launched[0].ended if launched[0].ended is not None else first.ended
-                if since is not None and time.monotonic() - since > grace:
-                    how = f"process {first.number} {first.how()}"
-                    late = f"{' and '.join(running)} did not end within {grace:g} s after it"
-                    return f"{how}; {late}; {_were(running)} ended"
-            time.sleep(0.1)
-    finally:
+    while True:
         for process in launched:
-            if process.process.poll() is None:
-                with contextlib.suppress(OSError):
-                    os.killpg(process.process.pid, signal.SIGKILL)
-            process.process.wait()
+            if process.ended is None and process.process.poll() is not None:
+                process.ended = time.monotonic()
+        ended = [process for process in launched if process.ended is not None]
+        running = [f"process {process.number}" for process in launched if process.ended is None]
+        if not running:
+            return None
+        if seconds is not None and time.monotonic() - begin > seconds:
+            return f"{' and '.join(running)} did not end within {seconds:g} s (--timeout); {_were(running)} ended"
+        if ended:
+            first = min(ended, key=lambda process: process.ended or 0)
+            grace = GRACE_AFTER_REPORT if launched[0].ended is not None else GRACE
+            since = launched[0].ended if launched[0].ended is not None else first.ended
+            if since is not None and time.monotonic() - since > grace:
+                how = f"process {first.number} {first.how()}"
+                late = f"{' and '.join(running)} did not end within {grace:g} s after it"
+                return f"{how}; {late}; {_were(running)} ended"
+        time.sleep(0.1)
+
+
+def _kill(launched: Sequence[_Launched]) -> None:
+    """End what still runs: the processes, and what user code has started in them, also where they have ended."""
+    for process in launched:
+        with contextlib.suppress(OSError):
+            os.killpg(process.process.pid, signal.SIGKILL)
+        process.process.wait()
 
 
 def _were(processes: Sequence[str]) -> str:
@@ -216,13 +224,15 @@ def _were(processes: Sequence[str]) -> str:
 
 
 @contextlib.contextmanager
-def _signals_forwarded(launched: Sequence[_Launched]) -> Iterator[None]:
-    """Inside, what asks a run to end goes to the processes, which report and end."""
+def _signals_forwarded(launched: Sequence[_Launched]) -> Iterator[Sequence[int]]:
+    """Inside, what asks a run to end goes to the processes, which report and end; those signals so far."""
+    heard: list[int] = []
 
     def forward(number: int, frame: FrameType | None) -> None:
+        heard.append(number)
         for process in launched:
             if process.process.poll() is None:
                 process.process.send_signal(number)
 
     with handled(forward):
-        yield
+        yield heard

@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from samebits.host.environment import Environment
+from samebits.host.environment import Environment, without_device_count
 from samebits.schema.model import Config
 from samebits.train.record import LeafRecord, RunRecord, StepRecord
 
@@ -25,8 +24,6 @@ WINDOW = 20
 
 LEAF_STEPS = (1, 10, 20)
 """Steps at which every array has its own record; at the others there is one digest over all arrays."""
-
-_COUNT_FLAG = re.compile(r"--xla_force_host_platform_device_count=\S+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +65,7 @@ class Surroundings:
         if self.platform != "tpu":
             del values["versions"]["libtpu"]
             values["flags"].pop("LIBTPU_INIT_ARGS", None)
-        values["flags"] = {name: " ".join(_COUNT_FLAG.sub("", text).split()) for name, text in values["flags"].items()}
+        values["flags"] = {name: without_device_count(text) for name, text in values["flags"].items()}
         return values
 
     def digest(self) -> str:

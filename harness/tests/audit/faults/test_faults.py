@@ -125,6 +125,15 @@ def test_an_honest_edit_is_not_caught() -> None:
     assert not found.caught
 
 
+@pytest.mark.parametrize(("verdict", "caught"), [("ZeroDivisionError", True), ("ValueError", False), ("Zero", False)])
+def test_an_exception_of_the_planted_code_is_named(verdict: str, caught: bool, tmp_path: Path) -> None:
+    write_pair(tmp_path, "twice")
+    fault = Fault(name="raises", pair="twice", side="fast", old="2 * x", new="x / (1 // 0)", verdict=verdict)
+    found = check(fault, tmp_path)
+    assert found.honest and found.caught == caught
+    assert "raised ZeroDivisionError" in found.said
+
+
 def test_a_failure_without_the_fault_is_what_is_said(tmp_path: Path) -> None:
     """Whoever reads that the honest implementation fails has to know where."""
     write_pair(tmp_path, "twice", optimized=PLANTED)

@@ -6,11 +6,15 @@ The lines that end a run are those of docs/guides/many_hosts.md.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import signal
+import subprocess
 import textwrap
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from samebits.engine.distributed.launch import LaunchRequest, launch
@@ -166,21 +170,54 @@ def test_one_signal_for_all_is_told(tmp_path: Path) -> None:
     assert (code, said) == (3, ["all processes were ended by SIGABRT; nothing was reported"])
 
 
-NO_REPORT = "samebits: process 0 ended with exit code 0 and without a report: the code that it ran ended it\n"
+NO_REPORT = "samebits: process 0 ended with exit code {} and without a report: the code that it ran ended it\n"
 
 
-def test_an_end_without_a_report_is_no_success(tmp_path: Path) -> None:
-    """User code may end every process with exit code 0 before anything was compared."""
-    (tmp_path / "conftest.py").write_text("import os\nos._exit(0)\n")
-    code, _, err = launched(tmp_path, "pytest")
-    assert (code, err) == (3, NO_REPORT)
+@pytest.mark.parametrize("code", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_end_without_a_report_is_no_verdict(code: int, tmp_path: Path) -> None:
+    """User code may end every process with exit code 0 or 1 before anything was compared."""
+    (tmp_path / "conftest.py").write_text(f"import os\nos._exit({code})\n")
+    ended, _, err = launched(tmp_path, "pytest")
+    assert (ended, err) == (3, NO_REPORT.format(code))
+
+
+def test_a_process_that_cannot_be_started_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pytest.py").write_text("import time\ntime.sleep(600)\n")
+    started: list[subprocess.Popen[bytes]] = []
+    really = subprocess.Popen
+
+    def start(*words: Any, **options: Any) -> subprocess.Popen[bytes]:
+        if started:
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+        started.append(really(*words, **options))
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    request = LaunchRequest(words=["pytest"], processes=2, devices=1, seconds=60, wait=5)
+    with contextlib.chdir(tmp_path), pytest.raises(RequestError) as raised:
+        launch(request, print)
+    assert str(raised.value) == "launch: process 1 cannot be started: Resource temporarily unavailable"
+    assert started[0].returncode == -signal.SIGKILL
+
+
+def test_what_user_code_has_started_ends_with_its_process(tmp_path: Path) -> None:
+    (tmp_path / "pytest.py").write_text(
+        "import os, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "open(os.environ['SAMEBITS_PROCESS_ID'], 'w').write(str(child.pid))\n"
+    )
+    with contextlib.chdir(tmp_path):
+        launch(LaunchRequest(words=["pytest"], processes=2, devices=1, seconds=60, wait=5), print)
+    for name in ("0", "1"):
+        pid = int((tmp_path / name).read_text())
+        assert psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=10)[1] == []
 
 
 @pytest.mark.slow
 def test_a_check_that_ends_without_a_report(tmp_path: Path) -> None:
     write_pair(tmp_path, "good", optimized="import os\ndef fast(x):\n    os._exit(0)\n", axes=ON_ONE_MESH)
     code, _, err = launched(tmp_path, "check")
-    assert code == 3 and err.endswith(NO_REPORT)
+    assert code == 3 and err.endswith(NO_REPORT.format(0))
 
 
 @pytest.mark.slow
