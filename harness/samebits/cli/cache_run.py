@@ -27,10 +27,11 @@ class CacheCommand(Command[tuple[str, ...], CacheRow, CacheDocument]):
     days: float | None
 
     def load(self, run: CommandRun) -> tuple[str, ...]:
-        """The names; sets the limit, or rejects one that was set wrongly."""
+        """The names; sets the limit, or rejects one that was set wrongly, but for `clear`, which needs none."""
         if self.size is not None:
             set_limit(self.size)
-        limit()
+        if self.action != "clear":
+            limit()
         return self.only
 
     def execute(self, run: CommandRun, inputs: tuple[str, ...], results: list[CacheRow]) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from samebits.errors import SamebitsError
-from samebits.host.file_reads import READS
+from samebits.host.file_reads import FILE, MODULES, READS
 from samebits.host.installed import is_installed
-from samebits.host.source_closure import SourceFinder, Sources
+from samebits.host.source_closure import SourceFinder, Sources, module_folders
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.implementations import FOLDERS, implementation, root_of
 from samebits.schema.pair import Pair
@@ -55,8 +55,13 @@ def watch_reads() -> None:
 
 
 def reads_beside(sources: Sources) -> tuple[str, ...]:
-    """What was read in this process for these sources, beside them: data files, folders, computed modules."""
-    return READS.of(sources.digests, modules=sources.computed_imports)
+    """What was read in this process for these sources: they themselves, data files, folders, computed modules.
+
+    Where the names of imports are computed, also which modules there are: one that was not found may be there later.
+    """
+    reads = READS.of(sources.digests, modules=sources.computed_imports)
+    folders = module_folders(sources.digests) if sources.computed_imports else ()
+    return (*reads, *(f"{FILE}{path}" for path in sources.digests), *(f"{MODULES}{folder}" for folder in folders))
 
 
 def _roots(pair: Pair, locator: Locator) -> Iterator[Path]:

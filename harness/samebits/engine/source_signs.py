@@ -66,7 +66,7 @@ class SourceSigns(Unremembered):
             "samebits": _known(sorted(map(str, PACKAGE.rglob("*.py")))),
             "loaded": _known(sorted(_loaded() - elsewhere - {*map(str, written)})),
             "sources": _digest_of(written),
-            "versions": [sys.version, *(package_version(name) for name in names)],
+            "versions": [sys.version, *sys.warnoptions, *(package_version(name) for name in names)],
             "processor": [platform.machine(), *instruction_sets()],
             "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(_VARIABLES)},
             "variables read": _variables_read(_loaded(), map(str, written)),

@@ -22,7 +22,7 @@ from samebits.engine.work import Item
 from samebits.errors import SamebitsError
 from samebits.host.cache_folder import limit, verdicts_file
 from samebits.host.entry_store import EntryStore
-from samebits.host.file_reads import changed_since, state_of
+from samebits.host.file_reads import FILE, changed_since, state_of
 from samebits.host.isolation import lasting_notes, note
 from samebits.programs.plan import LoadedPair
 from samebits.schema.point import Point
@@ -117,11 +117,12 @@ class VerdictCache:
         name, _ = self._places[sign]
         keys = self._pairs[name]
         assert keys is not None
-        reads = tuple(dict.fromkeys((*done.reads, *keys.reads())))
+        known = {f"{FILE}{path}" for path in keys.sources.digests}
+        reads = tuple(read for read in dict.fromkeys((*done.reads, *keys.reads())) if read not in known)
         # First the digests: a file that changed after it was read shows that it changed since this run began.
         states = tuple((read, self._state(read)) for read in reads)
         changed = keys.changed() or changed_since(reads, self._began)
-        why = f"{changed} changed while it ran" if changed else outside(reads)
+        why = f"{changed} changed while it ran" if changed else outside(reads) or keys.unforeseen(reads)
         if why is not None:
             self._why.setdefault(f"{name}: its results are not remembered: {why}")
             return None

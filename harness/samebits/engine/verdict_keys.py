@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from typing import Any
 from samebits.audit.snapshots.record import processor_here
 from samebits.engine.pair_sources import PairSources, reads_beside
 from samebits.host.environment import Environment, configuration
-from samebits.host.file_reads import OUTSIDE, READS
+from samebits.host.file_reads import FILE, OUTSIDE, READS
 from samebits.host.installed import distributions_digest, own_digest
 from samebits.host.source_closure import Sources, Stamp
+from samebits.host.source_facts import facts_of
 from samebits.programs.plan import LoadedPair
 from samebits.schema.point import Effort, Point
 
@@ -67,6 +68,18 @@ class PairKeys:
                 return path
         return None
 
+    def unforeseen(self, reads: Iterable[str]) -> str | None:
+        """Why results cannot be remembered that rest on sources found while they ran alone; None where they can.
+
+        Their content is known, but not the environment variables that they read.
+        """
+        for read in reads:
+            if read.startswith(FILE) and read.endswith(".py") and not self.sources.whole_environment:
+                facts = facts_of(_content(read.removeprefix(FILE)))
+                if facts.whole_environment or not set(facts.variables) <= set(self.sources.variables):
+                    return f"{read.removeprefix(FILE)}, found only while it ran, reads environment variables"
+        return None
+
     def reads(self) -> tuple[str, ...]:
         """What was read in this process for the pair, beside its sources."""
         return reads_beside(self.sources)
@@ -85,7 +98,7 @@ class VerdictKeys:
             "format": FORMAT,
             "samebits": own_digest(),
             "distributions": distributions_digest(),
-            "python": [sys.version, list(sys.flags), platform.libc_ver(), platform.platform()],
+            "python": [sys.version, list(sys.flags), sys.warnoptions, platform.libc_ver(), platform.platform()],
             "environment": asdict(environment),
             "processor": [asdict(processor_here(environment)), _processor()],
             "settings": _settings(),
@@ -121,6 +134,13 @@ def digest(parts: Mapping[str, Any]) -> str:
 def outside(reads: tuple[str, ...]) -> str | None:
     """Why results that rest on these reads cannot be remembered; None where they can."""
     return next((read.removeprefix(OUTSIDE) for read in reads if read.startswith(OUTSIDE)), None)
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:  # removed meanwhile, which its digest says
+        return b""
 
 
 def _settings() -> list[str]:

@@ -54,9 +54,10 @@ def limit_text() -> tuple[str, str]:
         return os.environ[LIMIT_VARIABLE], LIMIT_VARIABLE
     path = cache_root() / LIMIT_FILE
     try:
-        return path.read_text(encoding="utf-8", errors="replace").strip(), str(path)
+        text = path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:  # nobody has set one
-        return DEFAULT_LIMIT, "the default"
+        text = ""
+    return (text, str(path)) if text else (DEFAULT_LIMIT, "the default")
 
 
 def limit() -> int:

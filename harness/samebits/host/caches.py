@@ -13,6 +13,7 @@ from pathlib import Path
 from samebits.errors import RequestError
 from samebits.host.cache_folder import CACHES, LIMIT_FILE, cache_folder, cache_root, parse_limit, verdicts_file
 from samebits.host.entry_store import EntryStore
+from samebits.host.output_files import write_text
 
 DAY = 86400
 
@@ -104,9 +105,10 @@ def set_limit(text: str) -> None:
     parse_limit(text, "samebits cache limit")
     try:
         cache_root().mkdir(parents=True, exist_ok=True)
-        (cache_root() / LIMIT_FILE).write_text(text + "\n", encoding="utf-8")
+        write_text(cache_root() / LIMIT_FILE, text + "\n")
     except OSError as error:
-        raise RequestError(f"{error.filename}: cannot be written: {error.strerror}") from None
+        place = error.filename or cache_root() / LIMIT_FILE
+        raise RequestError(f"{place}: cannot be written: {error.strerror}") from None
 
 
 def _children(folder: Path) -> Iterator[Path]:

@@ -28,6 +28,9 @@ _TABLE = """CREATE TABLE IF NOT EXISTS entries
     (key TEXT PRIMARY KEY, content BLOB NOT NULL, digest BLOB NOT NULL, size INTEGER NOT NULL, made REAL NOT NULL,
      used REAL NOT NULL) WITHOUT ROWID"""
 
+_YEAR_3000 = 32_503_680_000
+"""In seconds since the epoch; what a damaged file says is later."""
+
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "9p", "afs", "fuse.sshfs")
 """File systems of several machines, on which SQLite's write-ahead log does not work: its index is shared memory."""
 
@@ -74,7 +77,8 @@ class EntryStore:
         if not rows:
             return None
         packed, digest, used = rows[0]
-        content = _unpacked(key, packed, digest)
+        whole = isinstance(packed, bytes) and isinstance(digest, bytes) and isinstance(used, int | float)
+        content = _unpacked(key, packed, digest) if whole else None
         if content is None:
             self._execute("DELETE FROM entries WHERE key = ?", key)
         elif used < time.time() - USED_SECONDS:
@@ -91,7 +95,8 @@ class EntryStore:
     def size(self) -> StoreSize:
         """How many entries there are, and how large they are."""
         rows = self._execute("SELECT COUNT(*), TOTAL(size), MIN(made), MAX(made) FROM entries")
-        entries, content, oldest, newest = rows[0] if rows else (0, 0, None, None)
+        entries, content, *days = rows[0] if rows else (0, 0, None, None)
+        oldest, newest = (day if isinstance(day, int | float) and 0 <= day < _YEAR_3000 else None for day in days)
         return StoreSize(entries=entries, content=int(content), oldest=oldest, newest=newest)
 
     def drop(self, before: float | None = None) -> int:

@@ -14,9 +14,11 @@ import hashlib
 import importlib.util
 import inspect
 import os
+import shutil
 import sys
 import threading
 import time
+import urllib.parse
 from collections.abc import Collection, Iterable, Iterator
 from types import FrameType
 from typing import Any
@@ -24,8 +26,8 @@ from typing import Any
 from samebits.host.cache_folder import CACHES, cache_root
 from samebits.host.installed import is_installed
 
-FILE, FOLDER, OUTSIDE = "file:", "folder:", "outside:"
-"""How a read begins: the content of a file, the names in a folder, or what cannot be compared later."""
+FILE, FOLDER, MODULES, OUTSIDE = "file:", "folder:", "modules:", "outside:"
+"""How a read begins: the content of a file, the names in a folder, those of its modules, or what cannot be compared."""
 
 CHANGED = "changed meanwhile"
 """How a read ends that says so."""
@@ -41,7 +43,7 @@ _OUTSIDE = {
 
 _FILES = ("open", "ctypes.dlopen", "sqlite3.connect", "import")
 _FOLDERS = ("os.listdir", "os.scandir")
-_MODULES = (".py", ".so", ".pyd")
+_SUFFIXES = (".py", ".so", ".pyd")
 _ANY = "*"
 """The reader of what a callback of jax reads without a frame of the user's, as where it is `np.load` itself."""
 
@@ -79,7 +81,7 @@ class FileReads:
         reads = set()
         for read, readers in list(self._reads.items()):
             path = read.removeprefix(FILE)
-            wanted = _ANY in readers or not readers.isdisjoint(sources) or (modules and read.endswith(_MODULES))
+            wanted = _ANY in readers or not readers.isdisjoint(sources) or (modules and read.endswith(_SUFFIXES))
             # What a file reads back that it wrote itself is computed from what else it depends on; what it leaves
             # behind may be read by the next run without being written again.
             own = not self._written.get(path, set()).isdisjoint(sources)
@@ -123,12 +125,16 @@ class FileReads:
             read = f"{OUTSIDE}{_OUTSIDE[event]}"
         elif event == "ctypes.dlopen" and isinstance(arguments[0], str) and os.sep not in arguments[0]:
             read = f"{OUTSIDE}loads {arguments[0]} from wherever the system has it"
+        elif event == "open" and _is_relative(arguments[0], arguments[1]):
+            if _removes(frame):
+                return
+            read = f"{OUTSIDE}opens {os.fsdecode(arguments[0])}, perhaps in a folder that is open (dir_fd)"
         else:
-            path = _path(arguments[1 if event == "import" else 0])
+            path = _path(_of_event(event, arguments))
             if path is None:
                 return
-            if event in _FOLDERS:
-                if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):  # looks for modules
+            if event in _FOLDERS or (event == "open" and arguments[1] is None and os.path.isdir(path)):
+                if _looks_for_modules(frame) or _removes(frame):
                     return
                 read = FOLDER + path
             else:
@@ -169,12 +175,15 @@ def changed_since(reads: Iterable[str], moment: int) -> str | None:
 
 def state_of(read: str) -> str:
     """The digest of what was read, as it is now; of what does not exist, an empty text."""
-    if read.startswith(FOLDER):
+    if read.startswith((FOLDER, MODULES)):
+        folder = read.removeprefix(FOLDER).removeprefix(MODULES)
         try:
-            names = sorted(name for name in os.listdir(read.removeprefix(FOLDER)) if name != "__pycache__")
-            return hashlib.sha256(repr(names).encode()).hexdigest()
+            names = sorted(name for name in os.listdir(folder) if name != "__pycache__")
         except OSError:  # it does not exist
             return ""
+        if read.startswith(MODULES):
+            names = [name for name in names if name.endswith(_SUFFIXES) or os.path.isdir(os.path.join(folder, name))]
+        return hashlib.sha256(repr(names).encode()).hexdigest()
     try:
         with open(read.removeprefix(FILE), "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -199,6 +208,30 @@ def _in_callback(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _is_relative(opened: Any, mode: Any) -> bool:
+    """Whether `os.open`, whose events have no mode, was given a path that is relative, perhaps to an open folder."""
+    return mode is None and isinstance(opened, str | bytes | os.PathLike) and not os.path.isabs(os.fsdecode(opened))
+
+
+def _looks_for_modules(frame: FrameType | None) -> bool:
+    return frame is not None and frame.f_code.co_filename.startswith("<frozen importlib")
+
+
+def _removes(frame: FrameType | None) -> bool:
+    """Whether it is `shutil.rmtree` that lists folders, as at the end of every temporary one."""
+    return frame is not None and frame.f_code.co_filename == shutil.__file__ and "rmtree" in frame.f_code.co_name
+
+
+def _of_event(event: str, arguments: tuple[Any, ...]) -> Any:
+    """What an event is about: a path, or the number of an open file."""
+    opened = arguments[1 if event == "import" else 0]
+    if event == "sqlite3.connect" and isinstance(opened, str) and opened.startswith("file:"):  # with uri=True
+        return urllib.parse.unquote(urllib.parse.urlsplit(opened).path)
+    if event in _FOLDERS and isinstance(opened, int):
+        return os.readlink(f"/proc/self/fd/{opened}")
+    return opened
 
 
 def _path(opened: Any) -> str | None:

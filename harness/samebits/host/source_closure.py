@@ -17,7 +17,7 @@ from pathlib import Path
 
 from samebits.host.installed import installed_folders, is_installed
 from samebits.host.package import PACKAGE
-from samebits.host.source_facts import SourceFacts, facts_of
+from samebits.host.source_facts import ALL, SourceFacts, facts_of
 
 _SUFFIXES = (".py", *(s for s in importlib.machinery.all_suffixes() if s not in (".py", ".pyc")))
 
@@ -129,7 +129,10 @@ class SourceFinder:
         for wanted in facts.imports:
             for base in _bases(path, wanted.level) if wanted.level else ("",):
                 module = ".".join(filter(None, (base, wanted.module)))
-                for name in (module, *(f"{module}.{name}" for name in wanted.names)):
+                names = set(wanted.names) - {ALL}
+                if ALL in wanted.names:  # those that its `__all__` may name
+                    names |= {name for folder in self._located(module)[1] for name in _names_in(folder)}
+                for name in (module, *(f"{module}.{name}" for name in sorted(names))):
                     yield from self.files(name)
             if wanted.level:  # also where the package has another name than its folder, as if loaded by path
                 yield from _beside(path, wanted.level, wanted.module, wanted.names)
@@ -203,8 +206,25 @@ def _beside(path: Path, level: int, module: str, names: tuple[str, ...]) -> Iter
     for part in filter(None, module.split(".")):
         folder /= part
         yield from (file.resolve() for file in _files_at(folder))
-    for name in names:
+    for name in _names_in(folder) if ALL in names else names:
         yield from (file.resolve() for file in _files_at(folder / name))
+
+
+def _names_in(folder: Path) -> list[str]:
+    """The modules that lie in the folder of a package."""
+    try:
+        names = os.listdir(folder)
+    except OSError:  # it does not exist, or may not be read
+        return []
+    return sorted({name.partition(".")[0] for name in names if name.partition(".")[0].isidentifier()})
+
+
+def module_folders(files: Iterable[str]) -> tuple[str, ...]:
+    """The folders in which modules are looked for whose names files compute: theirs, and those of Python's path."""
+    path = [os.path.realpath(entry) for entry in sys.path if os.path.isdir(entry)]
+    own = [os.path.dirname(file) for file in files]
+    folders = dict.fromkeys([*own, os.path.realpath(os.curdir), *path])
+    return tuple(folder for folder in folders if not is_installed(os.path.join(folder, "")))
 
 
 def _files_at(path: Path, *, inside: bool = False) -> list[Path]:

@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-_IMPORTERS = ("import_module", "__import__", "resolve_name", "find_spec", "run_module", "import_plugin")
+ALL = "*"
+"""The name that is imported by `from module import *`."""
+
+_IMPORTERS = ("import_module", "__import__", "resolve_name", "find_spec", "run_module", "import_plugin", "locate")
 """Functions that import a module by its name, whatever they are called through."""
+
+_RUN_TEXT = ("exec", "eval")
+"""Functions that run a text, which may import and read anything."""
+
+_ENVIRONS, _GETENVS = ("environ", "environb"), ("getenv", "getenvb")
+
+_VARIABLES_OF: Mapping[str, tuple[str, ...]] = {
+    "tempfile": ("TMPDIR", "TEMP", "TMP"),
+    "getpass": ("LOGNAME", "USER", "LNAME", "USERNAME"),
+    "locale": ("LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_NUMERIC", "LC_TIME", "LANG", "LANGUAGE"),
+    "time": ("TZ",),
+    "datetime": ("TZ",),
+    "zoneinfo": ("PYTHONTZPATH",),
+}
+"""Variables that modules of Python's own read."""
+
+_IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 
 _READERS = ("get", "pop", "setdefault", "__getitem__", "__contains__")
 """Methods of `os.environ` whose first argument is the variable."""
@@ -53,8 +74,13 @@ def facts_of(source: bytes) -> SourceFacts:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # the import of such a file fails, with a message of its own
         return SourceFacts()
+    except (RecursionError, MemoryError):  # an expression of thousands of operators, as in a generated table
+        return SourceFacts(imports=tuple(_import_lines(source)), whole_environment=True, computed_imports=True)
     reader = _Reader(tree)
-    reader.visit(tree)
+    try:
+        reader.visit(tree)
+    except RecursionError:  # an expression of a thousand operators: what it reads may be anything
+        reader.whole_environment = reader.computed_imports = True
     return SourceFacts(
         imports=tuple(dict.fromkeys(reader.imports)),
         variables=tuple(sorted(reader.variables)),
@@ -63,33 +89,56 @@ def facts_of(source: bytes) -> SourceFacts:
     )
 
 
+def _import_lines(source: bytes) -> Iterator[Imported]:
+    """The imports of a file that cannot be parsed, from its lines; of a package, any module may be imported."""
+    for match in _IMPORT_LINE.finditer(source.decode("utf-8", "replace")):
+        if match[1]:
+            module = match[1].lstrip(".")
+            yield Imported(module=module, level=len(match[1]) - len(module), names=(ALL,))
+        else:
+            yield from (Imported(module=part.split()[0]) for part in match[2].split(",") if part.split())
+
+
 class _Reader(ast.NodeVisitor):
     def __init__(self, tree: ast.Module) -> None:
         self.imports: list[Imported] = []
         self.variables: set[str] = set()
-        self.whole_environment = self.computed_imports = False
+        self.whole_environment = self.computed_imports = self._star = False
         self._constants = dict(_constants(tree))
-        self._environ, self._getenv, self._importers = set(), set(), set(_IMPORTERS)
+        self._environ: set[str] = set()
+        self._getenv: set[str] = set()
+        self._importers = set(_IMPORTERS)
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom):
-                self._importers |= {alias.asname for alias in node.names if alias.asname and alias.name in _IMPORTERS}
-            if isinstance(node, ast.ImportFrom) and node.module == "os":
-                for alias in node.names:
-                    if alias.name in ("environ", "environb", "*"):
-                        self._environ.add(alias.asname or "environ")
-                    if alias.name in ("getenv", "getenvb", "*"):
-                        self._getenv.add(alias.asname or "getenv")
+            if isinstance(node, ast.Import):
+                self.imports += [Imported(module=alias.name) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                self._import_from(node)
+            elif isinstance(node, ast.Constant):  # as in getattr(os, "environ")
+                self.whole_environment = self.whole_environment or node.value in (*_ENVIRONS, *_GETENVS)
+                self.computed_imports = self.computed_imports or node.value in _IMPORTERS
+        self.variables |= {
+            name for module in self.imports for name in _VARIABLES_OF.get(module.module.partition(".")[0], ())
+        }
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        if not self._environ | self._getenv <= {*used, *(("environ", "getenv") if self._star else ())}:
+            self.whole_environment = True  # it is there for others to import
 
-    def visit_Import(self, node: ast.Import) -> None:
-        self.imports += [Imported(module=alias.name) for alias in node.names]
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        names = tuple(alias.name for alias in node.names if alias.name != "*")
+    def _import_from(self, node: ast.ImportFrom) -> None:
+        names = tuple(alias.name for alias in node.names)
         self.imports.append(Imported(module=node.module or "", level=node.level, names=names))
+        self._importers |= {alias.asname for alias in node.names if alias.asname and alias.name in _IMPORTERS}
+        self._environ |= {alias.asname or alias.name for alias in node.names if alias.name in _ENVIRONS}
+        self._getenv |= {alias.asname or alias.name for alias in node.names if alias.name in _GETENVS}
+        if names == (ALL,) and node.module == "os":
+            self._star = True
+            self._environ.add("environ")
+            self._getenv.add("getenv")
 
     def visit_Call(self, node: ast.Call) -> None:
         function = node.func
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        if isinstance(function, ast.Name) and name in _RUN_TEXT:
+            self.whole_environment = self.computed_imports = True
         first = self._text(node.args[0]) if node.args else None
         if name in self._importers and first is None:
             self.computed_imports = True

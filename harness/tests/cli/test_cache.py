@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -115,6 +116,29 @@ def test_wrong_requests(words: tuple[str, ...], message: str, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     ended = samebits("cache", *words)
     assert (ended.code, ended.lines) == (2, [f"samebits: {message}"])
+
+
+def test_a_full_disk_leaves_the_limit_as_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert samebits("cache", "limit", "3MB").code == 0
+
+    def full(path: Path, text: str, **how: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        ended = samebits("cache", "limit", "1GB")
+    says = f"samebits: {folder / 'limit.txt'}: cannot be written: No space left on device"
+    assert (ended.code, ended.lines) == (2, [says])
+    assert (folder / "limit.txt").read_text() == "3MB\n"
+
+
+@pytest.mark.parametrize("text", ["", "much"])
+def test_clearing_needs_no_limit(text: str, folder: Path) -> None:
+    folder.mkdir()
+    (folder / "limit.txt").write_text(text)
+    assert samebits("cache", "clear").code == 0
+    (folder / "limit.txt").write_text(text)
+    assert samebits("cache").code == (2 if text else 0)
 
 
 def test_a_wrong_limit_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

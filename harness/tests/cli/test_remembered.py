@@ -12,6 +12,7 @@ import pytest
 from samebits.audit.faults.fault import Fault
 from samebits.audit.faults.find import all_faults
 from samebits.schema.result import VERDICTS
+from tests.support.foreign import write_pair
 from tests.support.invoke import REPOSITORY, Ended, clean_environment, command
 from tests.support.planted_edits import FOLDERS, edited, locator_of, source_of
 from tests.support.rope_tree import FAULT, OPTIMIZED, write_tree
@@ -67,6 +68,37 @@ def test_the_same_document_until_something_changes(tmp_path: Path) -> None:
     again, fourth = check(tree)
     assert (again.code, timeless(fourth)) == (0, timeless(first))
     assert len(remembered(fourth)) == len(first["results"])
+
+
+LATE = """
+    import os
+    import sys
+
+
+    def fast(x):
+        folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), "kernels")
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        import late_kernel
+
+        return x * late_kernel.SCALE
+    """
+
+
+@pytest.mark.slow
+def test_a_module_that_only_the_worker_finds(tmp_path: Path) -> None:
+    """The driver, whose path lacks its folder, knows of it by what the worker process read."""
+    tree = tmp_path / "tree"
+    write_pair(tree, "late", optimized=LATE)
+    kernel = tree / "kernels" / "late_kernel.py"
+    kernel.parent.mkdir()
+    kernel.write_text("SCALE = 2\n")
+    assert check(tree)[0].code == 0
+    warm, document = check(tree)
+    assert warm.code == 0 and len(remembered(document)) == len(document["results"])
+    kernel.write_text("SCALE = 3\n")
+    planted, document = check(tree)
+    assert planted.code == 1 and not any(row["variant"] == "fast" for row in document["results"] if row["remembered"])
 
 
 FAULTS = [fault for fault in all_faults(REPOSITORY) if fault.old and ":" not in fault.pair and not fault.slow]

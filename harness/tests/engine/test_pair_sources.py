@@ -80,4 +80,5 @@ def test_a_table_that_is_read_on_import(tmp_path: Path) -> None:
     path.write_text(f"from pathlib import Path\nBASE = float(Path({str(tree / 'table.txt')!r}).read_text())\n")
     path.write_text(path.read_text() + "def complex_form(x, angle, *, base=BASE):\n    return x\n")
     locator = Locator(name="rope", root=str(tree))
-    assert reads_beside(PairSources().of(load(locator), locator)) == (f"{FILE}{tree / 'table.txt'}",)
+    sources = PairSources().of(load(locator), locator)
+    assert set(reads_beside(sources)) == {f"{FILE}{tree / 'table.txt'}", *(f"{FILE}{path}" for path in sources.digests)}

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from samebits.engine.check_work import check_items
+from samebits.engine.drive import Done
 from samebits.engine.pair_sources import watch_reads
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.sweep import sweep
@@ -20,6 +21,7 @@ from samebits.engine.verdict_keys import VerdictKeys
 from samebits.errors import RequestError
 from samebits.host.entry_store import EntryStore
 from samebits.host.environment import capture
+from samebits.host.file_reads import FILE
 from samebits.host.isolation import note, take_notes
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair, Request, plan
@@ -133,6 +135,29 @@ def test_an_edit_of_what_is_read_while_it_runs(tmp_path: Path, line: str) -> Non
     table.write_text("2.0")
     (folder / "new").write_text("")
     assert remembered(memory.results()) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "is_remembered"), [("SCALE = 2\n", True), ("import os\nS = os.environ['S']\n", False)]
+)
+def test_a_source_found_while_it_ran(text: str, is_remembered: bool, memory: Memory) -> None:
+    """As by a worker process whose code extends the path: its content counts, and what it reads must be known."""
+    path = memory.tree / "late" / "fast.py"
+    path.parent.mkdir()
+    path.write_text(text)
+    cache = memory.cache()
+    with contextlib.closing(cache):
+        (item, *_) = check_items([memory.item])
+        sign = cache.sign(item)
+        assert sign is not None
+        own = f"{FILE}{memory.tree / 'optimized_impls' / 'rope.py'}"
+        done: Done[Any] = Done(item, (), (), reads=(own, f"{FILE}{path}"))
+        states = cache.rests_on(sign, done)
+        why = f"rope: its results are not remembered: {path}, found only while it ran, reads environment variables"
+        assert cache.remarks() == ([] if is_remembered else [why])
+        assert (states is None) != is_remembered
+        if states is not None:
+            assert [read for read, _ in states] == [f"{FILE}{path}"], "what the key has is left to it"
 
 
 def test_another_program_is_not_remembered(memory: Memory) -> None:

@@ -186,6 +186,7 @@ CHANGES = (
     Change("how it is found", frozenset({"locator"}), lambda tree, patch: {"attribute": "AGAIN"}),
     Change("another pair of the file", frozenset({"locator", "pair"}), lambda tree, patch: {"attribute": "OTHER"}),
     replaced(sys, "version", "3.99", "python"),
+    replaced(sys, "warnoptions", ["error"], "python"),
     replaced(verdict_keys, "FORMAT", 99, "format"),
     replaced(verdict_keys, "processor_here", lambda here: replace(processor_here(here), model="another"), "processor"),
 )

@@ -71,6 +71,25 @@ def logged(path):
     with open(path, "a") as file:
         file.write("x")
 
+def by_uri(path):
+    return sqlite3.connect(f"{Path(path).as_uri()}?mode=rwc", uri=True).execute("select 1").fetchall()
+
+def in_a_folder(path):
+    folder = os.open(Path(path).parent, os.O_RDONLY)
+    os.close(os.open(Path(path).name, os.O_RDONLY, dir_fd=folder))
+    os.close(folder)
+
+def numbers_of(path):
+    folder = os.open(path, os.O_RDONLY)
+    names = os.listdir(folder)
+    os.close(folder)
+    return names
+
+def removed(path):
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "inner" / "most").mkdir(parents=True)
+
 def in_threads(path):
     from concurrent.futures import ThreadPoolExecutor
     with ThreadPoolExecutor() as pool:

@@ -203,3 +203,19 @@ def test_network_file_systems_are_told_apart(tmp_path: Path) -> None:
     assert not on_network(Path("/data/local/cache"), mounts)
     assert not on_network(Path("/var/cache"), mounts)
     assert not on_network(Path("/var/cache"), tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    "values",
+    ["content = 'text', digest = 'x'", "used = 'abc', made = 'zzz'", "used = x'00', made = x'00'", "made = 1e300"],
+)
+def test_an_entry_of_other_types_is_none(values: str, tmp_path: Path) -> None:
+    path = tmp_path / "entries.sqlite"
+    filled(path, "a", "b").close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"UPDATE entries SET {values} WHERE key = 'a'")
+    connection.close()
+    store = EntryStore(path)
+    assert (store.size().newest or 0) < time.time() + 1
+    assert store.get("a") in (None, b"a" * 1000) and store.get("b") == b"b" * 1000
+    store.close()

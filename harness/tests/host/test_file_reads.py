@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import pytest
 
-from samebits.host.file_reads import FILE, FOLDER, OUTSIDE, READS, changed_since, state_of
+from samebits.host.file_reads import FILE, FOLDER, MODULES, OUTSIDE, READS, changed_since, state_of
 from tests.host.reading import CODE, load_reader, reads
 
 
@@ -24,7 +24,9 @@ def reader(tmp_path: Path) -> types.ModuleType:
     return load_reader(tmp_path)
 
 
-@pytest.mark.parametrize("how", ["plain", "by_path", "missing", "numbered", "database", "library", "imported"])
+@pytest.mark.parametrize(
+    "how", ["plain", "by_path", "missing", "numbered", "database", "library", "imported", "by_uri"]
+)
 def test_a_file_that_is_opened(reader: types.ModuleType, tmp_path: Path, how: str) -> None:
     path = tmp_path / "data.py"
     if how != "missing":
@@ -44,6 +46,35 @@ def test_a_folder_that_is_listed(reader: types.ModuleType, tmp_path: Path) -> No
     (tmp_path / "data").mkdir()
     reader.names(tmp_path / "data")
     assert reads(reader) == (f"{FOLDER}{tmp_path / 'data'}",)
+
+
+def test_a_folder_that_is_opened_and_listed_by_its_number(reader: types.ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    reader.numbers_of(tmp_path / "data")
+    assert reads(reader) == (f"{FOLDER}{tmp_path / 'data'}",)
+
+
+def test_a_file_of_an_open_folder_cannot_be_named(reader: types.ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "table").write_text("1")
+    reader.in_a_folder(tmp_path / "data" / "table")
+    outside = f"{OUTSIDE}opens table, perhaps in a folder that is open (dir_fd)"
+    assert set(reads(reader)) == {f"{FOLDER}{tmp_path / 'data'}", outside}
+
+
+def test_a_temporary_folder_is_no_read(reader: types.ModuleType, tmp_path: Path) -> None:
+    reader.removed(tmp_path)
+    assert reads(reader) == ()
+
+
+def test_modules_that_come_and_go(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("")
+    before = state_of(f"{MODULES}{tmp_path}")
+    (tmp_path / "results.json").write_text("{}")
+    assert state_of(f"{MODULES}{tmp_path}") == before
+    (tmp_path / "b.py").write_text("")
+    assert state_of(f"{MODULES}{tmp_path}") != before
+    assert state_of(f"{MODULES}{tmp_path / 'missing'}") == ""
 
 
 def test_another_program(reader: types.ModuleType, tmp_path: Path) -> None:

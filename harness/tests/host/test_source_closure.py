@@ -46,6 +46,17 @@ def test_everything_that_is_imported_and_nothing_else(tree: Path) -> None:
     assert closure(tree, "suites/test_a.py") == set(FILES) - {"unrelated.py", "tools/unrelated.py"}
 
 
+@pytest.mark.parametrize("line", ["from package import *\n", "from .package import *\n"])
+def test_a_star_may_stand_for_modules(line: str, tree: Path) -> None:
+    """Those that `__all__` names are imported with it."""
+    files = {"star": line, "package/__init__": "__all__ = ['sub']", "package/sub": "", "package/inner/__init__": ""}
+    for name, text in files.items():
+        path = tree / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert {"star.py", "package/__init__.py", "package/sub.py"} <= closure(tree, "star.py")
+
+
 def test_what_is_installed_is_left_to_its_version(tree: Path) -> None:
     sources = SourceFinder(folders=(tree,)).closure([tree / "suites/test_a.py"])
     assert not [path for path in sources.digests if "site-packages" in path or "/jax/" in path or "/numpy/" in path]

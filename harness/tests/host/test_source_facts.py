@@ -16,7 +16,7 @@ def facts(text: str) -> SourceFacts:
     [
         ("import a.b as c", Imported(module="a.b")),
         ("from a import b, c", Imported(module="a", names=("b", "c"))),
-        ("from a import *", Imported(module="a")),
+        ("from a import *", Imported(module="a", names=("*",))),
         ("from . import b", Imported(module="", level=1, names=("b",))),
         ("from ..a import b", Imported(module="a", level=2, names=("b",))),
         ("def f():\n    if True:\n        import a", Imported(module="a")),
@@ -51,6 +51,9 @@ RENAMED = (
         "import_module(f'a.{b}')",
         "importlib.import_module('a.' + b)",
         "__import__(names[0])",
+        "pydoc.locate(name)",
+        "getattr(importlib, 'import_module')(name)",
+        "exec('import a')",
         *RENAMED,
     ],
 )
@@ -101,10 +104,34 @@ def test_variables_by_name(text: str) -> None:
         "NAME = 'A'\ndef NAME(): pass\nos.environ[NAME]",
         "NAME = 'A'\ndef f(NAME):\n    return os.environ[NAME]",
         "os.path.expandvars('$HOME/x')",
+        "from os import environ",
+        "from os import getenv as g",
+        "from compat import environ\nread(environ)",
+        "getattr(os, 'environ')['A']",
+        "vars(os)['getenv']('A')",
+        "exec(text)",
     ],
 )
 def test_everything_else_is_the_whole_environment(text: str) -> None:
     assert facts(text).whole_environment
+
+
+def test_variables_that_pythons_own_modules_read() -> None:
+    assert facts("import tempfile").variables == ("TEMP", "TMP", "TMPDIR")
+    assert "LOGNAME" in facts("def f():\n    from getpass import getuser").variables
+
+
+def test_a_name_that_another_file_passes_on() -> None:
+    assert facts("from compat import environ\nenviron.get('MODE')").variables == ("MODE",)
+
+
+@pytest.mark.parametrize(("terms", "names"), [(900, ("c",)), (20_000, ("*",))])
+def test_a_file_that_is_too_deep(terms: int, names: tuple[str, ...]) -> None:
+    """Python imports the first, whose tree is too deep to be walked; the other is too deep to be parsed."""
+    text = "import a\nx = " + " + ".join(["1"] * terms) + "\nif x:\n    from .b import c"
+    read = facts(text)
+    assert read.imports == (Imported(module="a"), Imported(module="b", level=1, names=names))
+    assert read.computed_imports and read.whole_environment
 
 
 def test_a_file_that_reads_nothing() -> None:
