@@ -142,7 +142,7 @@ def _reach(pair: Pair, results: Sequence[Result]) -> Iterator[tuple[dict[str, An
     """Every leaf of the whole product on a machine of any size; None where no such point gave its leaves here.
 
     A selection runs every case in every dtype, and the leaves of an output do not depend on the mesh: what ran
-    tells the leaves of what did not.
+    has the leaves of what did not.
     """
     leaves: dict[tuple[str, ...], dict[str, None]] = defaultdict(dict)
     for result in results:

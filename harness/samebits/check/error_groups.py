@@ -12,7 +12,7 @@ of the ideal value (toward zero, away from it) and without it (down, up).
 Elements whose ideal value is zero to float64 have no digits to lose: they count in the whole leaf only.
 
 A literal is rounded to its dtype when its program is traced, and no operation of the program is to blame for that.
-Where formulas are the same but for such roundings, what these move the exact result by is no error of the variant as
+Where formulas are the same but for such roundings, what these move the exact result by is not the variant's error as
 long as it is at most one unit in the last place of the output: a factor that is off by half a unit of the same dtype
 moves no result further. What they move by more than that counts in full, as in a float32 result of a bfloat16 constant.
 """
@@ -37,7 +37,7 @@ FEWEST = 8
 """Fewer elements are not a group: their ratio is noise."""
 FEWEST_BIASED = 16
 UNBIASED = 0.15
-"""Bias that is none, in units in the last place; twice that is found.
+"""Bias that counts as zero, in units in the last place; twice that is detected.
 
 Rounding to nearest has 0 (of 16 elements, a standard error of 0.07); truncation has 0.5.
 """
@@ -222,7 +222,7 @@ def _place(axis: int, start: int, step: int, length: int) -> str:
 
 
 def _biases(errors: _Errors, chosen: Array, where: str) -> dict[str, ErrorRatio]:
-    """The mean of the signed errors in units in the last place, over twice what is none."""
+    """The mean of the signed errors in units in the last place, over twice what counts as zero."""
     if chosen.sum() < FEWEST_BIASED:
         return {}
     ratios = {}

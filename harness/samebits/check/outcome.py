@@ -41,7 +41,7 @@ class LeafOutcome:
         evidence: the float64 measurements, where bits differ.
         no_evidence: why there are none although the difference is of finite floats.
         nothing: why this leaf compared nothing.
-        identity: what the fields say of the formulas, where they can tell.
+        identity: what the fields say of the formulas, where they can decide.
         promises: the labels prove this leaf, for inputs that keep these promises; None where they do not prove it.
         routing: the arguments for whose values alone the proof holds.
         same_program: the reference on one device and the variant are the same compiled program.
@@ -50,7 +50,7 @@ class LeafOutcome:
         assuming: whether the verdict may rest on such assumptions, of labels or of fields.
         unkept: the promises that the inputs tried do not keep, or that cannot be seen in them.
         apart: the witness of a proof that the sides move other elements to the same place.
-        unproved: why no proof could tell.
+        unproved: why no proof could decide.
         not_interpreted: why no formulas were compared: what of the programs could not be interpreted.
         doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
         lines: names the lines of the source that make the leaf differ; asked where it fails.

@@ -35,7 +35,7 @@ LAST = 1e-12
 """What may be left in float64, relative to the largest value."""
 
 ROUNDINGS = 1e4
-"""How many roundings of a fixed dtype may be left in float64: more of them is no rounding."""
+"""How many roundings of a fixed dtype may be left in float64: more of them is not rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class PrecisionLadder:
     def slope(self) -> float:
         """By which power of the unit roundoff the difference shrinks from bfloat16 to float32; infinite if gone.
 
-        What bfloat16 rounds away counts as the half ulp that hides it. Equal numbers in bfloat16 are no measurement, a
+        What bfloat16 rounds away counts as the half ulp that hides it. Equal numbers in bfloat16 measure nothing, a
         program that computes in float32 whatever it is given has them: then the step to float64 counts as well. It is
         the only one where such a side is known to compute in float32.
         """

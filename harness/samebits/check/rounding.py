@@ -1,7 +1,7 @@
 """Is a difference rounding? The proofs and measurements of one leaf, in numbers.
 
 1. *Identity*: both sides compute the same formula, shown over finite fields (`interpret.identity`); where these cannot
-   tell, both sides are executed in float64 and at three precisions (`ladder`): rounding shrinks with the precision, a
+   decide, both sides are executed in float64 and at three precisions (`ladder`): rounding shrinks with the precision, a
    fault of logic does not.
 2. *Accuracy*: how many times larger the variant's error is than the reference's, both against the ideal value: the
    formula in float64, casts being identities. A variant may be more accurate than its reference; whether it is less so
@@ -57,7 +57,7 @@ class RoundingEvidence:
         outside: the side that is farther from its own float64 value than its own operations explain.
         loses_most: the operation of the variant whose own error explains that of the witness.
         tie: the comparisons of equal numbers that the sides take otherwise, where that is the difference.
-        unproved: why the fields could not tell.
+        unproved: why the fields could not decide.
         ladder: what the precision ladder says against rounding.
         constants: which constants are roundings of others, where the formulas are equal but for these.
         moved: how far these move an element of the exact result at most, in units in the last place.

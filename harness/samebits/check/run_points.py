@@ -85,7 +85,7 @@ def point_steps(
     meshes: Mapping[tuple[str, str], Any] = MappingProxyType({}),
     ahead: int = AHEAD,
 ) -> Iterator[PointStage | PointDone]:
-    """The same, with each stage before it begins: who reads them knows what a process died of.
+    """The same, with each stage before it begins, which shows in which one a process crashed.
 
     Args:
         pair, locator, points, programs, effort, meshes: as for `run_points`.

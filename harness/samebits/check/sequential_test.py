@@ -9,8 +9,8 @@ the first draw are fixed before the draws that decide: no correction for how man
 
 The other direction is a wager too, against "the error is above the limit in at least three of four draws, and below
 three quarters of it in at most one of twenty": it is given up at `ACCEPTED`, so that such a loss passes with a
-probability of at most 1/ACCEPTED once it is suspected. What `MOST` draws cannot tell passes, and the verdict says so:
-the guarantee is for honest pairs.
+probability of at most 1/ACCEPTED once it is suspected. What `MOST` draws cannot decide passes, and the verdict says so:
+the guarantee is for pairs without a loss.
 
 Sources: Ville's inequality and betting, Waudby-Smith and Ramdas, "Estimating means of bounded random variables by
 betting", J. R. Stat. Soc. B 86, 2024; averages of e-values, Vovk and Wang, "E-values: calibration, combination and

@@ -118,7 +118,7 @@ LEFT_OUT: dict[str, str] = {
     "xla_disable_hlo_passes": "some passes are needed for a program to be right; see `samebits bisect flags --passes`",
     "jax_default_matmul_precision": "changes the program as it is written, not how it is compiled",
 }
-"""Options that change mathematics, or more than rounding, with the reason why they are no evidence."""
+"""Options that change mathematics, or more than rounding, with the reason why they are not evidence."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

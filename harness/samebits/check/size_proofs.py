@@ -37,7 +37,7 @@ class SizeProofs:
         if not self._wanted(point):
             return None
         if point not in self._proofs:
-            import jax  # here, so that whoever reads declarations alone does without it
+            import jax  # here, so that reading declarations alone does not import it
 
             case, platform = self._pair.case(point.case), jax.default_backend()
             searched = PairPoint(self._pair, point.variant, case, point.dtype, point.direction, platform=platform)

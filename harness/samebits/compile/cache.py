@@ -1,6 +1,6 @@
 """The disk cache of compiled programs, keyed by everything that the program depends on.
 
-diskcache (5.6.3 was tried) pickles values, so that reading a shared folder may execute somebody else's code, and uses
+diskcache (5.6.3 was tried) pickles values, so that reading a shared folder may execute another user's code, and uses
 an SQLite database, whose locks many network file systems do not support. One file per program needs neither.
 """
 

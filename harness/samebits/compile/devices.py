@@ -28,7 +28,7 @@ def devices(target: Target) -> Sequence[Any]:
 
     Raises:
         NoCompiler: libtpu is not installed.
-        RequestError: the compiler does not know the slice, or there are fewer CPU devices than requested.
+        RequestError: the compiler does not support the slice, or there are fewer CPU devices than requested.
     """
     if target.platform == "cpu":
         return _cpu(target)

@@ -26,9 +26,9 @@ def check_compiled() -> None:
     honest = facts["honest"]
     for name in ("another constant", "another comparison", "a reduction of another dimension"):
         if facts[name].program == honest.program or facts[name].unordered == honest.unordered:
-            raise CheckerBroken(f"a program with {name} has the honest one's digest; none can be called the same")
+            raise CheckerBroken(f"a program with {name} has the original's digest; equal digests prove nothing")
     if facts["other names"].program != honest.program:
-        raise CheckerBroken("programs that differ in names and order alone have two digests; none would be the same")
+        raise CheckerBroken("programs that differ in names and order alone have different digests; none would be equal")
     _check_counts("a scan of trip count three", facts["a scan"], while_loops=1, loop_turns=3)
     _check_counts("a gather", facts["a gather"], gathers=1)
 

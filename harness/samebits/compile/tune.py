@@ -39,7 +39,7 @@ def tuned_shapes(pair: Pair) -> Pair:
 
 
 def check_arguments(pair: Pair) -> None:
-    """Reject values of what is no static argument.
+    """Reject values of what is not a static argument.
 
     Args:
         pair: all of its production shapes are looked at.
@@ -57,7 +57,7 @@ def _check_argument(pair: Pair, real: RealSize) -> None:
     known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     if argument not in known:
         raise DeclarationError(
-            f"pair '{pair.name}', real size '{real.case.id}': tune names '{argument}', which is no static argument of "
+            f"pair '{pair.name}', real size '{real.case.id}': tune names '{argument}', not a static argument of "
             f"{pair.reference_name}; {expected(argument, known)}"
         )
 

@@ -152,8 +152,8 @@ def _check_names(
     for name, text in rest.items():
         if name not in known and not (str(text).strip().startswith(">=") and name in used):
             raise RequestError(
-                f"sizes: '{name}' is no array ({', '.join(leaves)}), no integer argument and no dimension in the shape "
-                f"of an array; name dimensions as in {EXAMPLE}"
+                f"sizes: '{name}' is not an array ({', '.join(leaves)}), an integer argument or a dimension in the "
+                f"shape of an array; name dimensions as in {EXAMPLE}"
             )
 
 
@@ -161,7 +161,7 @@ def _of_integers(leaf: str, arg: Arg, text: str) -> dict[str, str]:
     """What is said of the elements of an array of integers, as a field of its `Arg`.
 
     Raises:
-        RequestError: the text does not say it, or they are no integers.
+        RequestError: the text does not say it, or they are not integers.
     """
     word, _, expression = text.partition(";")[2].strip().partition(" ")
     if word not in ("below", "equals") or not expression.strip():

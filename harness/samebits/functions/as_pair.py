@@ -125,7 +125,7 @@ def mesh_of(request: CompareRequest) -> MeshSpec:
     """The mesh of a request: the one asked for, or that of the arrays, or none.
 
     Raises:
-        RequestError: it is no mesh, or the arrays lie on two.
+        RequestError: it is not a mesh, or the arrays lie on two.
     """
     import jax
 

@@ -1,4 +1,4 @@
-"""How arguments lie on a mesh where nobody says it: in automatic sharding every layout is a right one."""
+"""How arguments lie on a mesh where none is declared: in automatic sharding every layout is a right one."""
 
 from __future__ import annotations
 

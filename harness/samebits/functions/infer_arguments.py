@@ -35,7 +35,7 @@ class InferredArguments:
 
     Args:
         args: by the first function's names, in the order of its parameters.
-        guessed: the names of those that nobody declared.
+        guessed: the names of those that are not declared.
         rename: by these names, what the second function calls them.
         gradients: whether there are gradients: a float among the arguments, and one among the outputs.
     """

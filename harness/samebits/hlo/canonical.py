@@ -3,7 +3,7 @@
 Every instruction is hashed together with the hashes of what it takes, from the parameters up, so that names, numbers
 and the order in which independent instructions are written down have no part in it. Left out are source locations, and
 where in memory values lie. Everything else counts: opcodes, shapes, layouts, constants, every attribute that XLA
-writes, those that this code does not know too, fusions, and how often a value is computed.
+writes, those that this code does not name too, fusions, and how often a value is computed.
 
 There are two digests. In the *ordered* one the operands of an addition keep their order; in the *unordered* one the
 operands of commutative operations are sorted. Only the ordered one means the same bits: XLA:CPU compiles `a*b + c*d`
@@ -76,7 +76,7 @@ def identity(module: HloModule, taken: tuple[int, ...] = (), *, one_device: bool
 
     Args:
         module: compiled.
-        taken: which arguments of a function its parameters are, where two functions are told apart.
+        taken: which arguments of a function its parameters are, where two functions are distinguished.
         one_device: it runs on one device, where how arrays are split says nothing.
     """
     digests = [_Hasher(module, sort, one_device).whole(taken) for sort in (False, True)]

@@ -21,7 +21,7 @@ COLLECTIVES = (
 """Operations that move data between devices."""
 
 _PLUMBING = ("parameter", "tuple", "get-tuple-element", "constant", "bitcast", "after-all", "opt-barrier")
-"""Opcodes that name values and do no work: left out of the counts that two programs are told apart by."""
+"""Opcodes that name values and do no work: left out of the counts that distinguish two programs."""
 
 _SPARSECORE = "sparsecore"
 """The execution thread of what TPUs hand to their SparseCores."""

@@ -168,7 +168,7 @@ def _bare(where: HloComputation, instruction: Instruction) -> Instruction:
 
 
 def _element(where: HloComputation, instruction: Instruction) -> int | None:
-    """Which element of the loop's own tuple an instruction is; one of another tuple is none."""
+    """Which element of the loop's own tuple an instruction is; None for one of another tuple."""
     instruction = _bare(where, instruction)
     if instruction.opcode != "get-tuple-element" or where.operands(instruction)[0].opcode != "parameter":
         return None

@@ -1,6 +1,6 @@
 """Reads the text that XLA prints of a compiled module: each instruction by its name, and where it comes from.
 
-XLA's own printer knows every attribute, those of later versions too; here its text is only taken apart.
+XLA's own printer writes every attribute, those of later versions too; here its text is only parsed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Complex numbers as pairs of real values: every operation on them is some operations on their parts.
 
-So every domain has complex arithmetic without knowing of it, and a conjugate is exact. A domain in which the rounding
-of an operation counts is not told that the compiler divides or takes moduli otherwise: there, these are not covered.
+So every domain has complex arithmetic without code of its own, and a conjugate is exact. A domain in which the rounding
+of an operation counts does not see that the compiler divides or takes moduli otherwise: there, these are not covered.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def _gather(step: Step, ids: list[Index], indices: list[Array]) -> Index:
 def _fill(step: Step) -> Array:
     """What a gather gives out of range: `fill_value`, else NaN, or for integers the smallest (unsigned: largest).
 
-    Also what stands in memory that nobody wrote: reading it shows.
+    Also what stands in memory that was never written: reading it shows.
     """
     dtype, value = step.output.dtype, step.params.get("fill_value")
     if value is None:

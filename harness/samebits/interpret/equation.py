@@ -48,7 +48,7 @@ def type_of(aval: Any) -> Type:
     """The type of an abstract value; a random key is an element of as many bytes as its data.
 
     Raises:
-        NotCovered: it is no array of numbers or random keys, as a reference to memory.
+        NotCovered: it is not an array of numbers or random keys, as a reference to memory.
     """
     try:
         return Type(tuple(aval.shape), _numpy_dtype(aval.dtype))
@@ -100,7 +100,7 @@ class Step:
         """The step of a jax equation.
 
         Raises:
-            NotCovered: a value is no array of numbers or random keys.
+            NotCovered: a value is not an array of numbers or random keys.
         """
         name, params = equation.primitive.name, equation.params
         try:

@@ -1,6 +1,6 @@
 """Discrete Fourier transforms as products with matrices of cosines and sines, axis by axis.
 
-For transforms of 1, 2, 3, 4, 6, 8 and 12 numbers the matrix holds roots of simple fractions, which a field knows
+For transforms of 1, 2, 3, 4, 6, 8 and 12 numbers the matrix holds roots of simple fractions, which a field holds
 exactly; in others its entries are cosines of constants, which are the same for the same angle and have no other law.
 """
 

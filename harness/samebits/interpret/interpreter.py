@@ -71,7 +71,7 @@ class StepCache:
         """The step of an equation.
 
         Raises:
-            NotCovered: a value is no array of numbers or random keys.
+            NotCovered: a value is not an array of numbers or random keys.
         """
         step = self._steps.get(id(eqn))
         if step is None:

@@ -88,7 +88,7 @@ class LabelProver:
             moved = moved or bool(np.any(labels >= 0) or np.any(table.is_term(labels)))
             differs = labels != others
             if np.any(table.is_term(labels[differs]) | table.is_term(others[differs])):
-                raise NotCovered(f"'{name}' is computed by different operations; labels cannot tell whether they agree")
+                raise NotCovered(f"'{name}' is computed by different operations; labels cannot show whether they agree")
             if differs.any():
                 at = first_place(differs)
                 expected, actual = (table.words(int(codes[at])) for codes in (first, second))
@@ -123,7 +123,7 @@ class LabelProver:
         for flag, facts in _NEEDS:
             codes = first[(flags & flag) != 0]
             subjects = list(dict.fromkeys(table.sources(codes)))
-            for term in table.terms(codes):  # a label does not tell the operands from the result
+            for term in table.terms(codes):  # a label does not distinguish the operands from the result
                 sources = table.sources(np.array(term[2:], np.int64))
                 subjects.append(f"{term[0]} of {' and '.join(dict.fromkeys(sources))}")
             for fact in facts:

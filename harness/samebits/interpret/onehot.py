@@ -62,7 +62,7 @@ def is_short(values: Array) -> bool:
 def only_here(step: Step, kind: Type, platform: str | None) -> bool:
     """Whether a product keeps the elements that it picks here, and would not do so on every platform.
 
-    A TPU takes float32 as one piece of bfloat16 or more, a GPU as TensorFloat-32, unless told otherwise; a CPU whole.
+    A TPU takes float32 as one piece of bfloat16 or more, a GPU as TensorFloat-32, unless set otherwise; a CPU whole.
 
     Args:
         step: a `dot_general`.

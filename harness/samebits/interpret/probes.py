@@ -102,7 +102,7 @@ def _reads(program: Any) -> list[bool]:
 def _follows(question: Question, program: Any, number: int) -> bool:
     """Whether an output of a program is another one at other inputs.
 
-    The inputs need not be sensible ones: this only tells a result from a constant that is computed, such as the
+    The inputs need not be sensible ones: this only distinguishes a result from a computed constant, such as the
     gradient of max(x, y) + min(x, y).
     """
     own = _output(question, program, number, lambda values: values)

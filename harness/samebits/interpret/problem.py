@@ -34,7 +34,7 @@ class Input:
         """
         kind = type_of(aval)
         if kind.is_complex:
-            raise NotCovered(f"'{self.name}' is {kind.dtype.name}, whose parts are no inputs of their own")
+            raise NotCovered(f"'{self.name}' is {kind.dtype.name}, whose parts are not separate inputs")
         return kind
 
 

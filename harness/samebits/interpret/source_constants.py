@@ -42,7 +42,7 @@ class SourceConstant(NamedTuple):
         value: its number; for one that the program computes, in float64.
         dtype: what it has in the program.
         place: `file:line` of its first use.
-        computed: by the program, or one of an array of constants, which somebody else computed.
+        computed: by the program, or one of an array of constants, which was computed elsewhere.
         table: one of an array of several.
         stands: the number that it stands for where that is known, as of what was written down.
     """
@@ -107,7 +107,7 @@ def _arrays(closed: Any) -> Iterator[tuple[Any, str, str]]:
 def computed_alone(first: Any, second: Any) -> dict[float, SourceConstant]:
     """The float32 constants that one of two closed jaxprs alone has, and that were computed before they were rounded.
 
-    1 - 0.9^7 is one, and what it was computed from is not known. A number that was written down is none; of a table all
+    1 - 0.9^7 is one, and what it was computed from is not known. A number that was written down is not; of a table all
     are but those of few digits, since some decimal is near to any number.
     """
     sides = constants(first), constants(second)

@@ -1,7 +1,7 @@
 """True bit equality of two trees of arrays, and an explanation of every difference.
 
 `same_bits` is fast, for two arrays. `compare` takes two trees (structure, then dtype, weak type, shape and bits) and
-explains only what differs. NumPy's and chex's exact asserts are no substitute: they pass +0.0 for -0.0, by default a
+explains only what differs. NumPy's and chex's exact asserts are not a substitute: they pass +0.0 for -0.0, by default a
 float32 for a float64, and ignore NaN payloads (measured in `tests/numerics/test_bits.py`).
 """
 

@@ -44,7 +44,7 @@ def check_bijection(where: str, leaves: Mapping[str, Any], mapped: Callable[[dic
         places = np.searchsorted(known, numbers)
         if not np.array_equal(
             np.append(known, -2)[places], numbers
-        ):  # -2 is no number: beyond the largest nothing fits
+        ):  # -2 is not a number of an element: beyond the largest nothing fits
             raise DeclarationError(
                 f"{where}: leaf '{name}' holds a value that no leaf brought; a map may only rename, split, join, "
                 "reshape and transpose"

@@ -24,7 +24,7 @@ class Locator:
     Args:
         name: of the pair, or `module:PAIR`, or `FILE.py:PAIR`.
         root: the tree, None for the current folder.
-        rerun: what shows any result of the pair again, where that is no command about a declared pair.
+        rerun: what shows any result of the pair again, where that is not a command about a declared pair.
         sizes: those that cases have in place of their declared ones, as in `length=64,cp=16`.
     """
 

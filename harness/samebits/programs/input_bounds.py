@@ -19,7 +19,7 @@ def arg_below(arg: Arg, name: str, case: Case) -> int | None:
     """The number that all elements of an argument are below of, and at least 0; None where none is declared.
 
     Raises:
-        DeclarationError: it names what is no size and no static integer, or it is below 1.
+        DeclarationError: it names what is neither a size nor a static integer, or it is below 1.
     """
     if not isinstance(arg.below, str):
         return arg.below
@@ -40,7 +40,7 @@ def arg_equals(arg: Arg, name: str, case: Case, places: Mapping[str, Any]) -> An
         places: by `index0`, `index1`, ... the place of the element along a dimension, or the places of all of them.
 
     Raises:
-        DeclarationError: it names what is no size, no static integer and no place.
+        DeclarationError: it names what is not a size, a static integer or a place.
     """
     if not isinstance(arg.equals, str):
         return arg.equals
@@ -57,7 +57,7 @@ def equal_array(arg: Arg, name: str, shape: tuple[int, ...], dtype: Any, case: C
     """All elements of an argument that equals something.
 
     Raises:
-        DeclarationError: it names what is no size, no static integer and no place, or the dtype does not hold it.
+        DeclarationError: it names what is not a size, a static integer or a place, or the dtype does not hold it.
     """
     places = {f"index{axis}": index for axis, index in enumerate(np.indices(shape, np.int64, sparse=True))}
     values = np.broadcast_to(np.asarray(arg_equals(arg, name, case, places), np.int64), shape)
@@ -74,7 +74,7 @@ def _numbers(text: str, what: str, case: Case) -> dict[str, int]:
     """The numbers that an expression names.
 
     Raises:
-        DeclarationError: a name is no size and no static integer.
+        DeclarationError: a name is neither a size nor a static integer.
     """
     # Not `case.numbers`: a size that is a symbol is kept as it is.
     known: dict[str, Any] = {n: value for n, value in {**case.statics, **case.sizes}.items() if n in case.numbers}
@@ -82,7 +82,7 @@ def _numbers(text: str, what: str, case: Case) -> dict[str, int]:
         if symbol not in known and not INDEX.fullmatch(symbol):
             which = "which" if symbol == text else f"and '{symbol}'"
             raise DeclarationError(
-                f"case '{case.id}': {what} '{text}', {which} is no size and no static "
+                f"case '{case.id}': {what} '{text}', {which} is neither a size nor a static "
                 f"integer; expected {'one ' if symbol == text else ''}of {', '.join(known) or 'none'}"
             )
     return known

@@ -24,7 +24,7 @@ def read_sizes(texts: Sequence[str]) -> dict[str, int]:
         read = _ENTRY.fullmatch(entry)
         if read is None:
             raise RequestError(
-                f"--sizes {','.join(texts)}: '{entry}' is no size; expected NAME=NUMBER, as in length=64"
+                f"--sizes {','.join(texts)}: '{entry}' is not a size; expected NAME=NUMBER, as in length=64"
             )
         if sizes.setdefault(read[1], int(read[2])) != int(read[2]):
             raise RequestError(f"--sizes {','.join(texts)}: '{read[1]}' is given twice")

@@ -96,7 +96,7 @@ def plan(pair: Pair, request: Request, devices: int) -> Plan:
 
     Raises:
         RequestError: a filter names something that the pair does not have, or leaves nothing.
-        MeshError: a mesh asked for by name does not fit or has an axis that the pair does not know.
+        MeshError: a mesh asked for by name does not fit or has an axis that the pair does not have.
         DeclarationError: the pair's own lists yield no point, or a spec has an axis of a mesh misspelt.
     """
     meshes, unfit = _meshes(pair, request, devices)

@@ -294,7 +294,7 @@ def _structure_key(structure: Any) -> Hashable:
 
 
 def _settled(leaf: Any) -> Any:
-    """An output as neighbours see it that know of no sums: parts added up (unreduced axes), the whole left (reduced).
+    """An output as neighbours without sums see it: parts added up (unreduced axes), the whole left (reduced).
 
     The host cannot read parts of a sum, nor is the cotangent of such an output of its type. Of random keys it reads
     their words.

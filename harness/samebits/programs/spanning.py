@@ -194,7 +194,7 @@ def _require_one_kind(label: str, everywhere: Sequence[Mapping[str, str]]) -> No
 
 
 def _as_expected(pieces: list[Piece]) -> bool:
-    """Whether the first copy of every part has the bits that are expected; other copies are told apart as replicas."""
+    """Whether the first copy of every part has the bits that are expected; other copies are compared as replicas."""
     return all(piece.expected for piece in _first(pieces).values())
 
 

@@ -1,6 +1,6 @@
 """Both sides of a pair under a transformation of jax, for rules of differentiation and batching of their own.
 
-A component that is honest by itself can be wrong inside a trainer: a `custom_vjp` whose backward pass is not
+A component that is correct by itself can be wrong inside a trainer: a `custom_vjp` whose backward pass is not
 differentiable, a batching rule that mixes rows, a residual that rematerialisation computes anew.
 """
 

@@ -295,7 +295,7 @@ def _of_both(proofs: list[SizesProof], inner: list[SizesProof], part: Family) ->
 
 
 def _without_own(proof: SizesProof, part: Family) -> SizesProof:
-    """A proof of a part without the smallest values of symbols that the declaration does not know."""
+    """A proof of a part without the smallest values of symbols that the declaration does not have."""
     own = {f"{name} >= {part.symbols[name]}" for name in part.own}
     return replace(proof, conditions=tuple(condition for condition in proof.conditions if condition not in own))
 

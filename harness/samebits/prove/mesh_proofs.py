@@ -118,7 +118,7 @@ class MeshProofs:
                 self._by_point[key] = proof or self._proved(attempt, sides, point, program, turn)
         except StopIteration:
             return MeshProof(undecided("other sizes are numbers there"))
-        except SamebitsError as error:  # of tracing, or of a declaration that does not know this mesh
+        except SamebitsError as error:  # of tracing, or of a declaration that does not have this mesh
             return MeshProof(undecided(str(error)))
         return _named(self._by_point[key], mesh, like.proof.why_mesh)
 
@@ -139,7 +139,7 @@ class MeshProofs:
             key = "fault", _name_of(point, mesh, attempt)
             if key not in self._by_point:
                 self._by_point[key] = _refuted(attempt, point) or nothing
-        except SamebitsError:  # of a declaration that does not know this mesh
+        except SamebitsError:  # of a declaration that does not have this mesh
             return nothing
         return _named(self._by_point[key], mesh, like.proof.why_mesh)
 

@@ -30,7 +30,7 @@ def mesh_queries() -> Iterator[list[str]]:
     """Collect the lines of user code that ask jax for a mesh, or about one, about devices or about processes.
 
     Nothing that such code asked before is remembered: caches of jax, of `functools` and of meshes are emptied. To pass
-    a sharding on is no question: in auto mode it says the same on every mesh.
+    a sharding on is not a query: in auto mode it says the same on every mesh.
     """
     places: list[str] = []
     modules = _files(AbstractMesh, NamedSharding, jax.devices, jax.sharding.get_mesh)

@@ -83,7 +83,7 @@ def _floats(variables: Iterable[Any]) -> set[str]:
 def in_any_float(text: Any, dtype: str) -> Any:
     """A written program with one word for its dtype; None where it holds other numbers of it than zeros and plain NaNs.
 
-    Those two are told apart in every dtype, and so are the places where they stand.
+    Those two are distinguished in every dtype, and so are the places where they stand.
 
     Args:
         text: nested tuples, in which a constant is `("array", shape, dtype, bytes)` or `("float", "0.0")`.

@@ -20,7 +20,7 @@ from samebits.prove.problem import questions
 
 @dataclass(frozen=True, slots=True)
 class Unproved:
-    """Why a method could not tell.
+    """Why a method could not decide.
 
     Args:
         why: in words.
@@ -100,8 +100,8 @@ class Prover:
     def identity(self, questions: Mapping[str, Question]) -> Mapping[str, FieldIdentity] | Unproved:
         """Whether both sides compute the same formulas at the first inputs, by leaf.
 
-        Given arrays are often all ones or zeros. Where these tell formulas apart that other inputs might not, and where
-        they tell nothing apart, their variation decides.
+        Given arrays are often all ones or zeros. Where these separate formulas that other inputs might not, and where
+        they separate nothing, their variation decides.
         """
         first, varied = next(iter(questions.values())), questions.get("varied")
         proofs = self._at(first)
@@ -151,5 +151,5 @@ def _digest(question: Question) -> str:
 
 
 def _depends_on_inputs(proof: FieldIdentity) -> bool:
-    """Whether formulas are told apart for want of elements that may change places, or are not for want of numbers."""
+    """Whether formulas are separated for want of elements that may change places, or are not for want of numbers."""
     return proof.undecided != bool(proof.unsure)

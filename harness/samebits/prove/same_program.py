@@ -38,7 +38,7 @@ PLACES = frozenset({"sharding", "out_sharding"})
 
 
 def same_on_one_device(first: Any, second: Any) -> bool:
-    """Whether two closed jaxprs are the same program on one device; False is no answer.
+    """Whether two closed jaxprs are the same program on one device; False decides nothing.
 
     What jax writes otherwise for symbols alone is written as for numbers, which says nothing of code that writes it so
     itself: the programs at numbers have to be compared too.
@@ -201,7 +201,7 @@ def _plain(value: Any) -> Any:
 
 
 def _closed(jaxpr: Any) -> Any:
-    """An open jaxpr as a closed one; with constants there is none."""
+    """An open jaxpr as a closed one; one with constants is not written."""
     from jax.extend.core import ClosedJaxpr
 
     if jaxpr.constvars:

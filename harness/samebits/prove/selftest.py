@@ -1,6 +1,6 @@
 """Planted differences that the proofs must detect, and equal programs that they must prove equal.
 
-Runs before the first pair of every run, so that a proof that cannot fail is noticed by the very run that believes it.
+Runs before the first pair of every run, so that a proof that cannot fail is noticed in the run that would rely on it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def check_proofs() -> None:
             except NotCovered as error:
                 raise CheckerBroken(f"{prove.__name__} does not understand {what}: {error}") from error
             if equal != same:
-                says = "calls the same" if equal else "tells apart"
+                says = "equal" if equal else "different"
                 raise CheckerBroken(
-                    f"{prove.__name__} {says} two programs that are not ({what}); no proof can be trusted"
+                    f"{prove.__name__} reports programs as {says} that are not ({what}); no proof can be trusted"
                 )

@@ -40,7 +40,7 @@ class PairPoint:
         pair: the declaration.
         variant, case, dtype, direction, mode: of the point.
         platform: whose branches of `lax.platform_dependent` run; None where that is not known.
-        programs: those of sides that are traced already, for whoever asks next.
+        programs: those of sides that are traced already, for the next caller.
     """
 
     pair: Pair
@@ -87,7 +87,7 @@ def attempts(point: PairPoint, mesh: MeshSpec, most_fixed: int) -> Iterator[Atte
     symbols = symbols_of(point, mesh)
     own = (*point.case.sizes, *(name for name in point.case.numbers if name in symbols.expressions))
     numbers = numbers_on(point, mesh)
-    # Empty dimensions are no sizes of a family, and a mesh that is there has the axes that it has.
+    # Empty dimensions are not sizes of a family, and a mesh that is there has the axes that it has.
     always = {name: number for name, number in point.case.sizes.items() if number < 1}
     if not isinstance(mesh, SymbolicMesh) and numbers is not None:
         always |= {name: numbers[name] for name in symbols.free(mesh_axes(point, mesh))}

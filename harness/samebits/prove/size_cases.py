@@ -45,7 +45,7 @@ def by_answer(comparison: SizeComparison, family: Family) -> list[Family] | None
             every = SizeComparison(Remainders(polynomial, divisor, tuple(range(divisor))), "", "")
             return where_otherwise(every, family)
         case NotNegative(of=polynomial) if len(polynomial.variables) == 1:
-            # Of one symbol at least one part has a bound, which tells more than the answer does.
+            # Of one symbol at least one part has a bound, which says more than the answer does.
             return [*_where_not_negative(polynomial, family), *_where_not_negative(-polynomial - 1, family)]
     return None
 
@@ -76,7 +76,7 @@ def _where_zero(difference: Polynomial, family: Family) -> list[Family] | None:
 
 
 def _where_not_negative(polynomial: Polynomial, family: Family) -> list[Family]:
-    """A symbol is bounded; else code is told so for all sizes, which is more than is needed."""
+    """A symbol is bounded; else code gets this answer for all sizes, which is more than is needed."""
     forced = [replace(family, answers={**family.answers, polynomial: True, -polynomial - 1: False})]
     names = sorted(polynomial.variables)
     parts = polynomial.by(names[0]) if len(names) == 1 else None

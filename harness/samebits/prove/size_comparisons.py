@@ -62,7 +62,7 @@ class Comparisons:
 
     Args:
         lowest: by symbol, its smallest value.
-        answers: by polynomial, whether code is told that it is at least 0.
+        answers: by polynomial, whether code gets the answer that it is at least 0.
         seen: the comparisons with one answer for all sizes.
     """
 
@@ -76,7 +76,7 @@ class Comparisons:
             self.seen.append(comparison)
 
     def different(self, first: Any, second: Any, place: str) -> None:
-        """Note that code was told that two sizes are different."""
+        """Note that code got the answer that two sizes are different."""
         difference, divisions = _difference(first, second)
         otherwise: Zero | Remainders | None = None
         if difference is not None and not divisions:
@@ -93,7 +93,7 @@ class Comparisons:
         self.add(SizeComparison(otherwise, place, f"{first} and {second}"))
 
     def at_least(self, first: Any, second: Any, place: str) -> bool | None:
-        """What code is told of `first >= second`: what holds of large sizes; None where nothing can be said."""
+        """The answer that code gets to `first >= second`: what holds of large sizes; None where nothing can be said."""
         difference, divisions = _difference(first, second)
         if difference is None or (divisions and _whole(divisions) is None):
             return None
@@ -115,7 +115,7 @@ class _Division:
 
 
 MOST_REMAINDERS = 8
-"""The largest divisor by whose remainders all sizes are told apart."""
+"""The largest divisor by whose remainders all sizes are split."""
 
 
 def _difference(first: Any, second: Any) -> tuple[Polynomial | None, list[_Division]]:
@@ -144,7 +144,7 @@ def _remainder_of(difference: Polynomial, divisions: list[_Division]) -> int | N
 
 
 def _whole(divisions: list[_Division]) -> Remainders | None:
-    """All sizes, told apart by a remainder: in each part a quotient is a size, and a remainder is a number."""
+    """All sizes, split by a remainder: in each part a quotient is a size, and a remainder is a number."""
     for division in divisions:
         if division.by <= MOST_REMAINDERS and not any(name.startswith("%") for name in division.of.variables):
             return Remainders(division.of, division.by, tuple(range(division.by)))

@@ -52,7 +52,7 @@ class Family:
         constants: symbols that have a value.
         differentiable: the arguments that a gradient is taken of; None for all floats.
         divided: dimensions with the number of devices that they are split over, by which they divide where it runs.
-        answers: by polynomial, whether code is told that it is at least 0.
+        answers: by polynomial, whether code gets the answer that it is at least 0.
         own: symbols that a part of a family has in place of others.
         platform: whose branches of `lax.platform_dependent` run; None where that is not known.
     """
@@ -73,7 +73,7 @@ class Family:
         for name in sorted({name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}):
             if name not in self.symbols:
                 raise RequestError(
-                    f"the sizes name '{name}', which is no symbol; expected some of {', '.join(self.symbols) or 'none'}"
+                    f"the sizes name '{name}', not a symbol; expected some of {', '.join(self.symbols) or 'none'}"
                 )
 
     @property

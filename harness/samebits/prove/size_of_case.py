@@ -14,7 +14,7 @@ from samebits.schema.size_symbols import EXAMPLE, SizeSymbols, is_symbol
 
 
 class SymbolicSize(int):
-    """A size of a case that knows from which symbols it was made: a number to whoever looks, a polynomial to proofs.
+    """A size of a case with the symbols that it was made from: a number to code, a polynomial to proofs.
 
     Sums, differences and products keep the symbols; all else gives plain numbers, which are then fixed in the family.
     """
@@ -62,7 +62,7 @@ def with_symbols(case: Case, symbols: SizeSymbols, fixed: Mapping[str, int]) -> 
     statics = {
         name: _size(name, value, symbols, fixed)
         for name, value in case.statics.items()
-        # Of a size of the same name it is another number: then it is none of that symbol.
+        # Of a size of the same name it is another number: then it is not of that symbol.
         if name in symbols.expressions and case.numbers.get(name) == value
     }
     return replace(case, sizes=sizes, statics={**case.statics, **statics})
@@ -90,7 +90,7 @@ class SymbolicMesh(MeshSpec):
     """A mesh whose axes have symbols for sizes; what a declaration computes of them stays an expression of them.
 
     Args:
-        axes: as in `MeshSpec`: numbers for whoever needs one.
+        axes: as in `MeshSpec`: numbers for code that needs one.
         taken: the names of sizes, which an axis of the same name must not use.
         symbols: what the sizes of axes are made of.
     """

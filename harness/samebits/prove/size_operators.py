@@ -1,6 +1,6 @@
 """What traced code asks of a symbolic size: jax's sizes note each comparison and each reading while a family is traced.
 
-A comparison has other answers at some sizes (`size_comparisons.py`). A reading is all else that tells a symbol from the
+A comparison has other answers at some sizes (`size_comparisons.py`). A reading is all else where a symbol is not the
 integer that it stands for: its hash, its text, its class, a conversion to a number, an operation on bits, an attribute
 of integers. What code does with the integer is then not seen, also where it catches the error that the symbol raises.
 """
@@ -34,7 +34,7 @@ def comparisons(
 
     Args:
         lowest: by symbol, its smallest value.
-        answers: by polynomial, whether code is told that it is at least 0.
+        answers: by polynomial, whether code gets the answer that it is at least 0.
     """
     record = Comparisons(lowest, answers or {})
     if not lowest:
@@ -109,7 +109,7 @@ _OF_BITS = ("and", "or", "xor", "lshift", "rshift")
 
 
 def _readings(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
-    """What else tells a symbol from an integer, noted; each has the result that it has without."""
+    """What else distinguishes a symbol from an integer, noted; each has the result that it has without."""
     hashed, text, as_integer, inherited = kind.__hash__, kind.__str__, kind.__int__, kind.__getattribute__
 
     def note(what: str, size: Any) -> None:
@@ -142,7 +142,7 @@ def _readings(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
     def no_number(name: str) -> Callable[..., Any]:
         def operator(self: Any, *more: Any) -> Any:
             note(f"{name}({{}})", self)
-            raise TypeError(f"{name}({text(self)}): a symbolic size is no number")
+            raise TypeError(f"{name}({text(self)}): a symbolic size is not a number")
 
         return operator
 
@@ -178,7 +178,7 @@ def is_of_code(code: CodeType, names: Mapping[str, Any]) -> bool:
 
     Args:
         code: what is executed.
-        names: its global names, which tell whose code it is where it was compiled from a text.
+        names: its global names, which show whose code it is where it was compiled from a text.
     """
     file = code.co_filename
     # A method of a dataclass has no file, and the names of its module; an interactive session has none at all.

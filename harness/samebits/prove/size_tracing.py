@@ -20,7 +20,7 @@ from samebits.prove.size_operators import comparisons
 from samebits.schema.domain import cotangent_of
 
 MOST_PROGRAMS = 512
-"""How many programs are kept for whoever asks next."""
+"""How many programs are kept for the next caller."""
 
 
 @dataclass(frozen=True, slots=True)

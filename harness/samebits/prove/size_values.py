@@ -61,7 +61,7 @@ def formulas_at(
         try:
             yield identity(question)
         except (NotCovered, NothingCompared):
-            continue  # as of a draw at which a number is infinite, which tells nothing of the formulas
+            continue  # as of a draw at which a number is infinite, which shows nothing about the formulas
 
 
 def formulas_differ_at(
@@ -112,7 +112,7 @@ def inputs_at(side: TracedFamily, draw: int, family: Family, *, alike: bool = Fa
     """
     few = max(1, min((FEW, *(size for aval in side.closed.in_avals for size in aval.shape))))
     inputs = []
-    # Other integers at other sizes: ones that do not tell functions apart, as [2, 0, 2] backwards, are not met twice.
+    # Other integers at other sizes: ones that do not distinguish functions, as [2, 0, 2] backwards, are not met twice.
     sizes = [aval.shape for aval in side.closed.in_avals]
     for name, aval in zip(side.inputs, side.closed.in_avals, strict=True):
         rng = np.random.default_rng(zlib.crc32(f"{name} {draw} {sizes}".encode()))

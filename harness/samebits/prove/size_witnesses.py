@@ -103,12 +103,12 @@ def different_at(
         return moved_apart_at(functions, family, direction, numbers)
     except NothingCompared:
         return {}  # nothing of an input is left at these sizes
-    except NotCovered:  # labels cannot tell what is computed
+    except NotCovered:  # labels cannot represent what is computed
         return _other_formulas_at(functions, family, direction, numbers)
 
 
 def searched(functions: Sequence[Function], family: Family, direction: str) -> tuple[dict[str, int], dict[str, str]]:
-    """Sizes at which outputs differ, with the places; both empty where none of the sizes tried tells.
+    """Sizes at which outputs differ, with the places; both empty where none of the sizes tried shows it.
 
     Of sizes that differ, those that a mesh divides are preferred: they can be run.
 
@@ -153,7 +153,7 @@ def denied(
 ) -> tuple[dict[str, int], dict[str, str]]:
     """The smallest sizes, or ones that code names, at which outputs differ, with the places; both empty without any.
 
-    What is proved is tried there: code may tell a symbol from an integer in ways that are not seen (`n is 16`), and jax
+    What is proved is tried there: code may distinguish a symbol from an integer unseen (`n is 16`), and jax
     itself may, where a dimension is 1.
 
     Args:
@@ -182,7 +182,7 @@ def _other_formulas_at(
 ) -> dict[str, str]:
     try:
         return formulas_differ_at(functions, family, direction, numbers)
-    except NotCovered:  # a side raises at these sizes, or no rule knows what it does
+    except NotCovered:  # a side raises at these sizes, or no rule covers what it does
         return {}
 
 

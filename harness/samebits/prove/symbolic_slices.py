@@ -44,7 +44,7 @@ def with_slices(closed: Any) -> Any:
     """A program with the slices that jax writes as gathers for symbols alone, and their transposes.
 
     Programs without symbols stay as they are: there a gather is what runs. A gather that code itself asks for may be
-    taken for a slice here, and is told from one where both programs are traced with numbers.
+    taken for a slice here, and is distinguished from one where both programs are traced with numbers.
 
     Args:
         closed: a closed jaxpr.
@@ -81,7 +81,7 @@ def _function(eqn: Any, origins: dict[Any, Any]) -> tuple[Callable[[Any], Any], 
         return None
     if params["mode"] != lax.GatherScatterMode.PROMISE_IN_BOUNDS:
         return None
-    if not (params["indices_are_sorted"] and params["unique_indices"]):  # jax knows both of a slice
+    if not (params["indices_are_sorted"] and params["unique_indices"]):  # jax sets both for a slice
         return None
     shape, places = eqn.invars[0].aval.shape, _places(eqn.invars[1], origins)
     if places is None:
@@ -126,7 +126,7 @@ def _slice(
     window: Sequence[int],
     sizes: Sequence[Any],
 ) -> _AxisSlice | None:
-    """The slice of an array of a shape, whose part lies at places along one axis; None where it is none."""
+    """The slice of an array of a shape, whose part lies at places along one axis; None where it is not one."""
     if len(axes) != 1:
         return None
     (axis,), (start, step) = axes, places

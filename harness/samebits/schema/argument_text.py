@@ -95,7 +95,7 @@ def dtype_name(text: str, where: str) -> str:
     name = text if short is None else _LONG[short["kind"]] + short["rest"]
     try:
         dtype = np.dtype(getattr(ml_dtypes, name, name))
-    except (TypeError, AttributeError):  # a module's other attributes, such as `finfo`, are no dtypes
+    except (TypeError, AttributeError):  # a module's other attributes, such as `finfo`, are not dtypes
         dtype = None
     known = dtype is not None and dtype.name == name and (dtype.kind in "biufc" or hasattr(ml_dtypes, name))
     if dtype is None or not known or dtype.itemsize > (16 if dtype.kind == "c" else 8):

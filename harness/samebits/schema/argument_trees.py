@@ -1,6 +1,6 @@
 """Arguments that are trees: a declaration's trees of `Arg` as flat leaves, each with its path, and back.
 
-The engine knows one flat record per call, an array by the path of its leaf (`params['w']`); sides receive the trees.
+The engine uses one flat record per call, an array by the path of its leaf (`params['w']`); sides receive the trees.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class ArgTree:
         paths: of the leaves within the argument, as jax prints them, such as `['w']` or `.layers[0].kernel`; the empty
             text where the argument is one array.
         args: the declaration of each leaf.
-        build: gives the tree for one array per leaf, with everything in it that is no array.
-        structure: what `build` depends on: jax's structure of the tree, then what is no array in it. Arguments of equal
+        build: gives the tree for one array per leaf, with everything in it that is not an array.
+        structure: what `build` depends on: jax's structure of the tree, then its non-array contents. Arguments of equal
             structure share their programs.
     """
 

@@ -35,7 +35,7 @@ class AxisSize:
         axis: an axis of a mesh of the pair; its size is 1 on a mesh that lacks it.
 
     Raises:
-        DeclarationError: the axis is no identifier.
+        DeclarationError: the axis is not an identifier.
     """
 
     axis: str
@@ -43,7 +43,7 @@ class AxisSize:
     def __post_init__(self) -> None:
         if not self.axis.isidentifier():
             raise DeclarationError(
-                f"AxisSize of axis '{self.axis}', which is no identifier; expected a name, as in 'dp'"
+                f"AxisSize of axis '{self.axis}', which is not an identifier; expected a name, as in 'dp'"
             )
 
 
@@ -151,7 +151,7 @@ class Refusal:
             re.compile(self.match)
         except re.error as error:
             raise DeclarationError(
-                f"refusal by {self.error}: match '{self.match}' is no regular expression ({error}); escape its signs"
+                f"refusal by {self.error}: match '{self.match}' is not a valid regex ({error}); escape metacharacters"
             ) from error
 
 
@@ -216,7 +216,7 @@ class Case:
             axes: the mesh axes that expressions may stand for besides.
 
         Raises:
-            DeclarationError: a name is no size, an expression is none, or it cannot be the declared number.
+            DeclarationError: a name is not a size, an expression is malformed, or it cannot be the declared number.
         """
         return size_symbols(where, self.symbols, {**dict.fromkeys(axes), **self.numbers})
 

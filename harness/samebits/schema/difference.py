@@ -10,7 +10,7 @@ Farthest = Literal["one side is 0", "opposite signs"]
 """What a distance in ulps cannot say: from 0 or over it, it counts all representable numbers between."""
 
 LONG = 10_000
-"""From this distance on two digits are shown: nobody reads ten."""
+"""From this distance on two digits are shown: ten would be unreadable."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -67,7 +67,7 @@ class Documented:
                     f"{where}: direction '{direction}' is unknown; {expected(direction, DIRECTIONS)}"
                 )
         if self.saves is not None and self.saves not in NUMBERS:
-            raise DeclarationError(f"{where}: saves='{self.saves}' is no figure; {expected(self.saves, NUMBERS)}")
+            raise DeclarationError(f"{where}: saves='{self.saves}' is not a figure; {expected(self.saves, NUMBERS)}")
         if self.compiled_only and self.saves is None:
             raise DeclarationError(
                 f"{where} asks the compilers alone and says of nothing that it is saved; write saves=..."
@@ -77,7 +77,7 @@ class Documented:
         try:
             re.compile(self.prints)
         except re.error as error:
-            raise DeclarationError(f"{where}: prints='{self.prints}' is no regular expression ({error})") from error
+            raise DeclarationError(f"{where}: prints='{self.prints}' is not a valid regex ({error})") from error
         if bool(self.finding) != bool(self.tests) and not (self.tests and self.compiled_only):
             missing = "tests" if self.finding else "finding"
             raise DeclarationError(

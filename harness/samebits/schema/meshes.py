@@ -44,7 +44,7 @@ class MeshSpec:
         names_seen: set[str] = set()
         for name, size in self.axes:
             if not name.isidentifier():
-                raise MeshError(f"mesh axis '{name}' is no identifier; expected letters, digits and '_', as in 'dp'")
+                raise MeshError(f"mesh axis '{name}' is not an identifier; expected letters, digits, '_', as in 'dp'")
             if name in names_seen:
                 raise MeshError(f"mesh axis '{name}' appears twice in '{self.id}'; give each axis once")
             if size < 1:
@@ -73,7 +73,7 @@ class MeshSpec:
         """The axes of a mesh of jax's, with their types; `untyped` and `mode` are the two apart.
 
         Raises:
-            MeshError: it has an axis that cannot be declared: of type manual, or whose name is no text.
+            MeshError: it has an axis that cannot be declared: of type manual, or whose name is not a string.
         """
         for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True):
             if not isinstance(name, str):

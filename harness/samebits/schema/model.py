@@ -39,8 +39,8 @@ class Config:
         seed: of the initial parameters and of synthetic data; 0 by default.
         choice: the side used of each pair by name; a pair that is not named uses its reference. `PAIR@SITE` is the
             side at one site alone, such as `moe@layer2`.
-        sizes: integers by name; the model says which it knows.
-        options: everything else by name; the model says which it knows.
+        sizes: integers by name; the model defines which.
+        options: everything else by name; the model defines which.
 
     Raises:
         DeclarationError: the name, mesh, mode or dtype is malformed or unknown.
@@ -116,7 +116,7 @@ class Matrix:
         names = tuple(run.name for run in self.runs)
         check_unique(where, "run", names)
         for name in {name for twin in self.twins for name in twin} - set(names):
-            raise DeclarationError(f"{where}: twin '{name}' is no run of it; its runs are {', '.join(names)}")
+            raise DeclarationError(f"{where}: twin '{name}' is not one of its runs: {', '.join(names)}")
         for column in set(self.columns) - set(COLUMNS):
             raise DeclarationError(f"{where}: column '{column}' is unknown; expected some of {', '.join(COLUMNS)}")
 
@@ -214,12 +214,12 @@ class Model:
 
     Args:
         name: in reports.
-        configs: configurations that `--config` knows beside the runs of all matrices.
-        matrices: what `--matrix` knows.
+        configs: configurations that `--config` accepts beside the runs of all matrices.
+        matrices: what `--matrix` accepts.
         build: a function from a configuration and its parts to a `Training`.
         check: raises a `DeclarationError` for a configuration that cannot be built; starts no jax.
         pairs: the names of the pairs that `choice` may name.
-        presets: what `compile model` knows.
+        presets: what `compile model` accepts.
         defects: returns the defects that `--detection` and the tests plant; none by default.
         sites: of a configuration, by the names of pairs that are used more than once: where each is used, in the
             order of execution (`layer1`, `layer2`, ...); `choice` may name a side for one of them, as `PAIR@SITE`.

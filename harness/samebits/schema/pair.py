@@ -123,7 +123,7 @@ class Pair:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The mesh axes that this pair knows: those of `AXES` in its order, then others as they are declared."""
+        """The mesh axes of this pair: those of `AXES` in its order, then others as they are declared."""
         meshes = self.meshes + self.wide_meshes
         known = dict.fromkeys(axis for mesh in meshes for axis in MeshSpec.parse(mesh).names)
         return (*(axis for axis in AXES if axis in known), *(axis for axis in known if axis not in AXES))
@@ -143,7 +143,7 @@ class Pair:
         """The arguments of a case on a mesh by name, each as a tree.
 
         Raises:
-            DeclarationError: they are not by name, there are none, or one is no tree of `Arg`.
+            DeclarationError: they are not by name, there are none, or one is not a tree of `Arg`.
         """
         declared: Mapping[str, Any] = self._evaluated("args", self.args, case.plain, mesh)
         where = f"pair '{self.name}', case '{case.id}'"

@@ -42,7 +42,7 @@ def check_fields(pair: Declaration) -> None:
 
 
 def check_pair(pair: Declaration) -> None:
-    """Reject repeated names, and names that the pair does not know.
+    """Reject repeated names, and names that the pair does not declare.
 
     Raises:
         DeclarationError: there is one.
@@ -82,7 +82,7 @@ def transformed_cases(pair: Declaration) -> list[Case]:
             )
         if transform == "second_derivative" and pair.has_aux:
             raise DeclarationError(
-                f"pair '{pair.name}': transform '{transform}' does not know has_aux=True; leave it out"
+                f"pair '{pair.name}': transform '{transform}' does not support has_aux=True; leave it out"
             )
         if transform != "vmap" and not pair.gradients:
             raise DeclarationError(

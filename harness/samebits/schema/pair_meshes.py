@@ -40,7 +40,7 @@ def canonical_meshes(pair: str, meshes: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_canonical_meshes(cases: Iterable[Case]) -> Iterator[Case]:
-    """Cases whose restrictions to meshes are by the same ids; what is malformed stays, and is no mesh of the pair."""
+    """Cases whose restrictions to meshes are by the same ids; what is malformed stays, and is not one of the pair's."""
     for case in cases:
         meshes = None if case.meshes is None else tuple(map(_canonical, case.meshes))
         yield case if meshes == case.meshes else replace(case, meshes=meshes)
@@ -99,7 +99,7 @@ def check_spec_axes(pair: Declaration, args: Mapping[str, Arg]) -> None:
 
 
 def require_axes(pair: Declaration, mesh: MeshSpec) -> None:
-    """Reject a mesh with an axis that the pair does not know.
+    """Reject a mesh with an axis that the pair does not have.
 
     Raises:
         MeshError: it has one.
@@ -108,8 +108,8 @@ def require_axes(pair: Declaration, mesh: MeshSpec) -> None:
         if axis not in pair.axes:
             near = difflib.get_close_matches(axis, pair.axes, n=1)
             raise MeshError(
-                f"mesh '{mesh.id}': pair '{pair.name}' does not know the axis '{axis}'; "
-                f"it knows {', '.join(pair.axes) or 'none'}" + (f"; did you mean '{near[0]}'?" if near else "")
+                f"mesh '{mesh.id}': pair '{pair.name}' has no axis '{axis}'; "
+                f"it has {', '.join(pair.axes) or 'none'}" + (f"; did you mean '{near[0]}'?" if near else "")
             )
 
 

@@ -110,7 +110,7 @@ class ProofResult(Shown):
 
 
 def exit_code(arguments: list[ProofResult], problem: int = 0) -> int:
-    """0 where every leaf reaches its contract by proof, 1 where one is refuted, 3 where proof alone does not tell.
+    """0 where every leaf reaches its contract by proof, 1 where one is refuted, 3 where proof alone does not decide.
 
     Args:
         arguments: of all leaves.

@@ -33,7 +33,7 @@ Outcome = Literal["robust", "fragile", "broken", "no effect", "error"]
 
 `robust`: a program or its bits changed, and both sides still agree. `fragile`: they no longer agree, and the contract
 still holds. `broken`: it does not, so it promises what only this compiler and processor give. `no effect`: no program
-and no bit changed, which is no evidence. `error`: it did not compile or run.
+and no bit changed, which is not evidence. `error`: it did not compile or run.
 """
 
 
@@ -78,7 +78,7 @@ class Result(Shown):
         evidence: how the verdict was found, in words.
         not_interpreted: why the verdict rests on execution alone: the primitive without a rule and its line, or what
             else could not be interpreted; None where the programs were.
-        elements, mismatches, max_ulp, kind: the comparison, all inputs taken together; the gravest class.
+        elements, mismatches, max_ulp, kind: the comparison, all inputs taken together; the most severe class.
         differences: the elements that differ by their class, the largest class first.
         error_reference, error_optimized, error_ratio: errors against the float64 oracle, relative to the leaf's
             largest value, and how many times larger the variant's RMS error is: the median over the draws.
@@ -249,7 +249,7 @@ def exit_code(
 ) -> int:
     """The exit code of a check: 0 all hold, 1 something differs, 2 declaration or request wrong, 3 could not tell.
 
-    The gravest news wins: a difference over a wrong declaration, that over what could not run.
+    The most severe outcome decides: a difference over a wrong declaration, that over what could not run.
     """
     results, problems = list(results), list(problems)
     failed = [result for result in results if result.failed]

@@ -10,7 +10,7 @@ from typing import Literal
 from samebits.schema.result import Result
 
 Standing = Literal["robust", "fragile", "broken", "error", "not moved"]
-"""Of a leaf under all options: the gravest of its outcomes; `not moved` where no option had an effect on it."""
+"""Of a leaf under all options: the most severe of its outcomes; `not moved` where no option had an effect on it."""
 
 STANDINGS: tuple[Standing, ...] = ("broken", "error", "fragile", "robust", "not moved")
 COUNTED = ("robust", "fragile", "broken", "error", "no effect")
@@ -24,7 +24,7 @@ class OptionRow:
         option: its name.
         outcomes: how many leaves have each outcome.
         reference_moved: leaves of which the reference's own bits on one device are other ones: without any variant.
-        effect: whether it changed a program or a bit anywhere; else it is no evidence.
+        effect: whether it changed a program or a bit anywhere; else it is not evidence.
     """
 
     option: str
@@ -40,7 +40,7 @@ class ShakeSummary:
     Args:
         options: those that were tried.
         not_accepted: by option, what this XLA says of it.
-        left_out: by option, why it is no evidence.
+        left_out: by option, why it is not evidence.
         leaves: by standing (`robust`, `fragile`, `broken`, `error`, `not moved`).
     """
 
@@ -78,6 +78,6 @@ def shake_of(results: Iterable[Result], not_accepted: Mapping[str, str], left_ou
 
 
 def standing(result: Result) -> Standing:
-    """The gravest outcome of a shaken leaf."""
+    """The most severe outcome of a shaken leaf."""
     outcomes = {leaf.outcome for leaf in result.shaken}
     return next((name for name in STANDINGS if name in outcomes), "not moved")

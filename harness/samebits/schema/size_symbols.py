@@ -75,7 +75,7 @@ def size_symbols(where: str, declared: Mapping[str, str], known: Mapping[str, in
         known: by the name of a size its declared number; None where there is none, as of a mesh axis.
 
     Raises:
-        DeclarationError: a name is no size, an expression is none, or it cannot be the declared number.
+        DeclarationError: a name is not a size, an expression is malformed, or it cannot be the declared number.
     """
     for name, text in declared.items():
         if not isinstance(text, str):
@@ -99,7 +99,7 @@ def _read(
             lowest[name] = int(bound[1])
         elif name not in known:
             listed = ", ".join(known) or "none"
-            raise DeclarationError(f"{where}: '{name}' is no size; the sizes are {listed}, each to be an expression")
+            raise DeclarationError(f"{where}: '{name}' is not a size; the sizes are {listed}, each to be an expression")
         else:
             check_expression(f"{where}: '{name}'", text)
             texts[name] = text
@@ -158,7 +158,7 @@ def check_expression(
     divided: str = "write the other size as a product instead, as in length=4*cp*g",
     subtracted: str | None = "write the other size as a sum instead: all=own+rest",
 ) -> None:
-    """Reject what is no expression of sizes.
+    """Reject what is not an expression of sizes.
 
     Args:
         where: what it is an expression of, for messages.
@@ -167,12 +167,12 @@ def check_expression(
         subtracted: what to write where it subtracts a symbol; None where it may.
 
     Raises:
-        DeclarationError: it is none.
+        DeclarationError: it is not one.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
-        raise DeclarationError(f"{where} is '{text}', which is no expression; expected {EXAMPLE}") from None
+        raise DeclarationError(f"{where} is '{text}', which is not an expression; expected {EXAMPLE}") from None
     if not text.isascii():  # Python reads some letters as others
         raise DeclarationError(f"{where} is '{text}', which has letters beyond ASCII; expected {EXAMPLE}")
     for node in ast.walk(tree):
@@ -185,7 +185,7 @@ def check_expression(
             raise DeclarationError(f"{where} is '{text}', which subtracts a symbol; {subtracted}")
         whole = isinstance(node, ast.Constant) and type(node.value) is int
         if not (whole or isinstance(node, ast.BinOp | ast.Name | ast.Load | ast.Add | ast.Sub | ast.Mult)):
-            raise DeclarationError(f"{where} is '{text}', which is no expression of sizes; expected {EXAMPLE}")
+            raise DeclarationError(f"{where} is '{text}', which is not an expression of sizes; expected {EXAMPLE}")
 
 
 def _subtracted(tree: ast.expr) -> Iterator[ast.AST]:
@@ -210,7 +210,7 @@ def _substituted(where: str, name: str, texts: Mapping[str, str], above: tuple[s
 
 
 def _check_lowest(where: str, symbols: SizeSymbols, lowest: Mapping[str, int], known: Mapping[str, int | None]) -> None:
-    """Reject a smallest value of what is no free symbol, or below 1; and sizes that could be below 1.
+    """Reject a smallest value of what is not a free symbol, or below 1; and sizes that could be below 1.
 
     Raises:
         DeclarationError: there is one.
@@ -218,7 +218,7 @@ def _check_lowest(where: str, symbols: SizeSymbols, lowest: Mapping[str, int], k
     free = symbols.free(tuple(known))
     for symbol, low in lowest.items():
         if symbol in symbols.expressions or symbol not in free:
-            raise DeclarationError(f"{where}: '{symbol}' is no free symbol; the free symbols are {', '.join(free)}")
+            raise DeclarationError(f"{where}: '{symbol}' is not a free symbol; the free symbols are {', '.join(free)}")
         if low < 1:
             raise DeclarationError(f"{where}: '{symbol}' is to be from {low} on; expected a smallest value from 1 on")
     for name, text in symbols.expressions.items():

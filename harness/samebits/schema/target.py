@@ -9,7 +9,7 @@ from samebits.errors import MeshError, RequestError
 from samebits.schema.meshes import MeshSpec
 
 GENERATIONS = ("v4", "v5e", "v5p", "v6e", "tpu7x")
-"""The names of TPU generations as libtpu writes them, for hints; the compiler itself says which slices it knows."""
+"""The names of TPU generations as libtpu writes them, for hints; the compiler itself reports the slices it supports."""
 
 _SLICE = re.compile(r"([a-z][a-z0-9]*):([1-9][0-9]*(?:x[1-9][0-9]*){1,2})")
 _CPU = re.compile(r"cpu(?::([1-9][0-9]*))?")

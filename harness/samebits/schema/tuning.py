@@ -1,6 +1,6 @@
 """Values of one static argument, compiled: the records that `samebits compile --tune` publishes, and which is best.
 
-Nothing is timed. A value is ranked by the compiler's own figures where they tell values apart, and by none otherwise.
+Nothing is timed. A value is ranked by the compiler's own figures where they distinguish values, and by none otherwise.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from samebits.schema.compile_statement import shown
 
 FIGURES = ("optimal_seconds", "bytes_accessed", "temp_bytes", "peak_bytes")
-"""By what values are ranked: the first that every program has, and that tells them apart."""
+"""By what values are ranked: the first that every program has, and that distinguishes them."""
 
 _OF_A_BODY = ("optimal_seconds", "bytes_accessed")
 """Figures in which a loop's body counts once, so that programs with different loops cannot be ranked by them."""
 
 
 APART = 0.01
-"""How far a figure must reach, of its largest, to tell values apart; what is below decides nothing."""
+"""How far a figure must reach, of its largest, to distinguish values; what is below decides nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +86,7 @@ class TuningBest:
     """The best value of one side in one direction on one target.
 
     Args:
-        value: None where nothing tells the values apart.
+        value: None where nothing distinguishes the values.
         figure: by what; None likewise.
         reason: in words.
     """
@@ -155,4 +155,4 @@ def _chosen(trials: Sequence[TuningTrial]) -> tuple[str | None, str | None, str]
             if len(winners) > 1:
                 text += f", as much as {', '.join(winners[1:])}"
             return winners[0], figure, "; ".join([text, *passed])
-    return None, None, "no estimate tells the values apart: " + "; ".join(passed)
+    return None, None, "no estimate distinguishes the values: " + "; ".join(passed)

@@ -38,7 +38,7 @@ def check_tuple(where: str, what: str, value: Any) -> None:
 
 
 def check_shape(shape: Any) -> None:
-    """Reject a shape that is no tuple of sizes and of names of sizes."""
+    """Reject a shape that is not a tuple of sizes and of names of sizes."""
     check_tuple("argument", "shape", shape)
     for dimension, size in enumerate(shape):
         if not isinstance(size, str) and not (hasattr(size, "__index__") and size >= 0):
@@ -49,7 +49,7 @@ def check_shape(shape: Any) -> None:
 
 
 def check_bound(shape: Any, below: Any, dtype: str | None, special: tuple[str, ...]) -> None:
-    """Reject a bound of what are no integers, that is no size, or beside values that no bound allows."""
+    """Reject a bound of non-integers, one that is not a size, or one beside values that no bound allows."""
     where = f"argument of shape {shape}: below={below!r}"
     if dtype is None or not dtype.startswith(("int", "uint")):
         raise DeclarationError(f"{where} bounds integers, and its dtype is {dtype}; write dtype='int32'")
@@ -67,7 +67,7 @@ def check_bound(shape: Any, below: Any, dtype: str | None, special: tuple[str, .
 
 
 def check_formula(shape: Any, equals: Any, dtype: str | None, special: tuple[str, ...], below: Any) -> None:
-    """Reject a formula of what are no integers, that is none, or beside values or a bound that contradict it."""
+    """Reject a formula of non-integers, a malformed one, or one beside values or a bound that contradict it."""
     where = f"argument of shape {shape}: equals={equals!r}"
     if dtype is None or not dtype.startswith(("int", "uint")):
         raise DeclarationError(f"{where} is of integers, and its dtype is {dtype}; write dtype='int32'")

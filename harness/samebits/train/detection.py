@@ -64,8 +64,8 @@ class Detection:
     Args:
         gates: the names of the gates.
         defects: one entry per defect.
-        false_alarms: for each gate, how many healthy rows, or honest changes of a row, it flags.
-        healthy: for each gate, how many healthy rows or honest changes it was applied to.
+        false_alarms: for each gate, how many healthy rows, or correct changes of a row, it flags.
+        healthy: for each gate, how many healthy rows or correct changes it was applied to.
     """
 
     gates: tuple[str, ...]
@@ -108,7 +108,7 @@ def planted(model: Model, matrix: Matrix) -> list[Defect]:
 def healthy_rows(matrix: Matrix, defects: Sequence[Defect]) -> list[Config]:
     """The configurations that the gates in bfloat16 are applied to.
 
-    As in a pull request's table: a row per configuration before the change, and its twin after an honest change.
+    As in a pull request's table: a row per configuration before the change, and its twin after a correct change.
 
     Args:
         matrix: its runs, in float32.
@@ -143,7 +143,7 @@ def apply_gates(
     base, same = healthy_runs.runs[healthy_runs.matrix.runs[0].name].run, healthy_runs.runs[name].run
     run, narrow, mine = ran.run, ran.narrow, healthy[name]
     if run.bits == same.bits and defect.mathematics:
-        raise CouldNotRun(f"the defect '{defect.name}' moves no bit of {name}; it is none, and proves nothing")
+        raise CouldNotRun(f"the defect '{defect.name}' changes no bit of {name}, so it is not a defect")
     assert healthy_runs.envelope is not None
     full = judge_distances(base, run, ran.apart, healthy_runs.envelope, "rounding", "planted")
     ulps = max(loss_ulps(base, run))
@@ -202,7 +202,7 @@ def _outside(run: RunRecord, others: Iterable[RunRecord]) -> bool:
 def _false_alarms(healthy_runs: MatrixResult, healthy: Mapping[str, RunRecord]) -> tuple[int, ...]:
     """How many healthy rows each gate flags.
 
-    Across rows, each row is compared with the others; on the same row, with its all-optimized twin, an honest change.
+    Across rows, each row is compared with the others; on the same row, with its all-optimized twin, a correct change.
     """
     base = healthy_runs.runs[healthy_runs.matrix.runs[0].name].run
     pairs = [(healthy[a], healthy[b]) for a, b in healthy_runs.matrix.twins if a in healthy and b in healthy]

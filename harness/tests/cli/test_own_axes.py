@@ -105,8 +105,8 @@ def test_filters_take_any_spelling(tree: Path, words: tuple[str, ...], meshes: s
     [
         (
             "fsdp_transpos=2",
-            "mesh 'fsdp_transpos=2': pair 'layers' does not know the axis 'fsdp_transpos'; "
-            "it knows dp, tp, fsdp_transpose; did you mean 'fsdp_transpose'?",
+            "mesh 'fsdp_transpos=2': pair 'layers' has no axis 'fsdp_transpos'; "
+            "it has dp, tp, fsdp_transpose; did you mean 'fsdp_transpose'?",
         ),
         (
             "fsdp_transpose2",

@@ -86,7 +86,7 @@ def test_honest_rope_needs_only_rounding(tmp_path: Path) -> None:
     [
         (("sequence_reorde",), "did you mean sequence_reorder?"),
         (("sequence_reorder", "--mesh", "context0"), "mesh axis 'context' has size 0; expected at least 1"),
-        (("sequence_reorder", "--mesh", "expert4"), "does not know the axis 'expert'"),
+        (("sequence_reorder", "--mesh", "expert4"), "has no axis 'expert'"),
         (("rms_norm", "--case", "nope"), "pair 'rms_norm' has no case 'nope'"),
         (("rms_norm", "--json", "/nowhere/at/all.json"), "the folder '/nowhere/at' does not exist"),
     ],

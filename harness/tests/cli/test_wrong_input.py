@@ -54,9 +54,9 @@ MESSAGES = {
         ("good", "--mesh", "data16"),
         "mesh 'data16' needs 16 devices and 8 are there; on CPU ask for them: --devices 16",
     ),
-    "mesh axis that the pair does not know": (
+    "mesh axis that the pair does not have": (
         ("good", "--mesh", "context2"),
-        "mesh 'context2': pair 'good' does not know the axis 'context'; it knows data",
+        "mesh 'context2': pair 'good' has no axis 'context'; it has data",
     ),
     "mesh axis that no pair knows": (
         ("--mesh", "context2"),
@@ -64,7 +64,7 @@ MESSAGES = {
     ),
     "mesh axis that does not exist": (
         ("good", "--mesh", "dta2"),
-        "mesh 'dta2': pair 'good' does not know the axis 'dta'; it knows data; did you mean 'data'?",
+        "mesh 'dta2': pair 'good' has no axis 'dta'; it has data; did you mean 'data'?",
     ),
     "malformed mesh": (
         ("good", "--mesh", "data-2"),

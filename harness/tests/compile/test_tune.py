@@ -181,7 +181,7 @@ WRONG = {
     "no such argument": (
         TUNE.replace("tile", "tille"),
         (),
-        "pair 'scaled', real size 'real': tune names 'tille', which is no static argument of plain; "
+        "pair 'scaled', real size 'real': tune names 'tille', not a static argument of plain; "
         "expected some of tile; did you mean 'tile'?",
     ),
     "options": (TUNE, ("--option", "a=b"), "--tune tries the values of a static argument, no compiler options;"),

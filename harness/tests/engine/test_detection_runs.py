@@ -97,7 +97,7 @@ def test_a_defect_that_cannot_be_judged_is_a_problem(ran: Ran) -> None:
     still = replace(ran.rows[KEYS[0]], run=ran.rows["two"].run)
     detection, problems = ran.judged(_0=still, _1=replace(ran.rows[KEYS[1]], first_bits="others"))
     assert [one.defect for one in detection.defects] == ["far too large"]
-    assert problems[KEYS[0]] == "the defect 'slightly too large' moves no bit of two; it is none, and proves nothing"
+    assert problems[KEYS[0]] == "the defect 'slightly too large' changes no bit of two, so it is not a defect"
     assert "config 'one' does not repeat its own bits: they differ in the process that ran 'two'" in problems[KEYS[1]]
     gone = {"twin in bfloat16": TrainedRun(config="twin", error="it is gone", exit_code=3)}
     detection, problems = replace(ran, rows={**ran.rows, **gone}).judged()

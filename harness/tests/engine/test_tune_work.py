@@ -116,7 +116,7 @@ def test_what_is_wrong_is_data(tmp_path: Path) -> None:
     other = write(tmp_path / "other", tune='tune={"tille": (8, 16)}, tune_sizes={"rows": 96},')
     errors = [row.errors for row in _rows(_items(other, request), request).values()]
     assert errors[0] == errors[1] and isinstance(errors[0][0], CompileError)
-    assert "tune names 'tille', which is no static argument of plain" in errors[0][0].message
+    assert "tune names 'tille', not a static argument of plain" in errors[0][0].message
 
 
 @pytest.mark.slow

@@ -118,7 +118,7 @@ def test_a_pair_is_proved_for_all_sizes_too() -> None:
     [
         (
             {"length": "4*cp*g"},
-            "'length' is no array (x), no integer argument and no dimension in the shape of an array",
+            "'length' is not an array (x), an integer argument or a dimension in the shape of an array",
         ),
         ({"x": "batch, length"}, "'x' is 'batch, length', of 2 dimensions, and the argument has the shape (2, 64, 3)"),
         ({"x": "_, 63, _"}, "dimension 1 of x is '63' and 64 in the call"),
@@ -158,7 +158,7 @@ def test_integers_of_a_call_have_a_bound() -> None:
     assert unbounded.verdict == "error"  # it is another row where an id is negative
     assert "sizes={'ids': 'tokens; below n'}" in (unbounded.leaves[0].reason or "")
     assert prove("; below vocab+1").verdict == "error"
-    with pytest.raises(RequestError, match="argument 'ids' is below 'words', which is no size"):
+    with pytest.raises(RequestError, match="argument 'ids' is below 'words', which is neither a size"):
         prove("; below words")
 
 

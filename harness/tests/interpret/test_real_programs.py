@@ -45,5 +45,5 @@ def test_formulas_of_complex_inputs_are_told_apart() -> None:
 
 def test_complex_inputs_are_not_taken_as_fixed_numbers() -> None:
     closed = jax.make_jaxpr(lambda z, w: z * w)(Z, W)
-    with pytest.raises(NotCovered, match="'z' is complex64, whose parts are no inputs of their own"):
+    with pytest.raises(NotCovered, match="'z' is complex64, whose parts are not separate inputs"):
         identity(Question(closed, closed, [Input("z", Z), Input("w", W)], ["out"]))

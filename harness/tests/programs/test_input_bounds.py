@@ -29,14 +29,14 @@ def test_a_bound_is_a_number_or_made_of_names(below: Any, number: int | None) ->
 def test_a_name_that_there_is_not_is_rejected() -> None:
     for below in ("name", "columns"):
         with pytest.raises(
-            DeclarationError, match=f"below '{below}', which is no size and no static integer"
+            DeclarationError, match=f"below '{below}', which is neither a size nor a static integer"
         ) as caught:
             arg_below(ids(below), "ids", CASE)
         assert "expected one of experts, rows" in str(caught.value)
 
 
 def test_an_expression_that_cannot_be_is_rejected() -> None:
-    with pytest.raises(DeclarationError, match=r"below 'rows\+columns', and 'columns' is no size and no static"):
+    with pytest.raises(DeclarationError, match=r"below 'rows\+columns', and 'columns' is neither a size nor a static"):
         arg_below(ids("rows+columns"), "ids", CASE)
     with pytest.raises(DeclarationError, match="below 'experts-6', which is 0; expected at least 1"):
         arg_below(ids("experts-6"), "ids", CASE)
@@ -105,7 +105,7 @@ def test_copies_have_the_integers_of_one() -> None:
 
 def test_a_formula_that_cannot_be_is_rejected() -> None:
     with pytest.raises(
-        DeclarationError, match="equals 'columns', which is no size and no static integer; expected one of"
+        DeclarationError, match="equals 'columns', which is neither a size nor a static integer; expected one of"
     ):
         arg_equals(placed("columns"), "ids", CASE, {})
     sizes = Case(id="small", sizes={"rows": 8, "index1": 3})

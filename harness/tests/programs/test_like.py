@@ -1,4 +1,4 @@
-"""Pytrees of arrays as declarations: their leaves by path, built again with everything in them that is no array."""
+"""Pytrees of arrays as declarations: their leaves by path, built again with everything in them that is not an array."""
 
 from __future__ import annotations
 

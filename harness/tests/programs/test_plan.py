@@ -132,12 +132,12 @@ def test_filters_pin_one_point() -> None:
         (
             Request(meshes=("stage2",)),
             MeshError,
-            "mesh 'stage2': pair 'toy' does not know the axis 'stage'; it knows data",
+            "mesh 'stage2': pair 'toy' has no axis 'stage'; it has data",
         ),
         (
             Request(meshes=("dat2",)),
             MeshError,
-            "mesh 'dat2': pair 'toy' does not know the axis 'dat'; it knows data; did you mean 'data'?",
+            "mesh 'dat2': pair 'toy' has no axis 'dat'; it has data; did you mean 'data'?",
         ),
         (Request(meshes=("data",)), MeshError, "mesh 'data' is malformed; expected names of letters each followed by"),
     ],

@@ -166,7 +166,7 @@ def test_a_collective_with_the_wrong_table_is_refuted() -> None:
 
 
 def test_a_size_without_a_symbol_is_a_wrong_request() -> None:
-    with pytest.raises(RequestError, match="'k', which is no symbol"):
+    with pytest.raises(RequestError, match="'k', not a symbol"):
         Family(symbols={"n": 1}, args={"x": Shaped(("k",))})
 
 

@@ -58,7 +58,7 @@ def test_a_fault_is_looked_for_where_no_size_can_be_a_symbol() -> None:
     proof = samebits.prove(_flipped, FAULTS["its number of rows"][0], X[:, 0], sizes={"x": "n"}, gradients=False)
     assert proof.verdict == "different" and "at n=16: out[0] is x[15]" in str(proof), str(proof)
     honest = samebits.prove(_flipped, lambda x: x[:: -min(len(x), 1)], X[:, 0], sizes={"x": "n"}, gradients=False)
-    assert honest.verdict == "error" and "a symbolic size is no number" in str(honest), str(honest)
+    assert honest.verdict == "error" and "a symbolic size is not a number" in str(honest), str(honest)
 
 
 @pytest.mark.slow

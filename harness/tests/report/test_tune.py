@@ -57,7 +57,7 @@ CHOICES: dict[str, tuple[list[TuningTrial], str | None, str | None, str]] = {
         [trial("a", while_loops=1, bytes_accessed=1.0), trial("b", while_loops=1)],
         None,
         None,
-        "no estimate tells the values apart: ",
+        "no estimate distinguishes the values: ",
     ),
     "other results": (
         [trial("a", equal=False, optimal_seconds=1e-9), trial("b"), trial("c", optimal_seconds=2e-6)],
@@ -82,13 +82,13 @@ CHOICES: dict[str, tuple[list[TuningTrial], str | None, str | None, str]] = {
         [trial("a", optimal_seconds=1.005e-6, temp_bytes=1000), trial("b", temp_bytes=1001)],
         None,
         None,
-        "no estimate tells the values apart: optimal_seconds differs by less than 1%; bytes_accessed is the same",
+        "no estimate distinguishes the values: optimal_seconds differs by less than 1%; bytes_accessed is the same",
     ),
     "the same figures": (
         [trial("a"), trial("b")],
         None,
         None,
-        "no estimate tells the values apart: optimal_seconds is the same for all; bytes_accessed is the same for all",
+        "no estimate distinguishes the values: optimal_seconds is the same for all; bytes_accessed is the same for all",
     ),
     "one program": (
         [trial("a", program="p"), trial("b", program="p")],

@@ -35,5 +35,5 @@ def test_an_unknown_variant_is_rejected() -> None:
 
 
 def test_auxiliary_outputs_have_no_second_derivative() -> None:
-    with pytest.raises(DeclarationError, match="'second_derivative' does not know has_aux=True"):
+    with pytest.raises(DeclarationError, match="'second_derivative' does not support has_aux=True"):
         _pair(has_aux=True, transforms=("second_derivative",))

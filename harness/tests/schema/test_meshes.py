@@ -53,9 +53,9 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
             "none4_",
         )
     },
-    "no identifier": (
+    "not an identifier": (
         lambda: MeshSpec.parse("d-p=2"),
-        "mesh axis 'd-p' is no identifier; expected letters, digits and '_', as in 'dp'",
+        "mesh axis 'd-p' is not an identifier; expected letters, digits, '_', as in 'dp'",
     ),
     "axis twice": (
         lambda: MeshSpec.parse("context2_context4"),

@@ -69,7 +69,7 @@ def test_on_one_device_a_model_has_axes_that_it_knows(mesh: str, single: str) ->
     [
         ({"runs": (ONE,)}, "matrix 'meshes' has 1 runs; it would compare nothing"),
         ({"runs": (ONE, ONE)}, "matrix 'meshes'"),
-        ({"twins": (("one", "three"),)}, "matrix 'meshes': twin 'three' is no run of it; its runs are one, two"),
+        ({"twins": (("one", "three"),)}, "matrix 'meshes': twin 'three' is not one of its runs: one, two"),
         ({"columns": ("los",)}, "matrix 'meshes': column 'los' is unknown; expected some of loss, perplexity"),
     ],
 )

@@ -67,11 +67,11 @@ def test_a_wrong_declaration_is_told_what_to_write(name: str) -> None:
 WRONG_MESHES: Wrong = {
     "mesh with an axis that the pair lacks": (
         lambda: pair_meshes.require_axes(declare(), MeshSpec.parse("contxt2")),
-        "mesh 'contxt2': pair 'rope' does not know the axis 'contxt'; it knows context; did you mean 'context'?",
+        "mesh 'contxt2': pair 'rope' has no axis 'contxt'; it has context; did you mean 'context'?",
     ),
     "mesh of a pair without axes": (
         lambda: pair_meshes.require_axes(declare(meshes=("none",)), MeshSpec.parse("dp2")),
-        "mesh 'dp2': pair 'rope' does not know the axis 'dp'; it knows none",
+        "mesh 'dp2': pair 'rope' has no axis 'dp'; it has none",
     ),
 }
 

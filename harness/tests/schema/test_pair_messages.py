@@ -173,7 +173,7 @@ WRONG_PAIRS: Wrong = {
     ),
     "function of arguments that refuses": (
         lambda: declare(args=lambda case, mesh: {"x": AxisSize(axis="data-4")}).arguments(*SMALL),
-        "AxisSize of axis 'data-4', which is no identifier; expected a name, as in 'dp'",
+        "AxisSize of axis 'data-4', which is not an identifier; expected a name, as in 'dp'",
     ),
     "unknown special value": (
         lambda: Arg(shape=(4,), special=("-0.0", "NaN")),
@@ -183,7 +183,7 @@ WRONG_PAIRS: Wrong = {
         lambda: Arg(shape=("rows",), below=6),
         "argument of shape ('rows',): below=6 bounds integers, and its dtype is None; write dtype='int32'",
     ),
-    "bound that is no size": (
+    "bound that is not a size": (
         lambda: Arg(shape=("rows",), dtype="int32", below=0),
         "argument of shape ('rows',): below=0; expected a number above 0, or an expression of sizes such as 'rows+1'",
     ),
@@ -230,10 +230,10 @@ WRONG_PAIRS: Wrong = {
         lambda: Refusal(error="ValueError", match="odd", variants="fused"),  # type: ignore[arg-type]
         "refusal by ValueError: variants is the text 'fused'; expected a tuple, as in ('fused',)",
     ),
-    "match that is no regular expression": (
+    "match that is not a regular expression": (
         lambda: Refusal(error="ValueError", match="got (3"),
-        "refusal by ValueError: match 'got (3' is no regular expression "
-        "(missing ), unterminated subpattern at position 4); escape its signs",
+        "refusal by ValueError: match 'got (3' is not a valid regex "
+        "(missing ), unterminated subpattern at position 4); escape metacharacters",
     ),
     "text for special values": (
         lambda: Arg(shape=(4,), special="nan"),  # type: ignore[arg-type]

@@ -34,24 +34,24 @@ def test_without_expressions_sizes_are_symbols_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ({"lenght": "4*g"}, "'lenght' is no size; the sizes are length, cp, batch, axis, each to be an expression"),
+        ({"lenght": "4*g"}, "'lenght' is not a size; the sizes are length, cp, batch, axis, each to be an expression"),
         ({"length": "n/2"}, "'length' is 'n/2', which divides; write the other size as a product instead"),
         ({"length": "n % 2"}, "'length' is 'n % 2', which divides"),
         ({"length": "n - m"}, "'length' is 'n - m', which subtracts a symbol"),
         (
             {"length": "max(n, 2)"},
-            "'length' is 'max(n, 2)', which is no expression of sizes; expected sums and products",
+            "'length' is 'max(n, 2)', which is not an expression of sizes; expected sums and products",
         ),
         ({"length": "4*é"}, "'length' is '4*é', which has letters beyond ASCII; expected sums and products"),
         ({"length": "4*mod"}, "'length' is '4*mod', and 'mod' cannot be the name of a symbol; give another"),
-        ({"length": "n +"}, "'length' is 'n +', which is no expression"),
+        ({"length": "n +"}, "'length' is 'n +', which is not an expression"),
         ({"length": 64}, "'length' is 64, of type int; expected an expression as a text"),
         ({"length": "3*n"}, "'length' is '3*n', which is never 64, its declared size"),
         ({"length": "2*n", "cp": "3*n + 1"}, "do not fit their expressions together: length=2*n (64), cp=3*n + 1 (4)"),
         ({"length": "8*cp", "cp": "2*length"}, "'length' is an expression of itself (length of cp of length)"),
         ({"length": "n - 1"}, "'length' is 'n - 1', which is or has a part below 1 at n=1"),
         ({"length": "(n-3)*(m-3)"}, "has a part below 1 at n=1, m=1"),
-        ({"n": ">= 2"}, "'n' is no free symbol; the free symbols are length, cp, batch, axis"),
+        ({"n": ">= 2"}, "'n' is not a free symbol; the free symbols are length, cp, batch, axis"),
         ({"length": "n", "n": ">= 0"}, "'n' is to be from 0 on; expected a smallest value from 1 on"),
     ],
 )
@@ -96,7 +96,7 @@ def test_large_sizes_are_solved_at_once() -> None:
 
 def test_a_pair_rejects_symbols_of_what_it_lacks() -> None:
     case = Case(id="a", sizes={"n": 8}, statics={"cp": AxisSize(axis="context")}, symbols={"contxt": "2*c"})
-    with pytest.raises(DeclarationError, match="pair 'p', case 'a': 'contxt' is no size; the sizes are context, n"):
+    with pytest.raises(DeclarationError, match="pair 'p', case 'a': 'contxt' is not a size; the sizes are context, n"):
         Pair(
             name="p",
             reference=abs,

@@ -61,7 +61,7 @@ def wrong_arguments(
             lambda: Arg(shape=("rows",), dtype="int32", equals="index0", below="rows"),
             "argument of shape ('rows',): equals='index0'; a bound beside it: leave out one of them",
         ),
-        "size that is no number": (
+        "size that is not a number": (
             lambda: Arg(shape=(4.0,)),  # type: ignore[arg-type]
             "argument of shape (4.0,): dimension 0 is 4.0; expected a size, or a name of Case.sizes",
         ),

@@ -40,7 +40,7 @@ def test_which_gate_sees_which_defect() -> None:
     assert (one.step, one.first_loss_equal) == (1, True)
     assert table.false_alarms[-1] == 0 < table.healthy[-1]
     nothing = replace(model, defects=lambda: (Defect(name="none at all", run=MATRIX.runs[1]),))
-    with pytest.raises(CouldNotRun, match="the defect 'none at all' moves no bit of two; it is none"):
+    with pytest.raises(CouldNotRun, match="the defect 'none at all' changes no bit of two, so it is not a defect"):
         detected_here(nothing, found, HERE)
     with pytest.raises(RequestError, match="no defect is planted into a run of 'toy'"):
         detected_here(toy(HERE), found, HERE)

@@ -77,7 +77,7 @@ def _recorded(question: Question, program: Any, domain: Any, limits: RecordLimit
 
 
 class _AnyReplica(Field):
-    """The field domain for programs that may be wrong: replicas that differ are no error, the first one counts."""
+    """The field domain for programs that may be wrong: replicas that differ are not an error, the first one counts."""
 
     def same(self, first: Any, second: Any) -> bool:
         """Not asked."""

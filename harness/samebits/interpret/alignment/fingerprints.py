@@ -1,9 +1,9 @@
 """Fingerprints of whole arrays: one that no change of layout alters, and one of the arrangement.
 
 A value of a finite field is the multiset of its residues: equal formulas have equal ones, and others do not, up to the
-probability of the proof. Its float64 shadow serves beside it, for functions whose laws the fields do not know, and
+probability of the proof. Its float64 shadow serves beside it, for functions for which the fields have no laws, and
 alone where the fields have no rule. A broadcast repeats all elements alike, so multiplicities count up to a common
-factor. Integers, booleans and constants hold too few different numbers for a multiset to tell: they are compared in
+factor. Integers, booleans and constants hold too few different numbers for a multiset to decide: they are compared in
 order.
 """
 

@@ -127,7 +127,7 @@ def _settled(variant: Side, reference: Side, twins: Twins) -> list[Twins]:
 
 
 def _row(side: Side, node: Node) -> Node | None:
-    """Where an iteration takes its part of an array that a value rearranges; None where it is no such part."""
+    """Where an iteration takes its part of an array that a value rearranges; None where it is not such a part."""
     while node.kind == "moved":
         if node.name in ("scan", "dynamic_slice", "gather"):
             return node

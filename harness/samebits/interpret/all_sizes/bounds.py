@@ -8,7 +8,7 @@ from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
 
 
 def is_not_negative(p: Polynomial, ranges: Mapping[str, Polynomial], lowest: Mapping[str, int]) -> bool:
-    """Whether a polynomial is shown to be at least 0 wherever there is an index at all; False is no answer.
+    """Whether a polynomial is shown to be at least 0 wherever there is an index at all; False decides nothing.
 
     Args:
         p: of sizes and indices.

@@ -14,7 +14,7 @@ from samebits.interpret.all_sizes.polynomial import of
 from samebits.interpret.all_sizes.space import Space
 
 MOST = 4096
-"""The most places of a constant that are told apart."""
+"""The most places of a constant that are distinguished."""
 
 
 def element_of(space: Space, array: np.ndarray[Any, Any], index: Index, facts: Facts) -> list[MapPiece]:
@@ -33,7 +33,7 @@ def element_of(space: Space, array: np.ndarray[Any, Any], index: Index, facts: F
         [place.constant] if place.constant is not None else range(array.shape[a]) for a, place in enumerate(index)
     ]
     if array.size > MOST:
-        raise NotCovered(f"a constant of {array.size} elements at a symbolic place; {MOST} are told apart at most")
+        raise NotCovered(f"a constant of {array.size} elements at a symbolic place; at most {MOST} are distinguished")
     pieces = []
     for place in itertools.product(*choices):
         wanted = tuple(equal(symbolic, number) for symbolic, number in zip(index, place, strict=True))

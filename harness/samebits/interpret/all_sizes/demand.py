@@ -195,7 +195,7 @@ class Demand:
 
 
 def _is_one(size: Any) -> bool:
-    """Whether a dimension is the number 1, which jax broadcasts; a symbol is none, even where it may stand for 1."""
+    """Whether a dimension is the number 1, which jax broadcasts; a symbol is not, even where it may stand for 1."""
     return isinstance(size, int) and size == 1
 
 

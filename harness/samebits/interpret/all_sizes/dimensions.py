@@ -22,7 +22,7 @@ def dimension(value: Any, operation: Operation) -> Polynomial:
         operation: what its divisions, remainders, maxima and minima are.
 
     Raises:
-        NotCovered: the printed form is none that is known.
+        NotCovered: the printed form is not a known one.
     """
     if isinstance(value, Polynomial):
         return value
@@ -31,7 +31,7 @@ def dimension(value: Any, operation: Operation) -> Polynomial:
     try:
         return _read(_parsed(str(value)), operation)
     except (SyntaxError, TypeError):
-        raise NotCovered(f"the dimension '{value}' is no expression of sums, products and divisions") from None
+        raise NotCovered(f"the dimension '{value}' is not an expression of sums, products and divisions") from None
 
 
 @functools.lru_cache(maxsize=4096)

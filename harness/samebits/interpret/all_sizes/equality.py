@@ -292,7 +292,7 @@ def _same_loops(space: Space, first: Loop, second: Loop) -> bool:
                 return False
     except LimitReached:
         raise
-    except NotCovered:  # a step that no rule knows: each loop keeps its own name
+    except NotCovered:  # a step that no rule covers: each loop keeps its own name
         return False
     return True
 

@@ -75,7 +75,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A constant that is no integer, by its bits."""
+    """A constant that is not an integer, by its bits."""
 
     dtype: str
     bits: bytes

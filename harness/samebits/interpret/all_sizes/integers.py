@@ -14,7 +14,7 @@ from samebits.interpret.all_sizes.polynomial import Polynomial, of
 Cases = list[tuple[Facts, Polynomial]]
 _DECIDING = {"and": 0, "or": 1}
 FEW = 4
-"""The largest number whose division by a size is told apart by cases."""
+"""The largest number whose division by a size is split into cases."""
 
 Operation = Callable[[Demand, list[Polynomial], Facts], Cases]
 

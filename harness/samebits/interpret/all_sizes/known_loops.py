@@ -34,7 +34,7 @@ class KnownLoops(dict[str, Any]):
         """Forget which scans are the same, as indices may have been cut since.
 
         Args:
-            alike: tells it of two scans.
+            alike: decides it for two scans.
         """
         self._alike, self._first, self._names, self._assumed, self.shared = alike, [], {}, {}, False
 

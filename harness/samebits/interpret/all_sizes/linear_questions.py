@@ -1,7 +1,7 @@
 """Questions to z3 about facts, with every product of variables as a variable of its own: linear, and sound for proofs.
 
 What holds for the products as free variables holds for the products too. The other way round it need not, so a model
-is no counterexample. Every question ends after a fixed number of z3's steps, the same on every machine.
+is not a counterexample. Every question ends after a fixed number of z3's steps, the same on every machine.
 
 Proofs for other dtypes, cases and numbers of devices ask the same questions: each is answered once in a process.
 """
@@ -66,7 +66,7 @@ class LinearQuestions:
         self.asked = 0
 
     def contradict(self, facts: Facts, never: Sequence[Facts] = ()) -> bool:
-        """Whether it is proved that facts never hold together; False where z3 cannot tell too.
+        """Whether it is proved that facts never hold together; False also where z3 cannot decide.
 
         Args:
             facts: what holds.
@@ -202,7 +202,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @functools.lru_cache(MOST_ANSWERS)
 def _contradictory(known: Facts, never: tuple[Facts, ...]) -> bool:
-    """Whether facts are shown never to hold where none of several conjunctions does; False where z3 cannot tell."""
+    """Whether facts are shown never to hold where none of several conjunctions does; False where z3 cannot decide."""
     with _ONE_AT_A_TIME:
         answer = _shared_solver().is_unsatisfiable(known, never, FEW_STEPS)
     if answer is None:

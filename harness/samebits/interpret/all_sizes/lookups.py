@@ -49,7 +49,7 @@ def _started(
     demand: Demand, facts: Facts, start: Polynomial, room: Polynomial
 ) -> list[tuple[Facts, Polynomial, Facts]]:
     """The start of a window by cases, each with what must hold for it to lie inside."""
-    from jax.lax import GatherScatterMode  # here, so that whoever reads facts alone does without jax
+    from jax.lax import GatherScatterMode  # here, so that reading facts alone does not import jax
 
     mode = GatherScatterMode.from_any(demand.params["mode"])
     if mode == GatherScatterMode.CLIP:

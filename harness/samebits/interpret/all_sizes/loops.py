@@ -253,7 +253,7 @@ def _is(space: Space, source: Source, element: Element) -> bool:
 
 
 def _added_to(source: Source, same: Element) -> tuple[Source, ...]:
-    """What is added to an element; the source itself where that is no such sum."""
+    """What is added to an element; the source itself where that is not such a sum."""
     if isinstance(source, Term) and source.operation.startswith("add") and same in source.operands:
         rest = list(source.operands)
         rest.remove(same)

@@ -59,7 +59,7 @@ def candidates(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
 
 
 def small_sizes(lowest: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Sizes to try where z3 knows none: all alike, then no two alike."""
+    """Sizes to try where z3 finds none: all alike, then no two alike."""
     for more in (1, 2, 4):
         yield {name: low + more for name, low in lowest.items()}
     yield {name: low + 1 + number for number, (name, low) in enumerate(lowest.items())}

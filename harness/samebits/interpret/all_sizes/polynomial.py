@@ -186,7 +186,7 @@ def _degree(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
 
 
 def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
-    """A monomial divided by another; None where it is no multiple."""
+    """A monomial divided by another; None where it is not a multiple."""
     rest = list(monomial)
     for name in factor:
         if name not in rest:

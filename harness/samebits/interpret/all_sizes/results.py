@@ -26,7 +26,7 @@ def whole_result(demand: Demand) -> list[MapPiece]:
 
 
 def _places(demand: Demand) -> Polynomial | None:
-    """How many places there are of which a result is one; None where it is no place."""
+    """How many places there are of which a result is one; None where it is not a place."""
     if demand.name in ("argmax", "argmin"):
         return demand.shape(0)[int(demand.params["axes"][0])]
     if demand.name == "top_k" and demand.number == 1:

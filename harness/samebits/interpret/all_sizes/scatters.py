@@ -185,7 +185,7 @@ class _Updates:
 
 
 def _merged(space: Space, pieces: Iterable[MapPiece]) -> list[MapPiece]:
-    """Pieces with the same element as one, where the cases that tell them apart are shown to be all."""
+    """Pieces with the same element as one, where the cases that distinguish them are shown to be all."""
     by_source: dict[Source, list[Facts]] = {}
     for piece in pieces:
         by_source.setdefault(piece.source, []).append(piece.facts)
@@ -205,7 +205,7 @@ def _written(demand: Demand, facts: Facts, start: Polynomial, room: Polynomial) 
 
 
 def _is_clipped(demand: Demand) -> bool:
-    from jax.lax import GatherScatterMode  # here, so that whoever reads facts alone does without jax
+    from jax.lax import GatherScatterMode  # here, so that reading facts alone does not import jax
 
     return bool(GatherScatterMode.from_any(demand.params["mode"]) == GatherScatterMode.CLIP)
 

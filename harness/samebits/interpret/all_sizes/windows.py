@@ -48,7 +48,7 @@ class SlidingWindow(NamedTuple):
 def _reduce_window(demand: Demand) -> list[MapPiece]:
     """A sum, a largest or a smallest element of each window; padding does not count."""
     if not is_float(demand.output_dtype):
-        raise demand.not_covered("windows of what are no floats")
+        raise demand.not_covered("windows of a non-float dtype")
     params, size = demand.params, demand.space.size
     steps = bound_indices(demand, [size(n) for n in params["window_dimensions"]])
     index: list[Polynomial] = []

@@ -88,7 +88,7 @@ def reciprocal(field: FieldBase, step: Step, element: FieldElement) -> FieldElem
     parts = each(field, field.ring.inverse, element)
     if element.degree.largest == 0:
         parts = tuple(_of_roots(field, element, part, p) for part, p in zip(parts, field.primes, strict=False))
-    # What only happens to be infinite at these inputs is no zero below a fraction.
+    # What only happens to be infinite at these inputs is not a zero below a fraction.
     vast = np.isinf(element.shadow) & (field.infinities.nature(element) != DOUBTFUL)
     parts = tuple(np.where(vast, 0, part) for part in parts)
     degree = element.degree.divided(field.division(), element.shadow.size)

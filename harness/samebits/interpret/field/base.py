@@ -156,7 +156,7 @@ class FieldBase:
         return np.asarray(value)
 
     def same(self, first: Any, second: Any) -> bool:
-        """Whether two values are the same formula, as far as the random points can tell."""
+        """Whether two values are the same formula, as far as the random points show."""
         if isinstance(first, FieldElement) and isinstance(second, FieldElement):
             return bool(np.array_equal(first.parts[0], second.parts[0]))
         return bool(np.array_equal(np.asarray(first), np.asarray(second)))

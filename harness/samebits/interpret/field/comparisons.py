@@ -74,7 +74,7 @@ def _clamp(field: FieldBase, step: Step, low: Any, x: Any, high: Any) -> FieldEl
 def _sign_of(field: FieldBase, step: Step, x: FieldElement) -> Array:
     field.decided(step, x)
     zero = np.all(field.ring.vanishes(x.parts[0]), 0)
-    # A number that is not zero as a formula, and too small to be told from the noise of the float64 shadow.
+    # A number that is not zero as a formula, and too small to be distinguished from the noise of the float64 shadow.
     if np.any(~zero & (np.abs(x.shadow) <= np.maximum(TIE * x.size, 1e-300)) & np.isfinite(x.shadow)):
         raise NearTie(f"{step} asks for the sign of a number that vanishes at these inputs; draw other inputs")
     return np.where(zero, 0, np.sign(x.shadow))

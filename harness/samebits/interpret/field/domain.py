@@ -3,7 +3,7 @@
 Sums, products and quotients are exact there, so the order of adding does not matter and rounding casts change
 nothing. If two formulas differ, their difference is a polynomial that is not zero, and such a polynomial vanishes at
 a random point with a probability of at most its degree over the size of the field (Schwartz 1980; Zippel 1979). A
-float64 *shadow* beside each element decides comparisons; where it cannot tell, there is no proof.
+float64 *shadow* beside each element decides comparisons; where it cannot decide, there is no proof.
 
 An element carries residues modulo up to five primes, each of which divides the one before less one, so that exp(x)
 keeps its law exp(a) exp(b) = exp(a + b) (Mirage, arXiv 2405.05751); each exp uses up one of them.

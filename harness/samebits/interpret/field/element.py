@@ -1,6 +1,6 @@
 """A number of the field domain: residues at random points, a float64 shadow at the inputs of the case, a degree.
 
-Beside the shadow goes its *reach*, to tell a near tie: how large the numbers are that it was added up from. x - y is
+Beside the shadow goes its *reach*, to detect a near tie: how large the numbers are that it was added up from. x - y is
 no larger than its noise where x and y are nearly equal, and neither is what is computed from it. Errors are taken to
 have random signs, as squares that add up: bounds of the worst case would grow with every product of matrices.
 """
@@ -20,7 +20,7 @@ from samebits.interpret.field.degrees import DegreeBounds
 TIE = 1e-9
 """Numbers of a relative distance below this are too close for the shadow to say which is larger.
 
-Noise below it: float64 sums of 1e6 terms, about 1e-13 without cancellation. A tie of *equal* elements is no near tie.
+Noise below it: float64 sums of 1e6 terms, about 1e-13 without cancellation. A tie of *equal* elements is not near.
 """
 
 
@@ -103,7 +103,7 @@ def reaching(element: FieldElement, reach: Array | None) -> FieldElement:
 
 
 def rounded_off(shadow: Array, where: Array, reach: Array | None) -> Array | None:
-    """The reach where float64 has rounded a number to one that looks exact: 1 less what was 1 - 1e-70 is no exact zero.
+    """The reach where float64 has rounded a number to one that looks exact: 1 less what was 1 - 1e-70 is not exactly 0.
 
     Args:
         shadow: the numbers.

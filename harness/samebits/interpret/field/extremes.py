@@ -1,4 +1,4 @@
-"""The largest and the smallest of numbers in the field domain, also where float64 cannot tell which one it is.
+"""The largest and the smallest of numbers in the field domain, also where float64 cannot decide which one it is.
 
 Which element is the largest follows the numbers of the case. Where several different formulas are too close to say, as
 bfloat16 numbers that are equal or values below a mask of -1e9, the maximum is an unknown function of the set of them:

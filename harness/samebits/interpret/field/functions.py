@@ -81,7 +81,7 @@ def _exp2(field: FieldBase, step: Step, value: Any) -> FieldElement:
 
 
 def _unit(field: FieldBase, name: str, like: FieldElement, value: float) -> FieldElement:
-    """A constant that is no fraction: by its name, or by its value where constants are known by these."""
+    """A constant that is not a fraction: by its name, or by its value where constants are known by these."""
     if field.keeps_constants:
         return field.element(np.full(like.shape, value), Type(like.shape, np.dtype(np.float64)))
     nothing = np.zeros((field.ring.rows, *like.shape), np.int64)

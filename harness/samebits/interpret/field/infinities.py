@@ -1,6 +1,6 @@
 """Infinities and NaN in the field domain: they are not field elements, so each element is handled by itself.
 
-Three kinds are told apart. Some are *meant*: constants, and what arithmetic makes of them for any finite input, as a
+Three kinds are distinguished. Some are *meant*: constants, and what arithmetic makes of them for any finite input, as a
 mask of -inf. Some come of an exponential that overflows, which counts as infinite as one that underflows counts as
 zero. All others, an infinite input and what is computed from it, only happen at these inputs: they keep the residues
 of their formula, so that other formulas stay other formulas, and nothing is concluded from their being infinite.

@@ -47,7 +47,7 @@ def integral(field: FieldBase, step: Step, value: Any) -> FieldElement:
 
 
 def truncated(field: FieldBase, step: Step, value: Any) -> Array:
-    """The integers that a cast makes of floats; they know their formula as long as they are only cast.
+    """The integers that a cast makes of floats; they keep their formula as long as they are only cast.
 
     Raises:
         NearTie, NotCovered: as `integral`.

@@ -141,7 +141,7 @@ def power(a: Array, n: int, p: int) -> Residues:
 
 
 def inverse(a: Array, p: int) -> Residues:
-    """Return 1 / a. Where a is 0 there is none and the result is 0: the caller looks at `a == 0`.
+    """Return 1 / a. Where a is 0 there is no inverse and the result is 0: the caller checks `a == 0`.
 
     One inverse serves for many, since that of a product gives those of both factors (Montgomery 1987, "Speeding the
     Pollard and elliptic curve methods of factorization", section 10.3.1).

@@ -149,7 +149,7 @@ def _roots(x: Array, y: Array, size: Array, p: int) -> tuple[Array, Array, NDArr
     """Roots u + v i of x + y i with a root of its norm, for i^2 = -1, and which of them are roots; else 0."""
     half = np.array((p + 1) // 2)
     u, v, known = np.zeros_like(x), np.zeros_like(x), np.zeros(x.shape, bool)
-    plain = y == 0  # where x is no square, the root is a multiple of i
+    plain = y == 0  # where x is not a square, the root is a multiple of i
     v[plain], known[plain] = _root(residues.negate(x[plain], p), p)
     for n in (size, residues.negate(size, p)):
         left = ~known

@@ -84,7 +84,7 @@ def _rem(field: FieldBase, step: Step, value: Any, divisor: Any) -> FieldElement
 
 
 def _in_total_order(name: str) -> Rule:
-    """Comparisons that tell -0.0 from 0.0, which formulas do not."""
+    """Comparisons that distinguish -0.0 from 0.0, which formulas do not."""
 
     def rule(field: FieldBase, step: Step, first: Any, second: Any) -> Array:
         x, y = operands(field, step, (first, second))

@@ -2,7 +2,7 @@
 
 The residues of a square do not say which of its two roots is the larger one as a number. Where the argument of a root
 is the square of a value that the programs hold, the shadow of that value says it: sqrt(x x) is |x|, element by element.
-A root at a random point of an argument that is no square of a formula lies outside GF(p) with probability one half, and
+A root at a random point of an argument that is not a formula's square lies outside GF(p) with probability one half, and
 there either root will do: no formula without this root equals it. So an argument whose roots lie in GF(p) at many
 random points is the square of a formula; if no value of the programs is that formula, its root has no known sign, and
 stays an unknown function. At few random points a root may be taken with either sign: then a proof is only a guess,

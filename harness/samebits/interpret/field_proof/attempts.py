@@ -47,7 +47,7 @@ class ProofAttempt:
     def open(self) -> list[str]:
         """The outputs that a domain with more laws may show.
 
-        Not those that float64 tells apart: laws of roots do not move these numbers.
+        Not those that float64 distinguishes: laws of roots do not move these numbers.
         """
         return [name for name, proof in self.proofs.items() if not proof.equal and not proof.clear]
 

@@ -119,12 +119,12 @@ def _refuse_signs(name: str, left: FieldElement, right: FieldElement, settled: A
     """Raise where formulas with roots are equal but their float64 values differ by more than noise.
 
     Raises:
-        NotCovered: float64 says that a root has the other sign on one side, or that it cannot tell.
+        NotCovered: float64 says that a root has the other sign on one side, or cannot decide it.
     """
     with np.errstate(invalid="ignore"):
         far = np.abs(left.shadow - right.shadow) > NOISE * np.maximum(left.size, right.size)
     if np.any(far & ~settled & np.isfinite(left.shadow) & np.isfinite(right.shadow)):
-        raise NotCovered(f"'{name}' holds roots whose signs cannot be told at these inputs")
+        raise NotCovered(f"'{name}' holds roots whose signs cannot be determined at these inputs")
 
 
 def error_bound(domain: Field, degree: int, repetitions: int) -> float:
@@ -149,7 +149,7 @@ def _chance(degree: int, prime: int) -> float:
 
 
 def _apart(left: FieldElement, right: FieldElement) -> Array:
-    """Where numbers differ that a formula calls the same: the roots of the fields do not know their signs.
+    """Where numbers differ that a formula calls the same: the roots of the fields have no known signs.
 
     Where all of an output cancels out, as at inputs of ones, its largest number is noise: what it was added up from
     says how much.

@@ -14,7 +14,7 @@ Noise below it: sums of up to 1e4 float64 terms, about 1e-14. Nearest fault abov
 """
 
 APART = 1e-6
-"""Relative differences above this are no noise of float64, whatever the residues say."""
+"""Relative differences above this are not noise of float64, whatever the residues say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,16 @@ class FieldIdentity:
         repetitions: how many random points.
         degree: of the polynomials compared.
         unknown: uninterpreted functions that were called, with their number of calls.
-        undecided: different formulas, as far as the fields know; but they hold functions whose laws these do not
-            know, and in float64 nothing tells them apart.
+        undecided: different formulas, as far as the fields decide; but they hold functions for which these have no
+            laws, and float64 does not distinguish them.
         witness: the first place that differs, with both values in float64.
         gap: the largest difference of the float64 shadows, relative to the largest value.
         constants: the formulas are equal once constants that are roundings of others stand for these, one line each.
         constant: as formulas both sides are numbers; a zero is one in any case.
         assumptions: what the proof takes for granted, where the formulas are equal.
-        unsure: why it is undecided, where that is not for the laws of functions; of formulas that are told apart, why
+        unsure: why it is undecided, where that is not for the laws of functions; of formulas that differ, why
             they might be undecided at inputs whose elements may change places.
-        clear: float64 tells the formulas apart too, by more than its noise: no law of roots makes them equal.
+        clear: float64 distinguishes the formulas too, by more than its noise: no law of roots makes them equal.
     """
 
     equal: bool

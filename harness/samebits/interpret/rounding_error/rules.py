@@ -58,7 +58,7 @@ def format_of(dtype: Any) -> FormatRounding:
     """The format of a dtype.
 
     Raises:
-        NotCovered: it is no float, or has no sign and no zero (`float8_e8m0fnu`).
+        NotCovered: it is not a float, or has no sign and no zero (`float8_e8m0fnu`).
     """
     if not floats.is_float(dtype) or not floats.has_sign(dtype):
         raise NotCovered(f"rounding to {np.dtype(dtype).name} has no bound")

@@ -51,7 +51,7 @@ def _numbers(step: GoldenStep, place: str) -> Iterator[str]:
         try:
             exact = float.fromhex(getattr(step, f"{name}_hex" if pair else name))
         except (ValueError, OverflowError):
-            yield f"{place}.{name}{'_hex' if pair else ''} is no hexadecimal float"
+            yield f"{place}.{name}{'_hex' if pair else ''} is not a hexadecimal float"
             continue
         if not math.isfinite(exact):
             yield f"{place}.{name} is not finite"

@@ -88,7 +88,7 @@ class GoldensToCheck:
     Args:
         configs: everything that is asked for, in order.
         runs: those of which there is a golden, so that they are run.
-        checked: what files alone tell: goldens that are missing, damaged or unused.
+        checked: what files alone show: goldens that are missing, damaged or unused.
     """
 
     configs: tuple[NamedConfig, ...]

@@ -82,7 +82,7 @@ class Sealed(Generic[R]):
         data = msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
         try:
             for left in path.parent.glob(".*.json.*"):
-                left.unlink(missing_ok=True)  # left by a killed writer: the lock excludes any other
+                left.unlink(missing_ok=True)  # left by a writer that was killed: the lock excludes any other
             handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
             try:
                 with os.fdopen(handle, "wb") as file:

@@ -246,12 +246,12 @@ def test_a_cell_ranges_from_the_least_to_the_most() -> None:
     [
         ({"id": "3922 5"}, "claim '3922 5': expected an id such as 3922.5"),
         ({"says": " "}, "claim '1.2' has an empty says"),
-        ({"saves": "temp"}, "saves='temp' is no figure; expected some of while_loops"),
+        ({"saves": "temp"}, "saves='temp' is not a figure; expected some of while_loops"),
         ({"finding": "it gathers"}, "claim '1.2' has a finding and no tests"),
         ({"tests": ("test_it",)}, "claim '1.2' has a test and no finding"),
         ({"saves": None, "compiled_only": True}, "asks the compilers alone and says of nothing that it is saved"),
         ({"command": ("advise",)}, "a command and the line that it must print belong together"),
-        ({"command": ("advise",), "prints": "("}, "prints='(' is no regular expression"),
+        ({"command": ("advise",), "prints": "("}, "prints='(' is not a valid regex"),
         ({"variants": "fast"}, "variants is the text 'fast'; expected a tuple"),
     ],
 )

@@ -176,7 +176,7 @@ def test_goldens_that_break_a_rule() -> None:
         "environment_digest is not that of environment": replace(made, environment_digest="0" * 16),
         "steps[4].loss is 1.0 and loss_hex says": _with(made, 4, loss=1.0),
         "steps[4].loss is not finite": _with(made, 4, loss_hex="nan"),
-        "steps[4].grad_norm is no hexadecimal float": _with(made, 4, grad_norm="0x1.zz"),
+        "steps[4].grad_norm is not a hexadecimal float": _with(made, 4, grad_norm="0x1.zz"),
         "steps[9].leaves is empty; at step 10 every array": _with(made, 9, leaves={}),
         "steps[9].leaves are not those of steps[0]: gradient/b": _with(
             made, 9, leaves={k: v for k, v in made.steps[9].leaves.items() if k != "gradient/b"}

@@ -25,7 +25,7 @@ def test_equal_runs_are_zero_apart_at_every_step() -> None:
 def test_a_moved_loss_is_at_its_step() -> None:
     checked = check_golden(golden(), run_record(nudge={7: 3}), HERE)
     assert {step.step: step.loss_ulps for step in checked.steps if step.loss_ulps} == {7: 3}
-    assert checked.changed == (), "a loss is no array"
+    assert checked.changed == (), "a loss is not an array"
 
 
 def test_an_array_is_named_at_its_first_step() -> None:

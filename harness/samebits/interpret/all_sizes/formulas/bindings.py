@@ -97,7 +97,7 @@ def _solutions(
 def _equated(
     space: Space, unknown: tuple[str, ...], a: Element, b: Element, values: dict[str, Polynomial]
 ) -> dict[str, Polynomial]:
-    """The values for which two elements are the same, as far as single indices tell."""
+    """The values for which two elements are the same, as far as single indices show."""
     values = dict(values)
     for mine, other in zip(a.index, b.index, strict=True):
         difference = other.substitute(values) - mine
@@ -111,7 +111,7 @@ def _equated(
 
 
 def _single(space: Space, name: str, p: Polynomial) -> Polynomial | None:
-    """What an index is where a polynomial is zero; None where that is no polynomial."""
+    """What an index is where a polynomial is zero; None where that is not a polynomial."""
     parts = p.by(name)
     if parts is None or parts[0].constant in (1, -1):
         return None if parts is None else parts[1] * -int(parts[0].constant or 0)
@@ -186,7 +186,7 @@ def lifted(space: Space, first: Summand, second: Summand) -> Iterator[dict[str, 
 def _completed(
     space: Space, mine: tuple[str, ...], others: tuple[str, ...], values: dict[str, Polynomial]
 ) -> Iterator[Binding]:
-    """Bindings with the indices that no element tells as the ones of the same size."""
+    """Bindings with the indices that no element determines as the ones of the same size."""
     missing = [name for name in others if name not in values]
     used = {name for p in values.values() for name in p.variables}
     left = [name for name in mine if name not in used]

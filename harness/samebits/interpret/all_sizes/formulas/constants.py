@@ -32,6 +32,6 @@ def constant(source: Number) -> Formula:
     try:
         return number(
             Fraction(float(source.text))
-        )  # its value: the text is only as long as tells it from its neighbours
+        )  # its value: the text is only as long as distinguishes it from its neighbours
     except ValueError:
         raise NoFormula(f"the constant {source.text}") from None

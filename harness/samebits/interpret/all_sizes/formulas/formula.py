@@ -14,7 +14,7 @@ from samebits.interpret.all_sizes.polynomial import Polynomial, of
 
 
 class NoFormula(Exception):
-    """What stands at a place is no formula over the reals, such as infinity less infinity."""
+    """What stands at a place is not a formula over the reals, such as infinity less infinity."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def _both(space: Space, first: Summand, second: Summand) -> Summand | None:
 
 
 def _union(space: Space, first: Fact, second: Fact) -> Facts | None:
-    """What holds where one of two facts does that exclude each other; None where that is no fact."""
+    """What holds where one of two facts does that exclude each other; None where that is not a fact."""
     p, q = first.polynomial, second.polynomial
     match first.kind, second.kind:
         case "not_negative", "not_negative" if q == -p - 1:

@@ -137,7 +137,7 @@ class FormulaRing:
         return total
 
     def _apart(self, summand: Summand, other: Summand) -> Summand:
-        """A summand whose bound indices are no names of another summand."""
+        """A summand whose bound indices are not names of another summand."""
         taken = free_names(self.space, Formula((other,))) | set(other.bound)
         return self.renamed(summand) if taken & set(summand.bound) else summand
 

@@ -34,7 +34,7 @@ def by_sign(ring: FormulaRing, formula: Formula) -> tuple[Formula, Formula] | No
         formula: any.
 
     Raises:
-        NoFormula: a case is no formula.
+        NoFormula: a case is not a formula.
     """
     first = next(_signed(ring, formula, frozenset()), None)
     if first is None:

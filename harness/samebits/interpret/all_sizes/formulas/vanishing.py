@@ -38,7 +38,7 @@ REWRITES = 8
 """How often products are written with other bound indices for one comparison, besides once for each product."""
 
 SPLITS = 10
-"""How deep cases are told apart, one inside the other."""
+"""How deep cases are distinguished, one inside the other."""
 
 SIGNS = 4
 """As how many of them the two cases of a sign count, of which most formulas need none."""
