@@ -1,4 +1,4 @@
-"""For which sizes a proof holds: the part of a published proof that speaks of all sizes."""
+"""For which sizes a proof holds: the part of a published proof that covers all sizes."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ class Assumption:
         word: its kind, in one word: `shapes`, `values`, `comparisons`, `range`, `underflow`, `roots`, `casts` ...
         text: what is assumed.
         false_where: how it could be false, in one line.
-        inherent: every proof of its method rests on it, whatever the programs are, and the contract speaks of it:
+        inherent: every proof of its method rests on it, whatever the programs are, and the contract covers it:
             the shapes of the case, and rounding. A request for proofs without assumptions leaves these out.
     """
 

@@ -19,7 +19,7 @@ class Claim:
             `VARIANT.temp_bytes <= 17e6` (bytes), `VARIANT.temp_bytes <= 0.02 * REFERENCE.temp_bytes`,
             `VARIANT.collectives == {"collective-permute": 2}` or `VARIANT.program == compiled_side("gather").program`.
         source: who says so: a pull request, a paper, or a measurement of one's own.
-        variant: a shell pattern of the variants that it speaks of; all by default, as with the three below.
+        variant: a shell pattern of the variants that it applies to; all by default, as with the three below.
         direction: `forward` or `gradient`.
         target: a target such as `tpu7x:*`; `tpu` or `cpu` is every target of that kind.
         versions: of libtpu (of jaxlib for the CPU).

@@ -22,7 +22,7 @@ PLATFORMS = ("cpu", "gpu", "tpu")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scope:
-    """Which results a contract or an exemption speaks of; every field is a shell pattern, `*` by default."""
+    """Which results a contract or an exemption applies to; every field is a shell pattern, `*` by default."""
 
     variant: str = "*"
     case: str = "*"
@@ -34,7 +34,7 @@ class Scope:
     platform: str = "*"
 
     def is_for(self, platform: str) -> bool:
-        """Whether this speaks of results that are made on a platform."""
+        """Whether this applies to results that are made on a platform."""
         return fnmatchcase(platform, self.platform)
 
     def covers(

@@ -18,7 +18,7 @@ class Documented:
     """One statement of a document, found true or not by running what the pair declares anyway.
 
     Args:
-        id: of the claim, such as `3922.5`: pull request and item. Several pairs may speak of one claim.
+        id: of the claim, such as `3922.5`: pull request and item. Several pairs may refer to one claim.
         document: where it stands, in words.
         says: the claim, in one's own words: what is the same, and what is saved.
         variants: the sides that stand for the change; empty is all of the pair's.

@@ -119,7 +119,7 @@ class Domain:
                 if _is_made(pattern) or any(_names(pattern, name) for name in known):
                     continue
                 raise DeclarationError(
-                    f"{where}: {fact} speaks of '{pattern}', which is not an argument; "
+                    f"{where}: {fact} refers to '{pattern}', which is not an argument; "
                     f"{expected(pattern, (*known, COTANGENTS))}"
                 )
 

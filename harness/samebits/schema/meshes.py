@@ -34,7 +34,7 @@ class MeshSpec:
             sharding mode of the sweep.
 
     Raises:
-        MeshError: an axis has no identifier for a name, is repeated or smaller than 1; or types do not fit.
+        MeshError: an axis name is not an identifier, or is repeated; a size is below 1; or types do not fit.
     """
 
     axes: Axes
@@ -44,7 +44,7 @@ class MeshSpec:
         names_seen: set[str] = set()
         for name, size in self.axes:
             if not name.isidentifier():
-                raise MeshError(f"mesh axis '{name}' is not an identifier; expected letters, digits, '_', as in 'dp'")
+                raise MeshError(f"mesh axis '{name}' is not an identifier; expected letters, digits and '_', e.g. 'dp'")
             if name in names_seen:
                 raise MeshError(f"mesh axis '{name}' appears twice in '{self.id}'; give each axis once")
             if size < 1:

@@ -190,7 +190,7 @@ class Pair:
         }
 
     def check_domains(self) -> None:
-        """Reject a contract's domain that speaks of an argument that no case has.
+        """Reject a contract's domain that refers to an argument that no case has.
 
         Raises:
             DeclarationError: the name matches none; or the arguments cannot be made.

@@ -1,4 +1,4 @@
-"""The meshes of a `Pair`: their canonical names, and the axes that its arguments and static values speak of.
+"""The meshes of a `Pair`: their canonical names, and the axes that its arguments and static values name.
 
 In: a pair that is being declared. Out: nothing, or a `DeclarationError` that says what was got and what was expected.
 """

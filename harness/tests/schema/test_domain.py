@@ -140,7 +140,7 @@ WRONG_DOMAINS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "domain of a misspelt argument": (
         lambda: run(pair("x", Domain(no_nan=("y",)))),
-        "pair 'toy', contract (every result): no_nan speaks of 'y', which is not an argument; "
+        "pair 'toy', contract (every result): no_nan refers to 'y', which is not an argument; "
         "expected some of x, cotangents",
     ),
     "domain of an argument called cotangents": (

@@ -55,7 +55,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     },
     "not an identifier": (
         lambda: MeshSpec.parse("d-p=2"),
-        "mesh axis 'd-p' is not an identifier; expected letters, digits, '_', as in 'dp'",
+        "mesh axis 'd-p' is not an identifier; expected letters, digits and '_', e.g. 'dp'",
     ),
     "axis twice": (
         lambda: MeshSpec.parse("context2_context4"),

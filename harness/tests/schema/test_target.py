@@ -19,7 +19,7 @@ from samebits.schema.target import Target, fixed_part, spread
         ("cpu:16", "cpu", 16),
         ("v5e:2x2", "tpu", None),
         ("tpu7x:4x4x4", "tpu", None),
-        ("v9:2x2", "tpu", None),  # the compiler itself says which it knows
+        ("v9:2x2", "tpu", None),  # the compiler itself reports which it supports
     ],
 )
 def test_names(name: str, platform: str, cpus: int | None) -> None:

@@ -67,7 +67,7 @@ def _order(twins: Twins) -> int:
 
 
 def _weight(node: Node) -> float:
-    """How telling an equation without a twin is: what only rearranges elements may be a step of a correct form."""
+    """How significant an equation without a twin is: what only rearranges elements may be a step of a correct form."""
     return 0.0 if node.kind == "moved" else 0.5
 
 

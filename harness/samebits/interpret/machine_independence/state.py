@@ -146,7 +146,7 @@ def total(step: Step, kind: Type, terms: IndependenceState, add: Any, least: Any
     state = np.where(~exact & once & whole, ROUNDED, state)
     negative = add((~nonzero & np.signbit(terms.value)).astype(np.float64)) > 0
     state = np.where((count == 0) & negative & ~zeros, LOST, state)
-    gone = add((terms.state == LOST).astype(np.float64)) > 0  # a LOST zero may be none
+    gone = add((terms.state == LOST).astype(np.float64)) > 0  # a LOST zero may not be one
     state = np.where(gone | ~np.isfinite(value), LOST, state).astype(np.int8)
     chosen = (
         "may be contracted with a product before it, or reassociated"
