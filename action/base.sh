@@ -20,7 +20,7 @@ commit_of() {
 commit=$(commit_of "$BASE") || commit=$(commit_of "origin/$BASE") || {
   git fetch --quiet --no-tags --depth=1 origin -- "${BASE#origin/}" 2>/dev/null && commit=$(commit_of FETCH_HEAD)
 } || {
-  annotate error "base '$BASE' is no branch, tag or commit of this repository; write its name, and fetch-depth: 0 at actions/checkout"
+  annotate error "base '$BASE' is not a branch, tag or commit of this repository; write its name, and fetch-depth: 0 at actions/checkout"
   finish 2
 }
 if [ ! -s "$out/check.json" ]; then

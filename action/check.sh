@@ -12,7 +12,7 @@ echo "folder=$out" >>"$GITHUB_OUTPUT"
 words_into pairs "${PAIRS:-}"
 words_into more "${ARGS:-}"
 if [ ! -d "${ROOT:-.}" ]; then
-  annotate error "root '$ROOT' is no folder of this repository; give the folder that has suites/"
+  annotate error "root '$ROOT' is not a folder of this repository; give the folder that has suites/"
   echo "code=2" >>"$GITHUB_OUTPUT"
   exit 0
 fi

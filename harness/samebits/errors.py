@@ -1,7 +1,7 @@
 """One class per situation, so that "differs", "does not repeat" and "could not run" are never confused.
 
 Every class carries the exit code of the command line: 2 when the request or a declaration is wrong,
-3 when the harness could not tell. A *difference* is a result, not an exception (see `verdict`).
+3 when the harness could not decide. A *difference* is a result, not an exception (see `verdict`).
 What the user's own code raises is shown by `user_errors`.
 """
 

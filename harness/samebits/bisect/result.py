@@ -103,7 +103,7 @@ class Session:
         Raises:
             RequestError: the journal belongs to another search, or cannot be read.
         """
-        # A judgement of another state of samebits, perhaps of one that failed, is none of this search.
+        # A judgement of another state of samebits, perhaps of one that failed, does not belong to this search.
         searched = {**searched, "samebits": files_digest(list(PACKAGE.rglob("*.py")), PACKAGE)}
         what = hashlib.sha256(json.dumps(searched, sort_keys=True, default=str).encode()).hexdigest()
         path = self.journal

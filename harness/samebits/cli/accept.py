@@ -44,7 +44,7 @@ def accept(chosen: AcceptOptions) -> int:
     Files: suites/verdicts/PLATFORM/PAIR.json, several environments side by side. In a known environment a lost bit
     then fails `samebits check`; elsewhere it is reported. Rejected where CI is set, on a dirty tree, without a reason,
     and for a pair with a failing result.
-    Exit codes: 0 accepted, 1 a pair fails, 2 a wrong request or a damaged file, 3 could not tell.
+    Exit codes: 0 accepted, 1 a pair fails, 2 a wrong request or a damaged file, 3 undecided.
     """
     if not chosen.verdicts:
         raise RequestError("name what to accept: --verdicts; training runs have `samebits golden accept`")

@@ -22,7 +22,7 @@ def bisect() -> None:
 
     Both ends are verified and repeated first; every point is judged PASS, FAIL, AMBIGUOUS or UNTESTABLE, and a failure
     counts only where it is the same failure. A journal records every judgement: a search that was killed continues
-    where it was. Exit code 1 when the cause is found, 0 when nothing fails, 3 when the cause cannot be told.
+    where it was. Exit code 1 when the cause is found, 0 when nothing fails, 3 when the cause cannot be determined.
     """
 
 

@@ -105,7 +105,7 @@ def check_elsewhere(
 
 
 def _last_words(stderr: str | bytes | None) -> str:
-    """The line of a process's stderr that tells why it ended: the last one, unless XLA rejected a flag."""
+    """The line of a process's stderr that says why it ended: the last one, unless XLA rejected a flag."""
     text = stderr.decode(errors="replace") if isinstance(stderr, bytes) else stderr or ""
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and "warning: TCG" not in line]  # of qemu, several at each of its starts
@@ -119,7 +119,7 @@ def with_flags(option: ShakeOption) -> dict[str, str]:
 
 
 def add_outcomes(option: ShakeOption, usual: Sequence[Result], there: Sequence[Result]) -> list[Result]:
-    """Results with what an option of the process did to them; a leaf of which no bit moved is no evidence."""
+    """Results with what an option of the process did to them; a leaf of which no bit moved is not evidence."""
     others = {_key(result): result for result in there}
     shaken = []
     for result in usual:

@@ -43,7 +43,7 @@ def claims(chosen: ClaimsOptions) -> int:
     run as processes. A claim that is not true is not a failure where a finding says so, with its numbers; a row that is
     otherwise than declared is.
 
-    Exit codes: 0 every row is as declared, 1 one is not, 2 the request or a declaration is wrong, 3 could not tell.
+    Exit codes: 0 every row is as declared, 1 one is not, 2 the request or a declaration is wrong, 3 undecided.
     """
     files = chosen.report_files()
     from samebits.cli.claims_run import ClaimsCommand, list_jobs

@@ -70,7 +70,7 @@ class ExitCode:
     """Where the exit code of a command goes once its report is complete; see `supervision`.
 
     Args:
-        record: takes the code; None where no other process wants to know.
+        record: takes the code; None where no other process needs it.
     """
 
     def __init__(self) -> None:

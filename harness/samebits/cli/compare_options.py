@@ -60,10 +60,10 @@ class CompareFunctionsOptions(options.ReportOptions):
 
 
 def static_values(texts: tuple[str, ...]) -> dict[str, Any]:
-    """The values of `--static` by name: Python literals, and words that are none, such as the name of an activation.
+    """The values of `--static` by name: Python literals or other words, such as the name of an activation.
 
     Raises:
-        RequestError: one is no `NAME=VALUE`.
+        RequestError: one is not of the form `NAME=VALUE`.
     """
     values = {}
     for name, text in _assignments("--static", texts, "eps=1e-6").items():

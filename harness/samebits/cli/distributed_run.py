@@ -60,7 +60,7 @@ def run_together(
 
 def _silence() -> None:
     """From here on nothing is printed by Python; what the runtime prints when it crashes still is."""
-    nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, for as long as the process lives
+    nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, for as long as the process runs
     sys.stdout = sys.stderr = nowhere
     os.dup2(nowhere.fileno(), 1)
 

@@ -98,7 +98,7 @@ def _resumed(journal: Journal) -> list[str]:
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove the journals of runs that nobody resumed."""
+    """Remove the old journals of runs that were not resumed."""
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if time.time() - path.stat().st_mtime > RETAINED_DAYS * 86400:

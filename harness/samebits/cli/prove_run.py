@@ -150,6 +150,6 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
             show_proofs(run.console, document, verbose=self.verbose)
 
     def exit_code(self, inputs: ProveInputs, document: ProofDocument) -> int:
-        """1 where a leaf is refuted; a wrong request over what could not be told."""
+        """1 where a leaf is refuted; a wrong request takes precedence over what could not be decided."""
         worst = max((problem.exit_code for problem in document.problems), key=lambda code: code == 2, default=0)
         return exit_code(list(document.results), COULD_NOT_TELL if document.interrupted else worst)

@@ -52,7 +52,7 @@ _SIGNALS = (*ENDING_SIGNALS, signal.SIGCHLD)
 
 @dataclass(slots=True)
 class _Supervision:
-    """What parent and child know of each other; one object, because a process has one parent.
+    """State that parent and child share; one object, because a process has one parent.
 
     Args:
         shared: memory of both: the name of the pair whose code is being imported, and the exit code.
@@ -68,7 +68,7 @@ _SUPERVISION = _Supervision()
 
 @contextlib.contextmanager
 def importing(name: str) -> Iterator[None]:
-    """Inside, the code of a pair is imported: if the process ends, its parent knows by which.
+    """Inside, the code of a pair is imported: if the process ends, its parent can name the pair.
 
     Raises:
         CouldNotRun: it ended an earlier process.
@@ -164,7 +164,7 @@ def _record(shared: mmap.mmap, code: int) -> None:
 
 
 def _end_with_parent(alive: int) -> None:
-    """Nobody writes into the pipe: it can be read from when the parent has ended, and only then."""
+    """Nothing is written into the pipe: reading from it returns when the parent has ended, and only then."""
     os.read(alive, 1)
     os._exit(COULD_NOT_TELL)
 
@@ -198,7 +198,7 @@ def _wait(child: int, shared: mmap.mmap, seconds: float) -> tuple[int, bool]:
 def _child_has_it(arrived: signal.struct_siginfo) -> bool:
     """Whether a terminal has sent a signal to both: Ctrl-C comes from the kernel, whose codes are positive.
 
-    A closed terminal is told to the first process of its session alone.
+    When a terminal is closed, only the first process of its session receives SIGHUP from it.
     """
     return arrived.si_signo != signal.SIGHUP and arrived.si_code > 0
 

@@ -132,7 +132,7 @@ def runs_of(command: TrainCommand) -> dict[str, str]:
 
 
 def show_list(request: TrainRequest) -> int:
-    """What `--matrix` and `--config` know."""
+    """List the names that `--matrix` and `--config` accept."""
     model, to = load_model(request.tree), console()
     for matrix in model.matrices:
         line(to, f"--matrix {matrix.name}: {matrix.about}", "bold")

@@ -116,7 +116,7 @@ class CheckWork(Work[Result]):
         if locator not in self._sources:
             try:
                 self._sources[locator] = self._finder.of(self._pair(locator), locator)
-            except SamebitsError:  # then nothing is remembered of it, and whoever remembers says why
+            except SamebitsError:  # then nothing is remembered of it, and the cache says why
                 self._sources[locator] = None
         sources = self._sources[locator]
         return () if sources is None else reads_beside(sources)

@@ -33,7 +33,7 @@ class CompileError:
 
     Args:
         message: one line.
-        exit_code: 2 where the request or the declaration is wrong, 3 where it could not be told.
+        exit_code: 2 where the request or the declaration is wrong, 3 where it could not be decided.
         logs: what the compiler wrote.
     """
 

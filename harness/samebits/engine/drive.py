@@ -1,4 +1,4 @@
-"""Has an executor do a work, and decides what a lost process costs: the item that ended it, and nothing else.
+"""Has an executor do the work, and decides what a lost process costs: the item that ended it, and nothing else.
 
 Programs are traced ahead, so several items may be under way in a process that ends, and an earlier item may have left a
 thread in it, or taken its memory. Each of these suspects then runs alone in a fresh process: the one that ends it again

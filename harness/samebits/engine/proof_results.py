@@ -35,7 +35,7 @@ def by_labels(
     questions: Mapping[str, Question],
     sums: tuple[RequiredFact, ...],
 ) -> ProofResult:
-    """The result of a leaf of which labels tell whether both sides move the same elements."""
+    """The result of a leaf where labels decide whether both sides move the same elements."""
     first = next(iter(questions.values()))
     wrong = next((identity for identity in identities if not identity.equal), None)
     promises = tuple(dict.fromkeys((*(promise for identity in identities for promise in identity.promises), *sums)))
@@ -76,7 +76,7 @@ def by_fields(
     question: Question,
     derived: Mapping[str, Derived] | Unproved,
 ) -> ProofResult:
-    """The result of a leaf of which the fields tell whether both sides compute the same formula."""
+    """The result of a leaf where the fields decide whether both sides compute the same formula."""
     leaf = outcome.comparison.path
     limit = pair.contract(**where(point), leaf=leaf).error_ratio
     unsure = None

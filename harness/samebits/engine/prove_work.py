@@ -77,7 +77,7 @@ class ProveWork(Work[ProofResult]):
         for item in items:
             locator, _, point = item.payload
             try:
-                prover = self._prover_of(locator)  # imports jax and the declaration, which is no time of the point
+                prover = self._prover_of(locator)  # imports jax and the declaration: not part of the point's time
                 yield Started(key=item.key)
                 yield Reached(key=item.key, stage=f"interpreting '{point.variant}' on {point.mesh}")
                 results = prover.results(point)

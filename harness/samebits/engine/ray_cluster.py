@@ -139,7 +139,7 @@ class RayExecutor(Executor):
         ray.cancel(task.messages, force=False)
 
     def memory(self, number: int) -> int | None:
-        """What the task has told last."""
+        """What the task last reported."""
         task = self._tasks.get(number)
         return None if task is None else task.held
 
@@ -281,7 +281,7 @@ def site_of(cluster: RayCluster, digest: str | None, seconds: float | None = Non
 
 
 def _own_paths() -> tuple[str, ...]:
-    """The entries of Python's path that are no part of its installation, which has other folders on other machines."""
+    """The entries of Python's path outside its installation, which has other folders on other machines."""
     scripts = os.path.realpath(sysconfig.get_path("scripts"))  # where the command `samebits` itself lies
     absolute = (os.path.realpath(path) for path in sys.path)
     folders = (path for path in absolute if os.path.isdir(path) and path != scripts)

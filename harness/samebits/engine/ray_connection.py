@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster: reached in bounded time or told in one line, and what its nodes have room for."""
+"""The connection to a Ray cluster: made in bounded time or its failure reported in one line; what its nodes have room for."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def task_resources(request: RayRequest, nodes: Sequence[Node]) -> dict[str, floa
 
 
 def _require_single_hosts(nodes: Sequence[Node]) -> None:
-    """A process on one host of a slice waits for those on the others, which are no tasks of the same chunk."""
+    """A process on one host of a slice waits for those on the others, which are not tasks of the same chunk."""
     hosts: dict[str, str] = {}
     for node in nodes:
         name = (node.get("Labels") or {}).get(SLICE)

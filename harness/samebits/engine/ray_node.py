@@ -1,8 +1,8 @@
-"""The part of a run on Ray that runs on the nodes: a task has a fresh process run a chunk, and passes on what it says.
+"""The part of a run on Ray that runs on the nodes: a task has a fresh process run a chunk, and passes on its events.
 
-The chunk does not run in Ray's own worker process. Ray says of a worker that died no more than that it did, and what
-the worker had said last may be lost with it; a process of `WorkerProcesses` is known by its signal, its memory and its
-last words, and jax has it for itself.
+The chunk does not run in Ray's own worker process. Of a worker that crashed, Ray reports only that it did, and the
+worker's last output may be lost; of a process of `WorkerProcesses`, the signal, the memory and the last output are
+known, and jax has the process for itself.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ MESSAGES = msgspec.json.Decoder(list[Message])
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DriverSite:
-    """What a node must know of the driver.
+    """What a node needs from the driver.
 
     Args:
         folder: the driver's current folder.
-        paths: entries of the driver's Python path that are no part of its installation.
+        paths: entries of the driver's Python path outside its installation.
         variables: of the environment.
         digest: of the driver's fingerprint; None where the node is only asked for its own.
         folders: the user's trees.
@@ -107,7 +107,7 @@ def run_chunk(site: DriverSite, pickled: bytes) -> Iterator[bytes]:
     """Run a chunk in a fresh process of this node.
 
     Args:
-        site: what the node must know.
+        site: what the node needs from the driver.
         pickled: work and chunk; read when Python's path is that of the driver.
 
     Yields:
@@ -128,12 +128,12 @@ def run_chunk(site: DriverSite, pickled: bytes) -> Iterator[bytes]:
 
 
 class _Relay:
-    """Passes on what a process says, in few messages.
+    """Passes on the events of a process, in few messages.
 
     Args:
         work, chunk: what it runs.
         limit: how many bytes it may hold, of what this node has.
-        seconds: that an item may take. The driver would end the task, whose process can then tell nobody where it was.
+        seconds: that an item may take. If the driver ended the task, its process could not report where it was.
     """
 
     def __init__(self, work: Work[Any], chunk: Chunk, limit: int, seconds: float | None) -> None:

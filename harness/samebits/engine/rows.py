@@ -1,4 +1,4 @@
-"""What every work says in the same way: rows as JSON, remarks of the user's code, why a process ended."""
+"""What all kinds of work report in the same way: rows as JSON, remarks of the user's code, why a process ended."""
 
 from __future__ import annotations
 

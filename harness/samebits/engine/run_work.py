@@ -1,4 +1,4 @@
-"""A whole run of a work: what is already known is taken from the journal and the cache, the rest is executed."""
+"""Runs all of the work: what is already known is taken from the journal and the cache, the rest is executed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_WORKERS = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineSettings:
-    """Where and how a work runs.
+    """Where and how the work runs.
 
     Args:
         workers: how many worker processes; None for one per processor.
@@ -97,7 +97,7 @@ class Store(Protocol):
 
 
 class Unremembered:
-    """A store that knows nothing."""
+    """A store without any results."""
 
     def sign(self, item: Item) -> str | None:
         """Nothing is known of what rows depend on."""
@@ -210,7 +210,7 @@ def usual_settings(*, workers: int | None, seconds: float | None, limit: int | N
 
 
 def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Executor:
-    """Where a work runs.
+    """Where the work runs.
 
     Args:
         work: what is done.

@@ -22,7 +22,7 @@ class Shard:
         """Of a text such as `3/8`.
 
         Raises:
-            RequestError: it is none.
+            RequestError: it is not of this form.
         """
         match = re.fullmatch(r"(\d+)/(\d+)", text)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):

@@ -1,7 +1,7 @@
 """`samebits prove --all-sizes`: every point of a plan put to proof for all sizes of its case at once.
 
 What is shown for all sizes is held against the proof at the declared sizes too: where these disagree, one of them is
-broken, and that is an error and no result.
+broken, and that is an error and not a result.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TunedValues:
-    """What an item gives: compiled values, or what values give at the small size; and what could not be told.
+    """What an item gives: compiled values, or what values give at the small size; and what could not be decided.
 
     Args:
         trials: compiled, without what they give.

@@ -1,4 +1,4 @@
-"""What an engine runs: work in items, chunks of which any process can run, and what a process says meanwhile.
+"""What an engine runs: work in items, chunks of which any process can run, and what a process reports meanwhile.
 
 `Work` says what is done, an `Executor` says where; `engine.drive` brings them together, and alone decides what happens
 to an item whose process ended.
@@ -47,7 +47,7 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
 
 
 class Reached(msgspec.Struct, frozen=True, tag="reached"):
-    """A stage of an item began, such as `compiling`; the last one is named where a process dies."""
+    """A stage of an item began, such as `compiling`; the last one is named where a process crashes."""
 
     key: str
     stage: str
@@ -67,7 +67,7 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
 
 
 class Remark(msgspec.Struct, frozen=True, tag="remark"):
-    """What the user must be told once, such as a setting that his code changed."""
+    """A notice to the user, shown once, such as a setting that their code changed."""
 
     text: str
 
@@ -87,7 +87,7 @@ class Trouble(msgspec.Struct, frozen=True, tag="trouble"):
 
 
 class Unusable(msgspec.Struct, frozen=True, tag="unusable"):
-    """The process is about to end by itself, instead of what it was about to say.
+    """The process is about to end by itself, instead of reporting its event.
 
     Args:
         kind: of the loss.
@@ -99,7 +99,7 @@ class Unusable(msgspec.Struct, frozen=True, tag="unusable"):
 
 
 Event = Started | Reached | Finished | Remark | UserTraceback | Trouble
-"""What a process says while it runs a chunk."""
+"""What a process reports while it runs a chunk."""
 
 STACK_TIME = 0.3
 """Seconds that a process has to write its stacks before it is ended."""
@@ -171,7 +171,7 @@ class Work(ABC, Generic[Row]):
     """Whether `run` says of each item what was read for it; else everything that was read in its process counts."""
 
     divides: bool = True
-    """Whether several processes may share a large group: not where its items are mostly one and the same work."""
+    """Whether several processes may share a large group: not where its items mostly repeat the same work."""
 
     def events(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         """As `run`, with what was read for each item."""
@@ -221,7 +221,7 @@ class Chunk:
 
 
 class Executor(ABC):
-    """Where chunks run; knows nothing about what is in them."""
+    """Where chunks run; independent of what is in them."""
 
     slots: int
     """How many chunks run beside each other."""

@@ -1,7 +1,7 @@
-"""Runs chunks in worker processes of this machine; a process that dies is replaced.
+"""Runs chunks in worker processes of this machine; a process that crashes is replaced.
 
-By pebble, one pool of one process for each slot. Not `concurrent.futures` and not loky: there the death of one process
-takes the tasks of all others with it, and a task that runs cannot be ended. What a process says goes through a file of
+By pebble, one pool of one process for each slot. Not `concurrent.futures` and not loky: there a crash of one process
+loses the tasks of all others, and a task that runs cannot be ended. What a process reports goes through a file of
 its own, line by line: a pipe or a queue that it shares with others may be left locked or torn when it is killed.
 """
 
@@ -204,7 +204,7 @@ class WorkerProcesses(Executor):
         error: BaseException | None = None
         if not future.done():
             with contextlib.suppress(TimeoutError):
-                future.exception(timeout=2)  # the report of its death may be on its way
+                future.exception(timeout=2)  # pebble may not have recorded its exit yet
         if not future.done():
             return slot.killed or Loss(kind="exit", text="exit code 0", last_words=words)
         try:
@@ -252,7 +252,7 @@ class WorkerProcesses(Executor):
 
 
 def _is_broken(future: ProcessFuture[None]) -> bool:
-    """Whether a pool has ended with its process; pebble does so where the process has not told yet that it began."""
+    """Whether a pool has ended with its process; pebble does so where the process has not reported its start."""
     return future.done() and not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
 
 

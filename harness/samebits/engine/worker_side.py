@@ -1,6 +1,6 @@
 """What a worker process does: it is set up, runs chunks, and writes each event into a file before the next thing.
 
-It ends itself where nothing that it runs can be believed any more.
+It ends itself where its results would no longer be valid.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def run_chunk(chunk: Chunk, path: str) -> None:
 
 
 def _unusable(event: Event) -> Unusable | None:
-    """Why this process must end instead of saying this; None where it goes on.
+    """Why this process must end instead of reporting this; None where it goes on.
 
-    An error that is no item's own counts only in a process that has done nothing else: an earlier item may have taken
+    An error that no item caused counts only in a process that has done nothing else: an earlier item may have taken
     all its open files.
     """
     if not isinstance(event, Finished | Trouble):

@@ -1,6 +1,6 @@
 """The start of an accelerator in a process of its own: one that hangs is ended, and one that works is let go again.
 
-So the process that drives workers knows the devices and never holds them, and no start is waited for without end.
+So the process that drives workers lists the devices without holding them, and every start has a time limit.
 """
 
 from __future__ import annotations

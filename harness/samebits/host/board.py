@@ -1,4 +1,4 @@
-"""What the processes of one run tell each other: process 0 holds a board, the others call it over the network.
+"""How the processes of one run exchange data: process 0 holds a board, the others call it over the network.
 
 The barriers and the key-value store of jax's coordination service are private names of jax, and its public functions
 (`multihost_utils`) run on the devices, without a time limit. So the board is served by `multiprocessing.managers` of
@@ -151,7 +151,7 @@ class Board:
                 self._members[number].waits = None
 
     def _none_wait(self, where: Callable[[tuple[int, str]], bool]) -> None:
-        """Those that wait there can go on, and wait no more from now on, even before their threads run."""
+        """Those that wait there can go on, and no longer wait from now on, even before their threads run."""
         for member in self._members.values():
             if member.waits is not None and where(member.waits):
                 member.waits = None
@@ -194,14 +194,14 @@ class Board:
         return f"{listed} did not come to '{name}' within {seconds:g} s" if now > limit else None
 
     def _lost(self, number: int) -> str | None:
-        """Why a process is not there any more; None where it is, and where it has taken its leave."""
+        """Why a process is not there any more; None where it is, and where it has left the run."""
         member = self._members[number]
         if member.stage == CLOSED:
             return None
         if is_gone(member.place):
             return f"process {number} has ended; it was last at '{member.stage}'"
         if time.monotonic() - member.seen > self._silence:
-            return f"process {number} gives no sign since {self._silence:g} s; it was last at '{member.stage}'"
+            return f"process {number} has sent no heartbeat for {self._silence:g} s; it was last at '{member.stage}'"
         return None
 
 
@@ -215,7 +215,7 @@ def own_place() -> tuple[str, int] | None:
 
 
 def is_gone(place: tuple[str, int] | None) -> bool:
-    """Whether a process of this very system is no more; False where that cannot be seen from here."""
+    """Whether a process of this very system has exited; False where that cannot be seen from here."""
     own = own_place()
     if place is None or own is None or place[0] != own[0]:
         return False

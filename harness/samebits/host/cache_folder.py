@@ -55,7 +55,7 @@ def limit_text() -> tuple[str, str]:
     path = cache_root() / LIMIT_FILE
     try:
         text = path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:  # nobody has set one
+    except OSError:  # none is set
         text = ""
     return (text, str(path)) if text else (DEFAULT_LIMIT, "the default")
 

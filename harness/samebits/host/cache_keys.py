@@ -1,7 +1,7 @@
 """Keys for what is cached: values by content, everything else by identity, and nothing by how it prints.
 
-An `id` says nothing of an object that is gone: the next one of its size may get the same address. So a key holds the
-objects that it stands for, and they live as long as it does.
+An `id` does not identify an object that no longer exists: the next one of its size may get the same address. So a key
+holds the objects that it stands for, and they live as long as it does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 _EXACT = (bool, int, str, bytes, type(None), type(Ellipsis), range)
-"""Immutable, and within one type equal only where nothing tells them apart."""
+"""Immutable, and within one type equal only where they are indistinguishable."""
 
 
 class ByIdentity:
@@ -44,7 +44,7 @@ class ByIdentity:
 
 
 def key_of(value: Any) -> Hashable:
-    """A key that two values share only where nothing can tell one from the other.
+    """A key that two values share only where they are indistinguishable.
 
     Numbers count with their type and their bits, arrays with dtype, shape, layout and bytes, containers and frozen data
     classes with what is in them. Anything else, such as a function or an object of an unknown class, counts as itself.
@@ -101,7 +101,7 @@ def _array_key(value: Any) -> Hashable:
 
 
 def _is_jax_array(value: Any) -> bool:
-    """Whether it is an array of jax with numbers in it, unlike a tracer, which is no key for another one."""
+    """Whether it is an array of jax with numbers in it, unlike a tracer, which is not a key for another one."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
 

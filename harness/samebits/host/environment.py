@@ -28,7 +28,7 @@ from samebits.host.libtpu import only_cpu, package_version, prepare_libtpu
 from samebits.host.processors import instruction_sets, usable_processors
 
 DEVICES = 8
-"""How many CPU devices a run has when nobody asks for another number."""
+"""How many CPU devices a run has when no other number is requested."""
 
 PACKAGES = ("jax", "jaxlib", "libtpu", "numpy", "ml_dtypes", "flax", "optax")
 """What decides the bits of a program, and what the programs of models are made of."""
@@ -69,7 +69,7 @@ class Environment:
     settings: dict[str, str]
 
     def lines(self) -> list[str]:
-        """The environment for a report's head, most telling first."""
+        """The environment for a report's head, most informative first."""
         v = self.versions
         libtpu = f", libtpu {v['libtpu']}" if v["libtpu"] else ""
         flags = " ".join(value for value in self.flags.values() if value) or "none"
@@ -252,7 +252,7 @@ def configuration() -> tuple[tuple[str, Any], ...]:
 
 @functools.cache
 def compile_options() -> dict[str, str]:
-    """`COMPILE_OPTIONS` where they apply: on the CPU, and as far as this XLA knows them; starts the backend."""
+    """`COMPILE_OPTIONS` where they apply: on the CPU, and as far as this XLA supports them; starts the backend."""
     return _known(COMPILE_OPTIONS)
 
 

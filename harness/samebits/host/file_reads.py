@@ -54,7 +54,7 @@ _SHARED_MEMORY = "/dev/shm/"
 
 
 class FileReads:
-    """What was read in this process since it was told to look; a hook of Python's cannot be taken away again."""
+    """What was read in this process since the first call of `look`; a hook of Python's cannot be taken away again."""
 
     def __init__(self) -> None:
         self._imported = time.time_ns()

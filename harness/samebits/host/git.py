@@ -23,7 +23,7 @@ def commit_of(root: Path, revision: str) -> str:
     try:
         return _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     except RequestError:
-        raise RequestError(f"'{revision}' is no revision of {top}; expected a branch, a tag or a commit") from None
+        raise RequestError(f"'{revision}' is not a revision of {top}; expected a branch, a tag or a commit") from None
 
 
 @contextlib.contextmanager
@@ -98,7 +98,7 @@ def history(root: Path, good: str, bad: str) -> list[Commit]:
 
 
 def in_order(root: Path, commits: Sequence[str]) -> list[str]:
-    """Commits with parents before children; empty where the tree is in no repository, or does not know one of them.
+    """Commits with parents before children; empty where the tree is in no repository, or does not have one of them.
 
     Args:
         root: the tree.

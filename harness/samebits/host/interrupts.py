@@ -56,10 +56,10 @@ class Stop:
 
     @staticmethod
     def caused(error: BaseException) -> bool:
-        """Whether a `KeyboardInterrupt` is Ctrl-C: code of the user may raise it too, which is no request to end.
+        """Whether a `KeyboardInterrupt` is Ctrl-C: code of the user may raise it too, which is not a request to end.
 
         Args:
-            error: that was raised; where nobody listens, every `KeyboardInterrupt` is taken for Ctrl-C.
+            error: that was raised; where no `Stop` is active, every `KeyboardInterrupt` is taken for Ctrl-C.
         """
         heard = Stop._listening
         return isinstance(error, KeyboardInterrupt) and (not heard or any(stop.asked for stop in heard))

@@ -50,7 +50,7 @@ class _Process:
 
     Args:
         files: loaded files whose functions are watched, by module name.
-        notes: what the user must be told, in order, each text once; whether it is true of other runs of the same code.
+        notes: notices for the user, in order, each text once; whether it is true of other runs of the same code.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ def watch(module: types.ModuleType) -> None:
 
 
 def note(text: str, *, lasting: bool = True) -> None:
-    """Note down what the user must be told; the same text counts once.
+    """Record a notice for the user; the same text counts once.
 
     Args:
         text: one line.

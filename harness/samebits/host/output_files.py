@@ -39,7 +39,7 @@ def require_regular(option: str, path: Path | None) -> None:
     """Reject a file that a run goes back to, and that is a device or a pipe.
 
     Raises:
-        RequestError: as `require_writable`, or it is no regular file.
+        RequestError: as `require_writable`, or it is not a regular file.
     """
     require_writable(option, path)
     if path is not None and path.exists() and not path.is_file():

@@ -21,7 +21,7 @@ _DEVICES = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 class _Stdout(io.TextIOWrapper):
     """Standard output that prints nothing more after its first failure, as on a full disk; the run goes on.
 
-    A reader that has closed its pipe (`samebits check | head`) is no failure: rich handles it.
+    A reader that has closed its pipe (`samebits check | head`) is not a failure: rich handles it.
     """
 
     failure: str | None = None

@@ -18,7 +18,7 @@ from samebits.user_errors import one_line
 Value = TypeVar("Value")
 
 SECONDS = 600.0
-"""How long the other processes may take to come to an exchange, and a program to run, where nobody says otherwise."""
+"""How long the other processes may take to come to an exchange, and a program to run, by default."""
 
 BEAT = 1.0
 """Seconds between two signs of life."""
@@ -31,7 +31,7 @@ class FailedElsewhere(CouldNotRun):
 class RunEnded(BaseException):
     """A process is gone, hangs, or is elsewhere: no program that spans the processes can run any more.
 
-    No `Exception`, like `KeyboardInterrupt`: what is caught per point must not go on with the next one.
+    Not an `Exception`, like `KeyboardInterrupt`: what is caught per point must not go on with the next one.
     """
 
 
@@ -225,7 +225,7 @@ class ProcessGroup:
         return self._called(lambda: self._board.end(text))
 
     def close(self) -> None:
-        """Take leave: the others do without this process from now on."""
+        """Leave the run: the others no longer wait for this process."""
         self._closed.set()
         with contextlib.suppress(EOFError, OSError):
             self._board.sign(self.number, None, CLOSED)
@@ -249,9 +249,9 @@ class ProcessGroup:
             self._sign()
 
     def _watch(self) -> None:
-        """End the process where its main thread hangs in Python, or process 0 answers no more.
+        """End the process where its main thread hangs in Python, or process 0 no longer answers.
 
-        From a thread that calls nobody: a call waits for as long as process 0 holds Python's lock, or is stopped.
+        From a thread that makes no calls: a call waits for as long as process 0 holds Python's lock, or is stopped.
         """
         while not self._closed.wait(BEAT):
             now = time.monotonic()

@@ -146,7 +146,7 @@ def _raising() -> tuple[tuple[Any, ...], ...]:
 def _write_raising(before: tuple[tuple[Any, ...], ...]) -> None:
     kept = [entry for entry in warnings.filters if entry[0] != "error" or entry in before]
     lost = [entry for entry in before if entry not in kept]
-    warnings.resetwarnings()  # which also tells Python that the filters have changed
+    warnings.resetwarnings()  # which also marks the filters as changed
     warnings.filters[:] = [*lost, *kept]  # type: ignore[index]
 
 

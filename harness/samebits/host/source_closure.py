@@ -27,7 +27,7 @@ _AT_START = ("sitecustomize", "usercustomize")
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What tells whether a file was changed, without reading it.
+    """What shows whether a file was changed, without reading it.
 
     Args:
         state: size, time of the change of its content and of the file itself, and its number on the device.
@@ -234,7 +234,7 @@ def _files_at(path: Path, *, inside: bool = False) -> list[Path]:
 
 
 def _loaded_from(module: str, *, find: bool) -> tuple[list[Path], list[Path]]:
-    """The file and the folders of a module that is loaded, or that a finder of somebody's own would load."""
+    """The file and the folders of a module that is loaded, or that a custom finder would load."""
     spec = getattr(sys.modules.get(module), "__spec__", None)
     if spec is None and find:
         spec = _spec_of(module)

@@ -74,7 +74,7 @@ def run_process(
     timeout: float | None,
     stop: threading.Event | None = None,
 ) -> ProcessResult:
-    """Run a command line without a shell, and end all that it started when its time is over, or when told to stop.
+    """Run a command line without a shell, and end all that it started when its time is over, or when `stop` is set.
 
     Raises:
         CouldNotRun: it cannot be started, took too long, or was stopped.

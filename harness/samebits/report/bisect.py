@@ -49,7 +49,7 @@ class BisectDocument:
 
 
 def exit_code(finding: Finding) -> int:
-    """0: nothing fails; 1: it fails, and here is the cause; 3: it fails, and the cause could not be told."""
+    """0: nothing fails; 1: it fails, and here is the cause; 3: it fails, and the cause could not be determined."""
     if finding.found:
         return 1
     return 3 if finding.culprits or finding.skipped else 0

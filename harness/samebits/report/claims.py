@@ -72,7 +72,7 @@ class ClaimsDocument:
         compilers: versions by target.
         results: the rows, in the order of their claims.
         commands: what ran for them, the longest first.
-        problems: what could not be told.
+        problems: what could not be decided.
     """
 
     schema: Literal["samebits/1"] = SCHEMA
@@ -87,7 +87,7 @@ class ClaimsDocument:
 
 
 def exit_code(document: ClaimsDocument) -> int:
-    """0: every row is as declared; 1: one is not; 2: a wrong declaration; 3: something could not be told."""
+    """0: every row is as declared; 1: one is not; 2: a wrong declaration; 3: something could not be decided."""
     if any(not row.ok and row.holds != "not told" for row in document.results):
         return 1
     codes = {problem.exit_code for problem in document.problems}

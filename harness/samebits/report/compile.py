@@ -77,7 +77,7 @@ class CompileDocument:
 
 
 def exit_code(document: CompileDocument) -> int:
-    """0: every claim is as declared; 1: one is not; 2: a wrong request; 3: something could not be told."""
+    """0: every claim is as declared; 1: one is not; 2: a wrong request; 3: something could not be decided."""
     if document.summary.failed:
         return 1
     codes = {problem.exit_code for problem in document.problems}

@@ -18,7 +18,7 @@ def place(result: Result) -> str:
 
 
 def block(result: Result) -> list[str]:
-    """The lines of one failing leaf, most telling first."""
+    """The lines of one failing leaf, most informative first."""
     return point_block([result])
 
 
@@ -39,7 +39,7 @@ def _leaf(result: Result) -> list[str]:
         lines.append(f"  evidence  {result.evidence}")
     if result.not_interpreted:
         lines.append(f"  executed  not interpreted: {result.not_interpreted}")
-    # Why a contract that nobody wrote accepts rounding explains no failure.
+    # Why a default contract accepts rounding does not explain a failure.
     if result.reason and (result.reason != COMPUTES.reason or not result.evidence):
         lines.append(f"  reason    {result.reason}")
     lines += [f"  {'line' if not number else 'or':10}{line}" for number, line in enumerate(result.lines)]

@@ -121,7 +121,7 @@ def described(docstring: str) -> tuple[str, dict[str, str]]:
 
 
 def schema() -> dict[str, Any]:
-    """The schema of all documents: each is one of `oneOf`, told apart by its `command`."""
+    """The schema of all documents: each is one of `oneOf`, distinguished by its `command`."""
     kinds, records = msgspec.json.schema_components(RECORDS, ref_template=_REF)
     _, facts = described(Facts.__doc__ or "")
     for record in records.values():

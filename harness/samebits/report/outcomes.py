@@ -31,7 +31,7 @@ class OutcomeRow:
     Args:
         pair, variant, case: whose; empty for what belongs to no variant or case.
         name: of the result among those of its variant.
-        status: `error` where it could not be told whether the contract holds.
+        status: `error` where it could not be decided whether the contract holds.
         verdict: in the command's own words.
         message: why it is not passed, on one line.
         details: the lines that explain it, replay included.

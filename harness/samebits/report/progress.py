@@ -28,7 +28,7 @@ class ProgressBar:
     Args:
         to: where it is drawn.
         what: is done, such as `check`.
-        totals: how many items each class has; empty where nobody knows: then it shows what was done, and no time.
+        totals: how many items each class has; empty where that is unknown: then it shows what was done, and no time.
         clock: seconds; tests give their own.
     """
 
@@ -108,7 +108,7 @@ class ProgressBar:
         self._draw()
 
     def expect(self, name: str, left: int) -> None:
-        """So many items are still to be done, as far as a search can tell."""
+        """So many items are still to be done, by the estimate of a search."""
         self._ends = True
         self.work.expect(name, left)
         self._draw()

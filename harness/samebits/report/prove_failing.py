@@ -78,7 +78,7 @@ def _likely(proof: ProofResult) -> str:
         return proof.reason or "another computation, and no line is named"
     if proof.reason is None and proof.verdict == "rounding":
         return "the formulas are equal, which does not make the bits equal; a check runs both sides"
-    return proof.reason or "proof alone does not tell; a check runs both sides"
+    return proof.reason or "proof alone does not decide; a check runs both sides"
 
 
 def _where(group: Sequence[ProofResult]) -> str:

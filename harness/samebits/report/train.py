@@ -107,7 +107,7 @@ def envelope_record(envelope: Envelope | None) -> EnvelopeRecord | None:
 
 
 def exit_code(document: TrainDocument) -> int:
-    """0: every comparison is as expected; 1: one is not; 2: a wrong request; 3: something could not be told."""
+    """0: every comparison is as expected; 1: one is not; 2: a wrong request; 3: something could not be decided."""
     if document.summary.failed or detection_failed(document.detection):
         return 1
     codes = {problem.exit_code for problem in document.problems}

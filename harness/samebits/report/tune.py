@@ -91,7 +91,7 @@ def summarise_tuned(trials: Sequence[TuningTrial], seconds: float, interrupted: 
 
 
 def exit_code_of_tuning(document: TuneDocument) -> int:
-    """0: all values were judged; 1: one gives other results; 2: a wrong request; 3: something could not be told."""
+    """0: all values were judged; 1: one gives other results; 2: a wrong request; 3: something could not be decided."""
     if document.summary.different:
         return 1
     codes = {problem.exit_code for problem in document.problems}

@@ -59,7 +59,7 @@ class WorkLeft:
             known.seconds += seconds
 
     def expect(self, name: str, left: int) -> None:
-        """So many items of a class are still to be done, as a search knows only on its way."""
+        """So many items of a class are still to be done, which a search finds out only as it runs."""
         known = self._classes.setdefault(name, _Class(0))
         known.total = known.done + left
 

@@ -31,7 +31,7 @@ ENDED = pytest.StashKey[bool]()
 
 
 def begin(config: pytest.Config) -> None:
-    """From here on user code runs, and an end without a report is none that `launch` believes."""
+    """From here on user code runs, and `launch` rejects an exit without a report."""
     config.stash[RECORD] = recorder()
 
 
@@ -42,7 +42,7 @@ def report(config: pytest.Config, code: int) -> None:
 
 
 def configure(config: pytest.Config) -> None:
-    """Start jax among the processes, where an option or the environment asks for it; all but process 0 are silent.
+    """Start jax among the processes, where an option or the environment asks for it; all but process 0 print nothing.
 
     Raises:
         pytest.UsageError: xdist is active, or the others are not reached.

@@ -166,7 +166,7 @@ WRONG: tuple[tuple[tuple[str, ...], str], ...] = (
     ((*ENDS, "--setup", "make", "--", "check"), "--setup makes the environment of an old tree; it goes with --whole"),
     ((*ENDS, "--whole", "--setup", "'", "--", "x"), "--setup ': No closing quotation"),
     ((*ENDS, "--whole", "--setup", " ", "--", "x"), "--setup is empty; give a command line"),
-    (("--good", "trunc", "--bad", "trunk", "--", "check"), "'trunc' is no revision of "),
+    (("--good", "trunc", "--bad", "trunk", "--", "check"), "'trunc' is not a revision of "),
     (("--good", "trunk", "--bad", "trunk~0", "--", "check"), "--good trunk and --bad trunk~0 are the same commit, "),
     (("--good", "trunk", "--bad", "trunk~2", "--", "check"), "--bad trunk~2 comes before --good trunk; "),
     (("--good", "side", "--bad", "trunk", "--", "check"), "--good side is not in the history of --bad trunk; "),

@@ -173,7 +173,7 @@ def test_wrong_files(text: str, words: tuple[str, ...], code: int, message: str)
         ("none.yml", "none.yml: cannot be read: No such file or directory"),
         (
             "config",
-            "'config' is no source of defaults; expected a file ending in .yml, .yaml, .json, .toml, or module:",
+            "'config' is not a source of defaults; expected a file ending in .yml, .yaml, .json, .toml, or module:",
         ),
         ("their_schema:Confg", "'their_schema:Confg': the module has no 'Confg'"),
         ("their_schema:NUMBER", "'their_schema:NUMBER' is a int; expected a dataclass, a pydantic model"),

@@ -97,7 +97,7 @@ def test_files_that_are_not_as_committed_are_named(tree: Path) -> None:
 
 @pytest.mark.parametrize("revision", ["nowhere", "--all"])
 def test_an_unknown_revision_is_one_line(tree: Path, revision: str) -> None:
-    line = f"'{revision}' is no revision of {tree}; expected a branch, a tag or a commit"
+    line = f"'{revision}' is not a revision of {tree}; expected a branch, a tag or a commit"
     with pytest.raises(RequestError, match=f"^{re.escape(line)}$"):
         git.commit_of(tree, revision)
 

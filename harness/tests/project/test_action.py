@@ -121,8 +121,8 @@ def test_a_base_that_does_not_exist(base: str, repository: Path) -> None:
     assert (ran.outputs["check"]["code"], ran.outputs["base"]["code"], ran.code) == ("0", "2", 2)
     shown = base.replace("%", "%25")
     assert ran.annotations == [
-        f"::error title=samebits::base '{shown}' is no branch, tag or commit of this repository; write its name, and "
-        "fetch-depth: 0 at actions/checkout"
+        f"::error title=samebits::base '{shown}' is not a branch, tag or commit of this repository; write its name, "
+        "and fetch-depth: 0 at actions/checkout"
     ]
 
 
@@ -191,7 +191,10 @@ def test_a_shallow_clone_fetches_its_base(repository: Path) -> None:
     ("inputs", "annotation"),
     [
         ({"root": "."}, "samebits::'{root}' has no pairs: expected suites/test_NAME.py in it"),
-        ({"root": "gone"}, "samebits::root 'gone' is no folder of this repository; give the folder that has suites/"),
+        (
+            {"root": "gone"},
+            "samebits::root 'gone' is not a folder of this repository; give the folder that has suites/",
+        ),
         ({"pairs": "twise"}, "samebits%3A twise%3A not checked::pair 'twise' is unknown; did you mean twice?"),
         ({"args": "--case 'smal'"}, "samebits::pair 'twice' has no case 'smal'; did you mean small?"),
         ({"args": "--case 'small"}, "samebits::--case 'small: No closing quotation; quote it as in a shell"),

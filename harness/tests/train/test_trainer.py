@@ -189,7 +189,7 @@ def test_against_a_revision_says_what_changed_since(tmp_path: Path) -> None:
         ("one@HEAD~1", "different", 1),
         ("two@HEAD~1", "different", 1),
     ]
-    with pytest.raises(RequestError, match="'no-such' is no revision of "):
+    with pytest.raises(RequestError, match="'no-such' is not a revision of "):
         _select_at(request, "no-such")
 
 
@@ -268,7 +268,7 @@ WRONG = (
     (("--config", "alone", "--choice", "moe"), "--choice moe: expected PAIR=SIDE, as in moe=sparse"),
     (("--config", "alone", "--choice", "moe=sparse"), "choice 'moe' is not a pair of the model"),
     (("--config", "alone", "--mesh", "rows2"), "mesh axis 'rows' is in no configuration of the model; expected some"),
-    (("--matrix", "toy", "--against", "nothing"), "'nothing' is no revision of"),
+    (("--matrix", "toy", "--against", "nothing"), "'nothing' is not a revision of"),
 )
 
 

@@ -61,8 +61,8 @@ def read_source(text: str) -> Source:
         values = dict(_flattened(_schema(load_module(module), name, text), ""))
     else:
         raise RequestError(
-            f"'{text}' is no source of defaults; expected a file ending in {', '.join(SUFFIXES)}, or module:Name of a "
-            "dataclass, a pydantic model, a msgspec struct or a mapping"
+            f"'{text}' is not a source of defaults; expected a file ending in {', '.join(SUFFIXES)}, or module:Name of "
+            "a dataclass, a pydantic model, a msgspec struct or a mapping"
         )
     if not values:
         raise RequestError(f"'{text}' has no keys; nothing would be compared")
@@ -185,7 +185,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def _file_value(value: Any) -> Any:
-    """Lists and tuples are the same, paths are texts: files know no others."""
+    """Lists and tuples are the same, paths are texts: files have no others."""
     if isinstance(value, enum.Enum):
         return _file_value(value.value)
     if isinstance(value, (list, tuple)):

@@ -55,9 +55,9 @@ class FaultRow:
         by: what caught it: `contract`, or `snapshot`, the honest implementation's verdicts in this environment, where
             the contract accepts the result.
         honest: whether the honest implementation passes at the same points.
-        said: the first telling line of the check; that of the honest implementation where that fails.
+        said: the first relevant line of the check; that of the honest implementation where that fails.
         results, failed: how many results there were, and how many failed.
-        error: why the check did not come to its end, as where its process crashed; then nothing above tells.
+        error: why the check did not come to its end, as where its process crashed; then the fields above mean nothing.
     """
 
     pair: str

@@ -1,4 +1,4 @@
-"""The axes of anybody's mesh by the names that the parallelism guide has for them."""
+"""The axes of a user's mesh by the names that the parallelism guide has for them."""
 
 from __future__ import annotations
 

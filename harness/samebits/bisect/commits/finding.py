@@ -90,7 +90,7 @@ def _passing_parent(search: CommitSearch, culprit: Commit, notes: list[str]) -> 
             before = parent
         elif outcome == "fail":
             sure = False
-            notes.append(f"{parent[:12]}, a parent of it that is no descendant of --good, fails already")
+            notes.append(f"{parent[:12]}, a parent of it that is not a descendant of --good, fails already")
         else:
             notes.append(f"{parent[:12]}, a parent of it, cannot be judged: {search.trials.known(parent).detail}")
     if len(culprit.parents) > 1:
@@ -107,7 +107,7 @@ def _sentence(culprits: Sequence[Commit], signature: str, *, sure: bool) -> str:
         names = ", ".join(str(culprit) for culprit in culprits[:5]) + (", ..." if len(culprits) > 5 else "")
         hidden = "and all but the last cannot be judged"
         return f"one of {len(culprits)} commits introduced it ({signature}), {hidden}: {names}"
-    return f"{commit} is the first that fails ({signature}) after --good, and does not tell what introduced it"
+    return f"{commit} is the first that fails ({signature}) after --good, but may not have introduced it"
 
 
 def _base(culprit: Commit, before: str) -> str | None:

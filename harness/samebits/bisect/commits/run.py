@@ -35,7 +35,7 @@ def bisect_commits(request: CommitsRequest, session: Session) -> Finding:
     if not graph or contents[good.id] == contents[bad.id]:
         same = "files" if request.whole else "reference_impls/ and optimized_impls/"
         raise RequestError(
-            f"--good {request.good} and --bad {request.bad} have the same {same}, so that nothing tells them apart"
+            f"--good {request.good} and --bad {request.bad} have the same {same}, so there is nothing to search"
             + ("" if request.whole else "; --whole runs all of an old tree")
         )
 

@@ -74,7 +74,7 @@ class Trials(Generic[P]):
         repeat: how many times each point is run; runs that disagree make it ambiguous.
         say: receives progress messages.
         judged: called after each point that was run, with its seconds and how many points are still to be judged, where
-            the search can tell.
+            that is known.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Starts the processes of one command on this machine, and ends all of them when one is gone."""
+"""Starts the processes of one command on this machine, and ends all of them when one has exited."""
 
 from __future__ import annotations
 
@@ -122,13 +122,13 @@ class _Launched:
             return ""
         self.err.seek(0)
         lines = [line.strip() for line in self.err.read().decode("utf-8", "replace").splitlines()]
-        telling = [line for line in lines if line and not line.startswith(_NO_REASON)]
-        own = [line for line in telling if line.startswith("samebits: ")]
-        return (own or telling or [""])[-1][:300]
+        reasons = [line for line in lines if line and not line.startswith(_NO_REASON)]
+        own = [line for line in reasons if line.startswith("samebits: ")]
+        return (own or reasons or [""])[-1][:300]
 
 
 def launch(request: LaunchRequest, say: Callable[[str], None]) -> int:
-    """Start all processes, wait for them, and end those that are left when one is gone.
+    """Start all processes, wait for them, and end the others when one has exited.
 
     Args:
         request: what is started.
@@ -171,7 +171,7 @@ def _free_port() -> int:
 
 
 def _started(request: LaunchRequest, number: int, port: int, folder: Path, stack: contextlib.ExitStack) -> _Launched:
-    # A file, not a pipe: nobody reads while they run.
+    # A file, not a pipe: it is not read while they run.
     err = cast("IO[bytes]", stack.enter_context(tempfile.TemporaryFile())) if number else None  # noqa: SIM115
     try:
         process = subprocess.Popen(

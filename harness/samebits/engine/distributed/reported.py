@@ -1,4 +1,4 @@
-"""How a process tells the `launch` that started it that its report is complete: user code may end it with code 0."""
+"""How a process reports to the `launch` that started it that its report is complete: user code may exit with 0."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _require_coordinator(request: DistributedRequest, seconds: int) -> None:
         seconds: within which process 0 has to be there.
 
     Raises:
-        RequestError: process 0 cannot listen at its port, or the others find nobody there.
+        RequestError: process 0 cannot listen at its port, or the others find no process listening there.
     """
     if request.coordinator is None:
         return
@@ -102,8 +102,8 @@ def _require_coordinator(request: DistributedRequest, seconds: int) -> None:
         else:
             return
     raise RequestError(
-        f"--coordinator {request.coordinator}: process {request.process_id} finds nobody there within {seconds} s "
-        f"({why}); start process 0, or give its address"
+        f"--coordinator {request.coordinator}: process {request.process_id} finds no process "
+        f"listening there within {seconds} s ({why}); start process 0, or give its address"
     )
 
 

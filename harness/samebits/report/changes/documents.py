@@ -65,7 +65,7 @@ def _of_contract(result: Any, place: ResultPlace) -> VerdictRow:
         rank=VERDICTS.index(result.verdict),
         state="ok" if result.ok else "skipped" if result.verdict == "skipped" else "failed",
         contract=f"{result.required}{known}",
-        # The reason of an error is what happened, and no part of the declaration.
+        # The reason of an error is what happened, and not part of the declaration.
         why=(result.verdict != "error" and result.reason) or "",
         reason=_found(result),
         replay=result.replay,

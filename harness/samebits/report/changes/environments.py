@@ -50,7 +50,7 @@ def environment_sentence(changes: Iterable[EnvironmentChange]) -> str:
 
 
 def _compared(left: Mapping[str, str | None], right: Mapping[str, str | None]) -> list[str]:
-    """The packages of which both know: an older document does not say that a package was missing."""
+    """The packages that both list: an older document does not say that a package was missing."""
     return [key for key in left if key in right and key != "samebits"]
 
 

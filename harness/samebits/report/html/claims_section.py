@@ -82,9 +82,8 @@ def _headline(document: ClaimsDocument) -> str:
             first = document.problems[0]
             return f"{plural(len(document.problems), 'problem')}; first {first.pair}: {first.message}"
         if unknown:
-            return (
-                f"{plural(len(unknown), 'row')} of {len(document.results)} could not be told; first {_name(unknown[0])}"
-            )
+            rows = f"{plural(len(unknown), 'row')} of {len(document.results)}"
+            return f"{rows} could not be decided; first {_name(unknown[0])}"
         return closing(document)
     row = broken[0]
     count = f"{plural(len(broken), 'row')} of {len(document.results)} otherwise than declared"

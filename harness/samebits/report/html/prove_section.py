@@ -50,7 +50,7 @@ def prove_section(document: ProofDocument) -> Section:
 
 
 def state_of(document: ProofDocument) -> State:
-    """Failed where a leaf is refuted, incomplete where proof alone does not tell."""
+    """Failed where a leaf is refuted, incomplete where proof alone does not decide."""
     problem = max((problem.exit_code for problem in document.problems), default=3 if document.interrupted else 0)
     return STATES.get(exit_code(list(document.results), problem), "incomplete")
 

@@ -248,7 +248,7 @@ def test_a_failure_that_is_older_than_the_good_end_is_said(tmp_path: Path) -> No
     found = search(history, good, "trunk")
     assert (found.found, exit_code(found), found.culprits) == (False, 3, ((side,),))
     assert "is the first that fails" in found.sentence
-    assert f"{start[:12]}, a parent of it that is no descendant of --good, fails already" in found.notes
+    assert f"{start[:12]}, a parent of it that is not a descendant of --good, fails already" in found.notes
 
 
 @pytest.mark.parametrize(("code", "outcome"), [(-11, "untestable"), (3, "untestable"), (1, "ambiguous")])

@@ -83,7 +83,12 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     ("number", "code", "message"),
     [
         (0, 3, "samebits: the start of jax.distributed took longer than 4 s; a process is missing"),
-        (1, 2, "process 1 finds nobody there within 4 s (Connection refused); start process 0, or give its address"),
+        (
+            1,
+            2,
+            "process 1 finds no process listening there within 4 s (Connection refused); "
+            "start process 0, or give its address",
+        ),
     ],
 )
 def test_a_process_without_the_others_ends(tmp_path: Path, number: int, code: int, message: str) -> None:

@@ -35,7 +35,7 @@ def test_the_reason_is_what_failed() -> None:
 
 def test_what_was_not_told_is_incomplete() -> None:
     section = claims_section(claims(claim(), claim(id="norm-2", holds="not told", values="not told", ok=False)))
-    assert (section.state, section.headline) == ("incomplete", "1 row of 2 could not be told; first norm-2 (norm)")
+    assert (section.state, section.headline) == ("incomplete", "1 row of 2 could not be decided; first norm-2 (norm)")
     assert claims_section(claims()).state == "incomplete"
     problem = claims_section(claims(claim(), problems=[PROBLEM]))
     assert (problem.state, problem.headline) == ("incomplete", "1 problem; first broken: its file does not import")
