@@ -82,7 +82,7 @@ class CheckWork(Work[Result]):
         locator: Locator = items[0].payload[0]
         try:
             yield from self._points(locator, [item.payload[1] for item in items], ahead)
-        except Exception as error:  # ours, or a bug of samebits, which must not take the other pairs with it
+        except Exception as error:  # ours, or a bug of samebits, which must not stop the other pairs
             yield trouble(locator.name, error)
         yield from remarks()
 

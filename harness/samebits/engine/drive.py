@@ -50,7 +50,7 @@ FEW = 4
 """Up to how many items one process has to itself for the head start of the executor."""
 
 WAIT = 0.2
-"""Seconds for which the driver waits for news before it looks at times and memory."""
+"""Seconds for which the driver waits for events before it checks times and memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,7 +207,7 @@ class _Drive(Generic[Row]):
                 self.broken.add(event.pair)
                 self.on_problem(Problem(pair=event.pair, message=event.message, exit_code=event.exit_code))
         elif running is None:
-            return  # news of a chunk that was given up
+            return  # an event of a chunk that was given up
         elif isinstance(event, Started):
             if len(running.started) == len(running.finished):
                 running.begun = self.clock()

@@ -196,7 +196,7 @@ class RayExecutor(Executor):
                 yield number, event
 
     def _understood(self, task: _Task, message: Message) -> Event | Ended | None:
-        """What of a message the driver must know."""
+        """The part of a message that the driver needs."""
         if isinstance(message, Begun):
             task.host = message.host
             host, processor = self._first = self._first or (message.host, message.processor)
@@ -259,7 +259,7 @@ class RayExecutor(Executor):
 
 
 def site_of(cluster: RayCluster, digest: str | None, seconds: float | None = None) -> DriverSite:
-    """What the nodes of a cluster must know of this process.
+    """What the nodes of a cluster need from this process.
 
     Args:
         cluster: with its request.

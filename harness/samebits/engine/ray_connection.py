@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster: made in bounded time or its failure reported in one line; what its nodes have room for."""
+"""The connection to a Ray cluster: made in bounded time, or the failure reported in one line; the room on its nodes."""
 
 from __future__ import annotations
 

@@ -110,7 +110,5 @@ def _resource(text: str) -> tuple[str, float]:
         raise RequestError(f"--ray-task {text}: expected an integer above 1, or a part of 1 such as CPU=0.5")
     name = _SPELT.get(match[1].lower(), match[1])
     if name != match[1]:
-        raise RequestError(
-            f"--ray-task {text}: did you mean {name}={match[2]}? Names of Ray's resources are case-sensitive"
-        )
+        raise RequestError(f"--ray-task {text}: did you mean {name}={match[2]}? Ray's names are case-sensitive")
     return name, amount

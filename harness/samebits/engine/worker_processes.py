@@ -158,7 +158,7 @@ class WorkerProcesses(Executor):
         gc.collect()  # the semaphores of pools are released with them; a process that ends at once would leave them
 
     def _look(self, slot: _Slot) -> Iterator[tuple[int, Event | Ended]]:
-        """The news of one slot; empties it where its chunk has ended."""
+        """The new events of one slot; empties it where its chunk has ended."""
         chunk, future, reader = slot.chunk, slot.future, slot.reader
         assert chunk is not None and future is not None and reader is not None
         done = future.done() or self._vanished(slot)  # before reading: what it wrote last must not be missed

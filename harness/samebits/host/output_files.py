@@ -28,7 +28,7 @@ def require_writable(option: str, path: Path | None) -> None:
             return  # a device such as /dev/stdout
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(13, "Permission denied")
-        # Only writing shows it: permission bits say nothing to root, nor on a read-only file system.
+        # Only writing shows it: permission bits mean nothing for root, nor on a read-only file system.
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
             pass
     except OSError as error:

@@ -46,7 +46,7 @@ def test_tasks_get_the_settings_of_jax_and_nothing_else() -> None:
         ("rope", (), "--ray rope: expected local, auto or HOST:PORT; names of pairs go before --ray"),
         ("ray://head:10001", (), "Ray's client protocol streams no results; run samebits on a machine of the cluster"),
         ("local", ("TPU",), "--ray-task TPU: expected NAME=AMOUNT with an amount above 0"),
-        ("local", ("cpu=1",), "--ray-task cpu=1: did you mean CPU=1? Names of Ray's resources are case-sensitive"),
+        ("local", ("cpu=1",), "--ray-task cpu=1: did you mean CPU=1? Ray's names are case-sensitive"),
         ("local", ("Memory=1000",), "--ray-task Memory=1000: did you mean memory=1000?"),
         ("local", ("CPU=0",), "--ray-task CPU=0: expected NAME=AMOUNT with an amount above 0"),
         ("local", ("CPU=1.5",), "--ray-task CPU=1.5: expected an integer above 1, or a part of 1"),
