@@ -185,7 +185,7 @@ def _contracts(
     return tuple(
         ChangedContract(**_parts(place), before=before[place].promise, after=row.promise)
         for place, row in after.items()
-        # What is not decided says no reason of its contract.
+        # An undecided row does not carry the reason of its contract.
         if place in before
         and "error" not in (before[place].verdict, row.verdict)
         and before[place].promise != row.promise
