@@ -138,7 +138,7 @@ def bisect_toolchain(request: ToolchainRequest, session: Session) -> Finding:
     search = _ToolchainSearch(request=request, good=read_pins(request.good), bad=read_pins(request.bad), extra=extra)
     names = search.names
     if not names:
-        raise RequestError(f"--toolchain {request.good} {request.bad}: both pin the same versions: nothing to search")
+        raise RequestError(f"--toolchain {request.good} {request.bad}: both pin the same versions; nothing to search")
     with tempfile.TemporaryDirectory(prefix="samebits-toolchain-") as folder:
         tree = _copied(request.tree, Path(folder) / "tree")
         judge = _ToolchainJudge(request=request, check=check, pins=search.pins, tree=tree, folder=Path(folder))

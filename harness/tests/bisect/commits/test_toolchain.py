@@ -170,7 +170,7 @@ def test_lines_for_several_pythons_stay_together(tmp_path: Path) -> None:
         ("-r other", "a==2", r"good.txt:1: expected NAME==VERSION, got '-r other'"),
         ("a==1.*", "a==2", r"good.txt:1: expected NAME==VERSION, got 'a==1.*'"),
         ("# nothing", "a==2", r"good.txt: pins nothing; expected lines NAME==VERSION"),
-        ("a==1", "A == 1", r"both pin the same versions: nothing to search"),
+        ("a==1", "A == 1", r"both pin the same versions; nothing to search"),
         (None, "a==1", r"good.txt: cannot be read: No such file or directory"),
     ],
 )
