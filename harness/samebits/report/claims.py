@@ -22,7 +22,7 @@ EXPLAINED = (
     "values: the lowest verdict over all cases, meshes and directions. same bits: proved, or bitwise on every input "
     "tried; same mathematics: only rounding differs, inside its contract. The columns of compilers: the figure that "
     "is said to be saved (temporary memory unless another is named), as multiples of the reference's, forward / "
-    f"gradient, from the least to the most over sides, sizes and targets; a change below {NOISE:.0%} is none"
+    f"gradient, from the least to the most over sides, sizes and targets; a change below {NOISE:.0%} does not count"
 )
 
 

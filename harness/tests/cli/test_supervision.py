@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -179,6 +180,15 @@ def test_an_xla_that_does_not_start_is_a_wrong_request(tree: Path, words: tuple[
     assert said.endswith("Unknown flag in XLA_FLAGS: --no_such_flag")
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """SIGHUP as usual, also where the tests run under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heard")
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("number", "code"),
@@ -212,11 +222,12 @@ def test_a_child_that_another_process_ends_is_not_blamed(tree: Path) -> None:
 
 
 IN_A_TERMINAL = """
-import os, pty, sys, time
+import os, pty, signal, sys, time
 from pathlib import Path
 
 number, terminal = pty.fork()
 if number == 0:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
     os.execv(sys.executable, [sys.executable, "-m", "samebits", "check", "--fresh", "--json", "r.json"])
 while not Path("running").exists():
     time.sleep(0.02)

@@ -200,7 +200,7 @@ def test_the_other_pairs_are_checked_and_the_code_tells(whole: Ended) -> None:
     assert "bug of samebits" not in whole.err
 
 
-def test_an_interrupt_that_their_code_raises_is_an_error_of_theirs(tmp_path: Path) -> None:
+def test_an_interrupt_that_their_code_raises_is_an_error(tmp_path: Path) -> None:
     """Nobody pressed Ctrl-C; the pair after it runs."""
     write_pair(tmp_path, "interrupting", optimized="def fast(x):\n    raise KeyboardInterrupt\n", extra=FORWARD)
     write_pair(tmp_path, "then", extra=FORWARD)

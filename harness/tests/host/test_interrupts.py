@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -53,6 +54,15 @@ def test_ctrl_c_is_told_from_code_that_raises_it() -> None:
         assert Stop.caused(KeyboardInterrupt())
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """SIGHUP as usual, also where the tests run under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_a_closed_terminal_is_a_request() -> None:
     with Stop().listening() as stop:
         with pytest.raises(KeyboardInterrupt):

@@ -145,7 +145,7 @@ def test_a_base_that_cannot_be_checked(repository: Path) -> None:
     ran = run(repository, base="main", pairs="twice added")
     assert ran.code == 2  # the branch has no such pair either
     write_pair(repository / "checks", "added")
-    suite = repository / "checks" / "suites" / "test_twice.py"
+    suite = repository / "checks" / "suites" / "test_added.py"
     honest = suite.read_text()
     suite.write_text("raise RuntimeError('broken')\n")
     git(repository, "switch", "--quiet", "--create", "broken")

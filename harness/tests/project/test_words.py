@@ -28,6 +28,10 @@ INSTEAD = {
 }
 """What not to write, as a regular expression, and what to write; the table of the project's vocabulary."""
 
+IS_NO = re.compile(
+    r"(?<![tT]here )\b(?:is|are|was) (?:none\b|no (?!longer|better|more|less|worse|different|such|larger|smaller)[a-z]+)",
+)
+"""`X is no Y`, where the field writes `X is not a Y`."""
 
 WRITTEN = [page for page in PAGES if not re.match(r"claims|compiled_jax|memory_in_scans", page.name)]
 """Pages that people write; the others are what commands wrote, with the words of the declarations."""
@@ -36,7 +40,8 @@ WRITTEN = [page for page in PAGES if not re.match(r"claims|compiled_jax|memory_i
 def unusual(text: str) -> list[str]:
     """The words of a page that have a better one; code does not count."""
     prose = re.sub(r"```.*?^```|`[^`]*`", "", text, flags=re.DOTALL | re.MULTILINE)
-    return [f"'{found[0]}': write '{better}'" for word, better in INSTEAD.items()
+    found_no = [f"'{found[0]}': write 'is not a ...'" for found in IS_NO.finditer(prose)]
+    return found_no + [f"'{found[0]}': write '{better}'" for word, better in INSTEAD.items()
             for found in re.finditer(rf"\b{word}\b", prose, re.IGNORECASE)]  # fmt: skip
 
 
@@ -52,3 +57,16 @@ def test_an_unusual_word_is_found() -> None:
         "'walked': write 'interpret, evaluate'",
         "'The Harness': write 'samebits'",
     ]
+
+
+def test_modules_say_what_something_is_not() -> None:
+    """In messages, docstrings and comments."""
+    found = []
+    for path in sorted((REPOSITORY / "harness" / "samebits").rglob("*.py")):
+        found += [f"{name_of(path)}: {match[0]}" for match in IS_NO.finditer(path.read_text(encoding="utf-8"))]
+    assert found == []
+
+
+def test_what_is_no_thing_is_found() -> None:
+    text = "It is no size, and there is no other; it is no longer there, and is none."
+    assert unusual(text) == ["'is no size': write 'is not a ...'", "'is none': write 'is not a ...'"]

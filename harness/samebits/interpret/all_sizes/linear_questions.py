@@ -131,7 +131,7 @@ class LinearQuestions:
         return weighted
 
     def _bounds_of(self, monomial: Monomial) -> list[Fact]:
-        """A product is at least its smallest factors' product; with one factor at its bounds it is no further."""
+        """A product is at least its smallest factors' product; with one factor at its bounds it is not further away."""
         if any(name not in self._ranges and name not in self._lowest for name in monomial):
             return []
         bounds = []
