@@ -158,7 +158,7 @@ class RayExecutor(Executor):
                 self._cancel(task)
         try:
             # What they say now, such as that a node differs, changes nothing any more.
-            with contextlib.suppress(ray.exceptions.RayError, RequestError):
+            with contextlib.suppress(ray.exceptions.RayError):
                 self._drain(self._clock() + GENTLE)
             with contextlib.suppress(ray.exceptions.RayError):
                 for task in self._tasks.values():
@@ -174,8 +174,11 @@ class RayExecutor(Executor):
         while self._tasks and self._clock() < until:
             for messages in ray.wait([task.messages for task in self._tasks.values()], timeout=0.5)[0]:
                 for task in [task for task in self._tasks.values() if task.messages is messages]:
-                    for _ in self._take(task):
-                        pass
+                    try:
+                        for _ in self._take(task):
+                            pass
+                    except RequestError:  # its node differs
+                        self._tasks.pop(task.chunk.number, None)
 
     def _take(self, task: _Task) -> Iterator[tuple[int, Event | Ended]]:
         """The next message of a task, which is there."""

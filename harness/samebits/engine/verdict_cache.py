@@ -6,6 +6,8 @@ content that it had. What fails is never remembered: it is run again, and what i
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -22,7 +24,7 @@ from samebits.engine.work import Item
 from samebits.errors import SamebitsError
 from samebits.host.cache_folder import limit, verdicts_file
 from samebits.host.entry_store import EntryStore
-from samebits.host.file_reads import FILE, changed_since, state_of
+from samebits.host.file_reads import FILE, MODULES, VARIABLE, changed_since, state_of
 from samebits.host.isolation import lasting_notes, note
 from samebits.programs.plan import LoadedPair
 from samebits.schema.point import Point
@@ -80,6 +82,7 @@ class VerdictCache:
         self._places: dict[str, tuple[str, Point]] = {}
         self._executed: dict[tuple[str, Point], str] = {}
         self._began = time.time_ns()
+        self._variables = dict(os.environ)
         self._states: dict[str, str] = {}
         self._rests_on: dict[str, tuple[tuple[str, str], ...]] = {}
         self._recalled: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -119,10 +122,14 @@ class VerdictCache:
         assert keys is not None
         known = {f"{FILE}{path}" for path in keys.sources.digests}
         reads = tuple(read for read in dict.fromkeys((*done.reads, *keys.reads())) if read not in known)
+        late = next((read for read in reads if read.startswith(MODULES) and read not in self._states), None)
+        reads += keys.variables_of(reads)
         # First the digests: a file that changed after it was read shows that it changed since this run began.
         states = tuple((read, self._state(read)) for read in reads)
         changed = keys.changed() or changed_since(reads, self._began)
-        why = f"{changed} changed while it ran" if changed else outside(reads) or keys.unforeseen(reads)
+        why = f"{changed} changed while it ran" if changed else outside(reads)
+        if late is not None and why is None:
+            why = f"it looks for modules in {late.removeprefix(MODULES)}, which is known only since it ran"
         if why is not None:
             self._why.setdefault(f"{name}: its results are not remembered: {why}")
             return None
@@ -190,7 +197,10 @@ class VerdictCache:
         name = loaded.pair.name
         if name not in self._pairs:
             try:
-                self._pairs[name] = self._keys.of(loaded)
+                self._pairs[name] = keys = self._keys.of(loaded)
+                for read in keys.reads():  # which modules there are, from before anything runs
+                    if read.startswith(MODULES):
+                        self._state(read)
             except NotRememberable as error:
                 self._pairs[name] = None
                 self._why.setdefault(f"{name}: its results are not remembered: {error}")
@@ -222,8 +232,14 @@ class VerdictCache:
     def _state(self, read: str) -> str:
         """The digest of what was read, as it was when this run first asked for it."""
         if read not in self._states:
-            self._states[read] = state_of(read)
+            self._states[read] = self._value_of(read) if read.startswith(VARIABLE) else state_of(read)
         return self._states[read]
+
+    def _value_of(self, read: str) -> str:
+        """The digest of an environment variable, or of all, as they were when this run began."""
+        name = read.removeprefix(VARIABLE)
+        value = sorted(self._variables.items()) if name == "*" else self._variables.get(name)
+        return hashlib.sha256(repr(value).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def shared_entries() -> EntryStore | None:

@@ -16,7 +16,7 @@ from typing import Any
 from samebits.audit.snapshots.record import processor_here
 from samebits.engine.pair_sources import PairSources, reads_beside
 from samebits.host.environment import Environment, configuration
-from samebits.host.file_reads import FILE, OUTSIDE, READS
+from samebits.host.file_reads import FILE, OUTSIDE, READS, VARIABLE
 from samebits.host.installed import distributions_digest, own_digest
 from samebits.host.source_closure import Sources, Stamp
 from samebits.host.source_facts import facts_of
@@ -68,17 +68,15 @@ class PairKeys:
                 return path
         return None
 
-    def unforeseen(self, reads: Iterable[str]) -> str | None:
-        """Why results cannot be remembered that rest on sources found while they ran alone; None where they can.
-
-        Their content is known, but not the environment variables that they read.
-        """
+    def variables_of(self, reads: Iterable[str]) -> tuple[str, ...]:
+        """The environment variables, as reads, of sources that were found only while they ran; `*` for all of them."""
+        found: dict[str, None] = {}
         for read in reads:
             if read.startswith(FILE) and read.endswith(".py") and not self.sources.whole_environment:
                 facts = facts_of(_content(read.removeprefix(FILE)))
-                if facts.whole_environment or not set(facts.variables) <= set(self.sources.variables):
-                    return f"{read.removeprefix(FILE)}, found only while it ran, reads environment variables"
-        return None
+                names = ("*",) if facts.whole_environment else facts.variables
+                found |= dict.fromkeys(f"{VARIABLE}{name}" for name in names if name not in self.sources.variables)
+        return tuple(found)
 
     def reads(self) -> tuple[str, ...]:
         """What was read in this process for the pair, beside its sources."""

@@ -168,6 +168,7 @@ class WorkerProcesses(Executor):
                 if slot.killed is not None:
                     _kill(slot.pid)
                 continue
+            slot.dumped = False  # it goes on: the stack was the user's own
             event = _EVENTS.decode(line)
             if isinstance(event, Unusable):
                 slot.killed = slot.killed or Loss(kind=event.kind, text=event.text)
@@ -241,7 +242,7 @@ class WorkerProcesses(Executor):
     def _forward_lines(self, slot: _Slot, text: bytes, ended: bool) -> None:
         """Forward whole lines, up to the first stack: what is read may end within a character, or within a stack."""
         text = slot.rest + text
-        cut = len(text) if ended else text.rfind(b"\n") + 1
+        cut = len(text) if ended or len(text) > TAIL else text.rfind(b"\n") + 1
         lines, slot.rest = text[:cut], text[cut:]
         if slot.dumped:
             return

@@ -172,7 +172,7 @@ class EntryStore:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 connection.executemany(statement, values)
-            except sqlite3.Error:
+            except BaseException:  # Ctrl-C too: the transaction would lock others out
                 with contextlib.suppress(sqlite3.Error):  # SQLite has rolled back by itself
                     connection.execute("ROLLBACK")
                 raise

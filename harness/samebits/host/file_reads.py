@@ -26,8 +26,9 @@ from typing import Any
 from samebits.host.cache_folder import CACHES, cache_root
 from samebits.host.installed import is_installed
 
-FILE, FOLDER, MODULES, OUTSIDE = "file:", "folder:", "modules:", "outside:"
-"""How a read begins: the content of a file, the names in a folder, those of its modules, or what cannot be compared."""
+FILE, FOLDER, MODULES, VARIABLE, OUTSIDE = "file:", "folder:", "modules:", "variable:", "outside:"
+"""How a read begins: the content of a file, the names in a folder, those of its modules, an environment variable, or
+what cannot be compared."""
 
 CHANGED = "changed meanwhile"
 """How a read ends that says so."""
@@ -125,8 +126,10 @@ class FileReads:
             read = f"{OUTSIDE}{_OUTSIDE[event]}"
         elif event == "ctypes.dlopen" and isinstance(arguments[0], str) and os.sep not in arguments[0]:
             read = f"{OUTSIDE}loads {arguments[0]} from wherever the system has it"
-        elif event == "open" and _is_relative(arguments[0], arguments[1]):
-            if _removes(frame):
+        elif (event in _FOLDERS or event == "open") and (_looks_for_modules(frame) or _removes(frame)):
+            return
+        elif event == "open" and _is_relative(arguments[0], arguments[1]) and not _writes(arguments[1], arguments[2]):
+            if _appends(arguments[1], arguments[2]):
                 return
             read = f"{OUTSIDE}opens {os.fsdecode(arguments[0])}, perhaps in a folder that is open (dir_fd)"
         else:
@@ -134,8 +137,6 @@ class FileReads:
             if path is None:
                 return
             if event in _FOLDERS or (event == "open" and arguments[1] is None and os.path.isdir(path)):
-                if _looks_for_modules(frame) or _removes(frame):
-                    return
                 read = FOLDER + path
             else:
                 read = FILE + path
@@ -182,6 +183,7 @@ def state_of(read: str) -> str:
         except OSError:  # it does not exist
             return ""
         if read.startswith(MODULES):
+            names = [name for name in names if name.partition(".")[0].isidentifier()]
             names = [name for name in names if name.endswith(_SUFFIXES) or os.path.isdir(os.path.join(folder, name))]
         return hashlib.sha256(repr(names).encode()).hexdigest()
     try:

@@ -127,13 +127,18 @@ def undone(who: str, *, may_draw: bool = False) -> Iterator[None]:
 def forked_ended() -> Iterator[None]:
     """Inside, the user's code runs; a child that it forks ends here, or it would go on as a second samebits."""
     number = _number_of_process()
+    code = 0
     try:
         yield
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        raise
+    except BaseException:
+        code = 1
+        raise
     finally:
         if _number_of_process() != number:
-            error = sys.exception()
-            code = error.code if isinstance(error, SystemExit) else int(error is not None)
-            os._exit((code or 0) & 0xFF if isinstance(code, int | None) else 1)
+            os._exit(code & 0xFF)
 
 
 @contextlib.contextmanager

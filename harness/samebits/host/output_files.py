@@ -60,9 +60,9 @@ def require_reports(files: Mapping[str, Path | None], documents: Iterable[Path] 
     seen: dict[Path, str] = {}
     for option, path in files.items():
         require_writable(option, path)
-        if path is None or is_stdout(path):
+        if path is None:
             continue
-        if path.resolve() in read and path.is_file():
+        if path.resolve() in read and path.is_file() and not is_stdout(path):
             raise RequestError(f"{option} {path}: is one of the documents; give another file")
         other = seen.setdefault(path.resolve(), option)
         if other != option:

@@ -129,6 +129,10 @@ class _Reader(ast.NodeVisitor):
         self._importers |= {alias.asname for alias in node.names if alias.asname and alias.name in _IMPORTERS}
         self._environ |= {alias.asname or alias.name for alias in node.names if alias.name in _ENVIRONS}
         self._getenv |= {alias.asname or alias.name for alias in node.names if alias.name in _GETENVS}
+        renamed = {alias.name for alias in node.names if alias.asname not in (None, alias.name)}
+        # Another file may import it under that name, by which it is not known there.
+        self.whole_environment = self.whole_environment or not renamed.isdisjoint((*_ENVIRONS, *_GETENVS))
+        self.computed_imports = self.computed_imports or not renamed.isdisjoint(_IMPORTERS)
         if names == (ALL,) and node.module == "os":
             self._star = True
             self._environ.add("environ")

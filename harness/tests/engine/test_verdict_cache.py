@@ -21,7 +21,7 @@ from samebits.engine.verdict_keys import VerdictKeys
 from samebits.errors import RequestError
 from samebits.host.entry_store import EntryStore
 from samebits.host.environment import capture
-from samebits.host.file_reads import FILE
+from samebits.host.file_reads import FILE, MODULES
 from samebits.host.isolation import note, take_notes
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair, Request, plan
@@ -138,26 +138,43 @@ def test_an_edit_of_what_is_read_while_it_runs(tmp_path: Path, line: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "is_remembered"), [("SCALE = 2\n", True), ("import os\nS = os.environ['S']\n", False)]
+    ("text", "more"),
+    [
+        ("SCALE = 2\n", []),
+        ("import os\nS = os.environ['S_OF_ROPE']\n", ["variable:S_OF_ROPE"]),
+        ("import os\nALL = dict(os.environ)\n", ["variable:*"]),
+    ],
 )
-def test_a_source_found_while_it_ran(text: str, is_remembered: bool, memory: Memory) -> None:
-    """As by a worker process whose code extends the path: its content counts, and what it reads must be known."""
+def test_a_source_found_while_it_ran(
+    text: str, more: list[str], memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a worker process whose code extends the path: its content counts, and the variables that it reads."""
     path = memory.tree / "late" / "fast.py"
     path.parent.mkdir()
     path.write_text(text)
-    cache = memory.cache()
-    with contextlib.closing(cache):
+    with contextlib.closing(memory.cache()) as cache:
         (item, *_) = check_items([memory.item])
         sign = cache.sign(item)
         assert sign is not None
         own = f"{FILE}{memory.tree / 'optimized_impls' / 'rope.py'}"
-        done: Done[Any] = Done(item, (), (), reads=(own, f"{FILE}{path}"))
-        states = cache.rests_on(sign, done)
-        why = f"rope: its results are not remembered: {path}, found only while it ran, reads environment variables"
-        assert cache.remarks() == ([] if is_remembered else [why])
-        assert (states is None) != is_remembered
-        if states is not None:
-            assert [read for read, _ in states] == [f"{FILE}{path}"], "what the key has is left to it"
+        states = cache.rests_on(sign, Done(item, (), (), reads=(own, f"{FILE}{path}")))
+        assert states is not None and cache.remarks() == []
+        assert [read for read, _ in states] == [f"{FILE}{path}", *more], "what the key has is left to it"
+    with contextlib.closing(memory.cache()) as cache:
+        assert cache.holds(states)
+    monkeypatch.setenv("S_OF_ROPE", "3")
+    with contextlib.closing(memory.cache()) as cache:
+        assert cache.holds(states) != bool(more)
+
+
+def test_folders_of_modules_known_only_since_it_ran(memory: Memory) -> None:
+    """What was in them before is not known."""
+    with contextlib.closing(memory.cache()) as cache:
+        (item, *_) = check_items([memory.item])
+        sign = cache.sign(item)
+        assert sign is not None
+        assert cache.rests_on(sign, Done(item, (), (), reads=(f"{MODULES}{memory.tree}",))) is None
+        assert "it looks for modules in " in cache.remarks()[0]
 
 
 def test_another_program_is_not_remembered(memory: Memory) -> None:

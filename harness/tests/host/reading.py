@@ -79,6 +79,12 @@ def in_a_folder(path):
     os.close(os.open(Path(path).name, os.O_RDONLY, dir_fd=folder))
     os.close(folder)
 
+def touched(path):
+    here = os.getcwd()
+    os.chdir(path)
+    Path("seen.flag").touch()
+    os.chdir(here)
+
 def numbers_of(path):
     folder = os.open(path, os.O_RDONLY)
     names = os.listdir(folder)

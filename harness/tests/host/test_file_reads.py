@@ -62,8 +62,9 @@ def test_a_file_of_an_open_folder_cannot_be_named(reader: types.ModuleType, tmp_
     assert set(reads(reader)) == {f"{FOLDER}{tmp_path / 'data'}", outside}
 
 
-def test_a_temporary_folder_is_no_read(reader: types.ModuleType, tmp_path: Path) -> None:
-    reader.removed(tmp_path)
+@pytest.mark.parametrize("how", ["removed", "touched"])
+def test_what_is_removed_or_touched_is_no_read(how: str, reader: types.ModuleType, tmp_path: Path) -> None:
+    getattr(reader, how)(tmp_path)
     assert reads(reader) == ()
 
 
@@ -71,6 +72,8 @@ def test_modules_that_come_and_go(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("")
     before = state_of(f"{MODULES}{tmp_path}")
     (tmp_path / "results.json").write_text("{}")
+    (tmp_path / ".mypy_cache").mkdir()
+    (tmp_path / "results-2026-11-27").mkdir()
     assert state_of(f"{MODULES}{tmp_path}") == before
     (tmp_path / "b.py").write_text("")
     assert state_of(f"{MODULES}{tmp_path}") != before

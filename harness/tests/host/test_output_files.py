@@ -72,3 +72,5 @@ def test_a_document_is_not_overwritten_by_its_report(tmp_path: Path) -> None:
             require_reports({"--json": path}, [document])
         assert str(raised.value) == f"--json {path}: is one of the documents; give another file"
     require_reports({"--json": tmp_path / "new.json", "--html": None}, [document])
+    with pytest.raises(RequestError, match="--json and --html both name /dev/stdout; give two files"):
+        require_reports({"--json": Path("/dev/stdout"), "--html": Path("/dev/stdout")})

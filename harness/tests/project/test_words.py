@@ -29,7 +29,8 @@ INSTEAD = {
 """What not to write, as a regular expression, and what to write; the table of the project's vocabulary."""
 
 IS_NO = re.compile(
-    r"(?<![tT]here )\b(?:is|are|was) (?:none\b|no (?!longer|better|more|less|worse|different|such|larger|smaller)[a-z]+)",
+    r"(?<![tT]here )\b(?:is|are|was) (?:none\b|"
+    r"no (?!longer|better|more|less|worse|different|such|larger|smaller)[a-z]+)",
 )
 """`X is no Y`, where the field writes `X is not a Y`."""
 

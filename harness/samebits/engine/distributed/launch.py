@@ -144,8 +144,10 @@ def launch(request: LaunchRequest, say: Callable[[str], None]) -> int:
         with _signals_forwarded(launched) as heard:
             try:
                 for number in range(request.processes):
-                    launched.append(_started(request, number, port, folder, stack))
-                    for signal_number in heard:  # it came while they were started
+                    process = _started(request, number, port, folder, stack)
+                    missed = tuple(heard)  # they came before this one could be sent any
+                    launched.append(process)
+                    for signal_number in missed:
                         launched[-1].process.send_signal(signal_number)
                 reason = _wait(launched, request.seconds)
             finally:
