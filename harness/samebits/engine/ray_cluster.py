@@ -157,7 +157,6 @@ class RayExecutor(Executor):
             if not task.cancelled:
                 self._cancel(task)
         try:
-            # What they say now, such as that a node differs, changes nothing any more.
             with contextlib.suppress(ray.exceptions.RayError):
                 self._drain(self._clock() + GENTLE)
             with contextlib.suppress(ray.exceptions.RayError):
@@ -177,7 +176,7 @@ class RayExecutor(Executor):
                     try:
                         for _ in self._take(task):
                             pass
-                    except RequestError:  # its node differs
+                    except RequestError:  # its node differs, which changes nothing any more
                         self._tasks.pop(task.chunk.number, None)
 
     def _take(self, task: _Task) -> Iterator[tuple[int, Event | Ended]]:

@@ -70,13 +70,13 @@ class PairKeys:
 
     def variables_of(self, reads: Iterable[str]) -> tuple[str, ...]:
         """The environment variables, as reads, of sources that were found only while they ran; `*` for all of them."""
-        found: dict[str, None] = {}
+        variables: dict[str, None] = {}
         for read in reads:
             if read.startswith(FILE) and read.endswith(".py") and not self.sources.whole_environment:
                 facts = facts_of(_content(read.removeprefix(FILE)))
                 names = ("*",) if facts.whole_environment else facts.variables
-                found |= dict.fromkeys(f"{VARIABLE}{name}" for name in names if name not in self.sources.variables)
-        return tuple(found)
+                variables |= dict.fromkeys(f"{VARIABLE}{name}" for name in names if name not in self.sources.variables)
+        return tuple(variables)
 
     def reads(self) -> tuple[str, ...]:
         """What was read in this process for the pair, beside its sources."""

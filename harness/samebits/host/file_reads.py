@@ -126,7 +126,7 @@ class FileReads:
             read = f"{OUTSIDE}{_OUTSIDE[event]}"
         elif event == "ctypes.dlopen" and isinstance(arguments[0], str) and os.sep not in arguments[0]:
             read = f"{OUTSIDE}loads {arguments[0]} from wherever the system has it"
-        elif (event in _FOLDERS or event == "open") and (_looks_for_modules(frame) or _removes(frame)):
+        elif (event in _FOLDERS and _looks_for_modules(frame)) or (event in (*_FOLDERS, "open") and _removes(frame)):
             return
         elif event == "open" and _is_relative(arguments[0], arguments[1]) and not _writes(arguments[1], arguments[2]):
             if _appends(arguments[1], arguments[2]):
