@@ -17,6 +17,10 @@ KINDS = ("gradient", "mu", "nu", "parameter")
 """The kinds of arrays that a step computes, in the order of computation."""
 
 
+NOT_FINITE = 2**32
+"""The distance of a NaN or an infinity from another number, in ulps: larger than that of any two numbers."""
+
+
 def loss_ulps(a: RunRecord, b: RunRecord) -> list[int]:
     """The distance of two runs' losses at each step, in float32 ulps; that of a NaN is the maximum."""
     return [ulps(step.loss, other.loss) for step, other in zip(a.steps, b.steps, strict=False)]
@@ -27,7 +31,7 @@ def ulps(a: Any, b: Any) -> int:
     x, y = np.asarray(a, np.float32), np.asarray(b, np.float32)
     if np.isfinite(x) and np.isfinite(y):
         return int(distance(x, y))
-    return 0 if x.tobytes() == y.tobytes() else 2**32
+    return 0 if x.tobytes() == y.tobytes() else NOT_FINITE
 
 
 def relative(a: Array, b: Array) -> float:

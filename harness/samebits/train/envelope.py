@@ -16,7 +16,7 @@ import numpy as np
 
 from samebits.errors import CouldNotRun
 from samebits.numerics.floats import from_ordinals, is_float, ordinals
-from samebits.train.distance import first_parting, loss_ulps, step_arrays, step_distances
+from samebits.train.distance import NOT_FINITE, first_parting, loss_ulps, step_arrays, step_distances
 from samebits.train.record import Recorded
 from samebits.train.trainer import Trainer
 
@@ -64,7 +64,16 @@ class Envelope:
         return max(LEAF_FACTOR * self.leaves.get(leaf, 0.0), self.floor)
 
     def add(self, name: str, losses: list[int], leaves: list[Mapping[str, float]]) -> None:
-        """Widen the envelope by one rewrite."""
+        """Widen the envelope by one rewrite.
+
+        Raises:
+            CouldNotRun: its loss is not finite; a bound of that would accept any loss.
+        """
+        if (bad := next((step for step, far in enumerate(losses, 1) if far >= NOT_FINITE), None)) is not None:
+            raise CouldNotRun(
+                f"config '{self.config}': with {name}, the loss of the reference is not finite at step {bad}: rounding "
+                "alone decides whether it is, and no bound follows; give it another start or other batches"
+            )
         self.rewrites[name] = max([self.rewrites.get(name, 0), *losses])
         self.loss = [int(x) for x in np.maximum.accumulate(np.maximum(self.loss or [0] * len(losses), losses))]
         for distances in leaves:

@@ -110,7 +110,7 @@ THROUGH = (
     Through(
         "cli/test_golden.py",
         "`samebits golden` on a model that is trained",
-        ("cli/golden_run", "cli/golden_files_run", "train/golden/evidence", "train/golden/runs"),
+        ("cli/golden_run", "cli/golden_files_run", "train/golden/runs"),
     ),
     Through(
         "train/golden/test_files.py",
