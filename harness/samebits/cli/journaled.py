@@ -74,7 +74,8 @@ def _opened(settings: EngineSettings, head: JournalHead) -> Journal | None:
 def _remove_torn(path: Path) -> None:
     """Remove a journal of which not even the first line was written whole: there is nothing to go on with."""
     with contextlib.suppress(OSError):  # there is none, or reading it says why not
-        if b"\n" not in path.read_bytes():
+        text = path.read_bytes()
+        if text and b"\n" not in text:  # an empty one may be of a run that begins just now
             path.unlink()
 
 

@@ -183,8 +183,8 @@ def state_of(read: str) -> str:
         except OSError:  # it does not exist
             return ""
         if read.startswith(MODULES):
-            names = [name for name in names if name.partition(".")[0].isidentifier()]
-            names = [name for name in names if name.endswith(_SUFFIXES) or os.path.isdir(os.path.join(folder, name))]
+            packages = {name for name in names if name.isidentifier() and os.path.isdir(os.path.join(folder, name))}
+            names = [name for name in names if name.endswith(_SUFFIXES) or name in packages]
         return hashlib.sha256(repr(names).encode()).hexdigest()
     try:
         with open(read.removeprefix(FILE), "rb") as file:

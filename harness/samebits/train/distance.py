@@ -17,7 +17,7 @@ KINDS = ("gradient", "mu", "nu", "parameter")
 """The kinds of arrays that a step computes, in the order of computation."""
 
 
-NOT_FINITE = 2**32
+FAR = 2**32
 """The distance of a NaN or an infinity from another number, in ulps: larger than that of any two numbers."""
 
 
@@ -31,7 +31,7 @@ def ulps(a: Any, b: Any) -> int:
     x, y = np.asarray(a, np.float32), np.asarray(b, np.float32)
     if np.isfinite(x) and np.isfinite(y):
         return int(distance(x, y))
-    return 0 if x.tobytes() == y.tobytes() else NOT_FINITE
+    return 0 if x.tobytes() == y.tobytes() else FAR
 
 
 def relative(a: Array, b: Array) -> float:

@@ -8,7 +8,7 @@ the reference's own response, for each array, instead of numbers set by hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from samebits.errors import CouldNotRun
 from samebits.numerics.floats import from_ordinals, is_float, ordinals
-from samebits.train.distance import NOT_FINITE, first_parting, loss_ulps, step_arrays, step_distances
+from samebits.train.distance import FAR, first_parting, loss_ulps, step_arrays, step_distances
 from samebits.train.record import Recorded
 from samebits.train.trainer import Trainer
 
@@ -69,16 +69,31 @@ class Envelope:
         Raises:
             CouldNotRun: its loss is not finite; a bound of that would accept any loss.
         """
-        if (bad := next((step for step, far in enumerate(losses, 1) if far >= NOT_FINITE), None)) is not None:
-            raise CouldNotRun(
-                f"config '{self.config}': with {name}, the loss of the reference is not finite at step {bad}: rounding "
-                "alone decides whether it is, and no bound follows; give it another start or other batches"
-            )
+        require_finite(self.config, name, losses)
         self.rewrites[name] = max([self.rewrites.get(name, 0), *losses])
         self.loss = [int(x) for x in np.maximum.accumulate(np.maximum(self.loss or [0] * len(losses), losses))]
         for distances in leaves:
             for leaf, far in distances.items():
                 self.leaves[leaf] = max(self.leaves.get(leaf, 0.0), far)
+
+
+def require_finite(config: str, name: str, losses: Sequence[int]) -> None:
+    """Reject a rewrite of a reference whose loss is not finite.
+
+    Args:
+        config: of the reference.
+        name: of the rewrite.
+        losses: the distance of its loss at each step, in ulps.
+
+    Raises:
+        CouldNotRun: it is not finite at a step; a bound from that distance would accept any loss.
+    """
+    bad = next((step for step, ulps in enumerate(losses, 1) if ulps >= FAR), None)
+    if bad is not None:
+        raise CouldNotRun(
+            f"config '{config}': with {name}, the loss of the reference is not finite at step {bad}: rounding alone "
+            "decides whether it is, and no bound follows; give it another start or other batches"
+        )
 
 
 def loss_limit(noise: int) -> int:

@@ -76,3 +76,15 @@ def test_a_file_that_is_no_document(documents: tuple[Path, Path], tmp_path: Path
     ended = samebits("diff", documents[0], wrong)
     line = f'samebits: {wrong}: expected a document with "schema": "samebits/1", got \'list\''
     assert (ended.code, ended.lines) == (2, [line])
+
+
+@pytest.mark.parametrize(
+    "words", [("diff", "a", "b"), ("merge", "a", "b"), ("train", "--beside", "a")], ids=lambda w: w[0]
+)
+def test_a_document_is_not_replaced_by_the_report(words: tuple[str, ...], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("{}")
+    files = [str(tmp_path / word) if word in ("a", "b") else word for word in words]
+    ended = samebits(*files, "--json", tmp_path / "a")
+    assert (ended.code, (tmp_path / "a").read_text()) == (2, "{}")
+    assert ended.lines == [f"samebits: --json {tmp_path / 'a'}: is one of the documents; give another file"]

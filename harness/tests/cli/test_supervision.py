@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -16,6 +15,7 @@ import pytest
 from samebits.cli import supervision
 from samebits.host import backend_start
 from tests.support.child import value_of
+from tests.support.hangup import heard as heard
 from tests.support.invoke import clean_environment, command
 
 HONEST = """
@@ -178,14 +178,6 @@ def test_an_xla_that_does_not_start_is_a_wrong_request(tree: Path, words: tuple[
     (said,) = (line for line in err.splitlines() if line.startswith("samebits: "))
     assert said.startswith("samebits: jax does not start on the platform asked for: ")
     assert said.endswith("Unknown flag in XLA_FLAGS: --no_such_flag")
-
-
-@pytest.fixture
-def heard() -> Iterator[None]:
-    """SIGHUP as usual, also where the tests run under `nohup`."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.usefixtures("heard")

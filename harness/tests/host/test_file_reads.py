@@ -75,7 +75,11 @@ def test_modules_that_come_and_go(tmp_path: Path) -> None:
     (tmp_path / ".mypy_cache").mkdir()
     (tmp_path / "results-2026-11-27").mkdir()
     assert state_of(f"{MODULES}{tmp_path}") == before
-    (tmp_path / "b.py").write_text("")
+    for name in ("b.py", "with-hyphen.py"):  # the second can be imported by its name as a text
+        (tmp_path / name).write_text("")
+        assert state_of(f"{MODULES}{tmp_path}") != before
+        before = state_of(f"{MODULES}{tmp_path}")
+    (tmp_path / "package").mkdir()
     assert state_of(f"{MODULES}{tmp_path}") != before
     assert state_of(f"{MODULES}{tmp_path / 'missing'}") == ""
 

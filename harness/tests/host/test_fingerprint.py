@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from samebits.host.environment import PACKAGES
 from samebits.host.fingerprint import MachineFingerprint, fingerprint
 
 
@@ -53,3 +54,8 @@ def test_other_versions_come_first(tree: Path) -> None:
 def test_a_folder_that_is_not_there_is_told(tree: Path) -> None:
     there = replace(fingerprint([str(tree / "elsewhere")]), files=of(tree).files)
     assert of(tree).difference(there) == f"the folder {tree}/elsewhere does not exist there"
+
+
+def test_every_package_that_bits_depend_on_is_in_it() -> None:
+    assert {"Python", "samebits", *PACKAGES} == set(fingerprint([]).versions)
+    assert {"flax", "optax"} <= set(PACKAGES)

@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from samebits.host import interrupts
 from samebits.host.interrupts import Stop, withheld_from_children
+from tests.support.hangup import heard as heard
 
 
 def _send() -> None:
@@ -52,14 +52,6 @@ def test_ctrl_c_is_told_from_code_that_raises_it() -> None:
         assert not Stop.caused(KeyboardInterrupt()) and not Stop.caused(ValueError())
         outer.asked = True
         assert Stop.caused(KeyboardInterrupt())
-
-
-@pytest.fixture
-def heard() -> Iterator[None]:
-    """SIGHUP as usual, also where the tests run under `nohup`."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.usefixtures("heard")

@@ -7,9 +7,11 @@ import re
 import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from samebits.testing import plugin
 from tests.support.foreign import write_pair
 from tests.support.forked import run_module
 from tests.support.rope_tree import write_tree
@@ -207,3 +209,12 @@ def test_an_assertion_in_an_ordinary_test(imports: str, tmp_path: Path) -> None:
     assert "witness   out[" in done.stdout
     assert "replay    pytest 'test_own.py::test_wrong'" in done.stdout
     assert "samebits/functions" not in done.stdout
+
+
+@pytest.mark.parametrize("text", ["abc", "0", ""])
+def test_the_header_of_a_session_with_a_wrong_number(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that need no devices run; an error in this hook would end the session."""
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    monkeypatch.setenv("JAX_NUM_CPU_DEVICES", text)
+    config = SimpleNamespace(getoption=lambda name: None)
+    assert any("an unknown number of CPU devices asked for" in line for line in plugin.pytest_report_header(config))  # type: ignore[arg-type]

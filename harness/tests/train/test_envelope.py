@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samebits.errors import CouldNotRun
-from samebits.train.distance import NOT_FINITE, ulps
+from samebits.train.distance import FAR, ulps
 from samebits.train.envelope import Envelope
 from samebits.train.golden.evidence import evidence_of
 
@@ -19,7 +19,7 @@ def test_the_envelope_of_a_run() -> None:
     envelope.add("rows permuted", [3, 1, 9], [])
     assert envelope.loss == [3, 3, 9]
     with pytest.raises(CouldNotRun, match=r"config 'one': with one ulp of dither, the loss .* is not finite at step 2"):
-        envelope.add("one ulp of dither", [2, ulps(1.0, float("nan")), NOT_FINITE], [])
+        envelope.add("one ulp of dither", [2, ulps(1.0, float("nan")), FAR], [])
 
 
 def test_the_evidence_of_a_golden() -> None:
@@ -31,5 +31,5 @@ def test_the_evidence_of_a_golden() -> None:
         return SimpleNamespace(config="one", steps=steps, dtype="float32")
 
     assert evidence_of(run(1.0, 2.0), [("rows permuted", run(1.0, 2.0))], []).loss_spread == (0, 0)
-    with pytest.raises(CouldNotRun, match="config 'one': with rows permuted, the loss is not finite at step 2"):
+    with pytest.raises(CouldNotRun, match="config 'one': with rows permuted, the loss of the reference is not finite"):
         evidence_of(run(1.0, 2.0), [("rows permuted", run(1.0, float("nan")))], [])

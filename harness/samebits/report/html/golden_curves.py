@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from samebits.report.html.train_curves import Row
+from samebits.train.distance import FAR
 from samebits.train.golden.check import CheckedGolden
-from samebits.train.golden.curve import FAR, GoldenCurveStep
+from samebits.train.golden.curve import GoldenCurveStep
 
 STEP_HEADS = ("step", "old loss", "new loss", "ulps", "allowed", "old norm of gradients", "new norm of gradients")
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from samebits.schema.model import Config
-from samebits.train.distance import leaf_order
+from samebits.train.distance import FAR, leaf_order
 from samebits.train.golden.curve import (
-    FAR,
     MOST_ARRAYS,
     GoldenArrayChange,
     GoldenChange,

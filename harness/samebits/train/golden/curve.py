@@ -9,11 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from samebits.numerics.floats import distance
-from samebits.train.distance import NOT_FINITE
+from samebits.train.distance import FAR
 from samebits.train.golden.record import Golden, GoldenStep
-
-FAR = NOT_FINITE
-"""The distance between numbers of which one is not finite."""
 
 MOST_ARRAYS = 40
 """How many changed arrays a result lists."""

@@ -9,8 +9,17 @@ import numpy as np
 
 from samebits.errors import CouldNotRun
 from samebits.train.distance import first_parting
-from samebits.train.envelope import DITHERS, FLOOR, LEAF_FACTOR, LOSS_FACTOR, LOSS_FLOOR, dithered, loss_limit
-from samebits.train.golden.curve import FAR, relative_change, ulps
+from samebits.train.envelope import (
+    DITHERS,
+    FLOOR,
+    LEAF_FACTOR,
+    LOSS_FACTOR,
+    LOSS_FLOOR,
+    dithered,
+    loss_limit,
+    require_finite,
+)
+from samebits.train.golden.curve import relative_change, ulps
 from samebits.train.golden.record import ConfirmedEnvironment, GoldenEvidence, recorded_steps
 from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer
@@ -63,16 +72,6 @@ def rewrites(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> lis
     return runs
 
 
-def _require_finite(run: RunRecord, name: str, far: Sequence[int]) -> None:
-    """Reject a rewrite whose loss is not finite: a bound of that would accept any loss."""
-    bad = next((step.step for step, ulp in zip(run.steps, far, strict=True) if ulp >= FAR), None)
-    if bad is not None:
-        raise CouldNotRun(
-            f"config '{run.config}': with {name}, the loss is not finite at step {bad}: rounding alone decides "
-            "whether it is, and no bound follows; give it another start or other batches"
-        )
-
-
 def evidence_of(
     run: RunRecord, others: Sequence[tuple[str, RunRecord]], seen: Sequence[ConfirmedEnvironment]
 ) -> GoldenEvidence:
@@ -94,7 +93,7 @@ def evidence_of(
                 for a, b in zip(run.steps, other.steps, strict=True)
             ]
             if kind == "loss":
-                _require_finite(run, name, far)
+                require_finite(run.config, name, far)
             spread[kind] = np.maximum.accumulate(np.maximum(noise, far))
             if kind == "loss":
                 tried[name] = max(tried.get(name, 0), *far)

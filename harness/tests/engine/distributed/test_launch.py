@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 import signal
 import subprocess
 import textwrap
@@ -198,6 +199,24 @@ def test_a_process_that_cannot_be_started_ends_the_others(tmp_path: Path, monkey
         launch(request, print)
     assert str(raised.value) == "launch: process 1 cannot be started: Resource temporarily unavailable"
     assert started[0].returncode == -signal.SIGKILL
+
+
+def test_an_interrupt_between_two_starts_reaches_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pytest.py").write_text("import time\ntime.sleep(600)\n")
+    really, started = subprocess.Popen, []
+
+    def start(*words: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(really(*words, **options))
+        if len(started) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    request = LaunchRequest(words=["pytest"], processes=3, devices=1, seconds=60, wait=5)
+    said: list[str] = []
+    with contextlib.chdir(tmp_path):
+        assert launch(request, said.append) == 3
+    assert said == ["all processes were ended by SIGTERM; nothing was reported"]
 
 
 def test_what_user_code_has_started_ends_with_its_process(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from samebits.train.distance import FAR
 from samebits.train.golden.check import check_golden, other_configuration
-from samebits.train.golden.curve import FAR, relative_change, ulps
+from samebits.train.golden.curve import relative_change, ulps
 from samebits.train.golden.record import Golden, Surroundings
 from samebits.train.golden.rules import broken_rule
 from tests.support.golden_samples import CONFIG, ELSEWHERE, HERE, LOSS_BOUND, evidence, golden, run_record

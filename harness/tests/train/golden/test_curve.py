@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from samebits.report.document import to_json
+from samebits.train.distance import FAR
 from samebits.train.golden.check import CheckedGolden, check_golden
-from samebits.train.golden.curve import FAR, MOST_ARRAYS, GoldenCurveStep
+from samebits.train.golden.curve import MOST_ARRAYS, GoldenCurveStep
 from tests.support.golden_samples import ELSEWHERE, HERE, LOSS_BOUND, golden, run_record
 
 
