@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,14 +20,20 @@ def one_blas_thread() -> Iterator[None]:
 
     It holds for all threads of this process where BLAS has one pool for all; the first one inside decides then.
     """
-    with _libraries().limit(limits=1, user_api="blas"):
+    import numpy  # noqa: F401 - what is not loaded is not found
+
+    with _libraries(len(sys.modules)).limit(limits=1, user_api="blas"):
         yield
 
 
-@functools.cache
-def _libraries() -> Any:
-    """The libraries of this process that have pools of threads; to look for them takes milliseconds."""
-    import numpy  # noqa: F401 - what is not loaded is not found
+@functools.lru_cache(maxsize=1)
+def _libraries(modules: int) -> Any:
+    """The libraries of this process that have pools of threads; to look for them takes about a millisecond.
+
+    They are looked for again where another number of modules is loaded: SciPy, with whose LAPACK jax decomposes
+    matrices on a CPU, has a BLAS of its own and is often imported later than NumPy.
+    """
+    del modules
     import threadpoolctl
 
     return threadpoolctl.ThreadpoolController()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -46,6 +48,28 @@ def test_an_error_restores_them() -> None:
     with pytest.raises(ZeroDivisionError), one_blas_thread():
         raise ZeroDivisionError
     assert threads() == {2}
+
+
+LATER = """
+import numpy, threadpoolctl
+from samebits.host.blas_threads import one_blas_thread
+
+def blas(): return {each["filepath"]: each["num_threads"] for each in threadpoolctl.threadpool_info()
+                    if each["user_api"] == "blas"}
+
+with one_blas_thread():
+    blas()
+import scipy.linalg
+with threadpoolctl.threadpool_limits(2, user_api="blas"), one_blas_thread():
+    both = blas()
+print(set(both.values()))
+"""
+
+
+def test_libraries_that_are_loaded_later_count() -> None:
+    """SciPy brings a BLAS of its own."""
+    ended = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "{1}"
 
 
 class Watching(Oracle):
