@@ -15,7 +15,7 @@ from samebits.bisect.flags_judge import NO_EFFECT, Chosen, FlagsJudge
 from samebits.bisect.isolated import IsolatedSides
 from samebits.bisect.point import PointRequest, device_count, point_of
 from samebits.bisect.recompile import PASSES, PRECISION, SIDES, RecompiledSides
-from samebits.bisect.result import Finding, Session, command, tree_digest
+from samebits.bisect.result import Finding, Session, command
 from samebits.bisect.search.healing import HealingSets, healing_sets
 from samebits.bisect.search.space import space_of_sets
 from samebits.bisect.search.trials import Trials
@@ -82,12 +82,12 @@ def bisect_flags(request: FlagsRequest, session: Session) -> Finding:
         judge = FlagsJudge(sides, request.leaf)
         trials = session.trials(
             judge,
+            root=root,
             searched={
                 "what": "flags",
                 "point": str(point),
                 "pair": where.pair,
                 "leaf": request.leaf,
-                "tree": tree_digest(root),
                 "in": flags_header(""),
             },
             key=lambda chosen: " ".join(sorted(chosen)),

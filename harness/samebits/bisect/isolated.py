@@ -11,6 +11,7 @@ from typing import Any
 
 from samebits.bisect.recompile import Recompiled, RecompiledSides
 from samebits.errors import CouldNotRun, SamebitsError
+from samebits.host.file_reads import READS
 from samebits.host.interrupts import withheld_from_children
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import Array
@@ -66,7 +67,7 @@ class IsolatedSides:
             self._ours.send(question)
             if not self._ours.poll(PATIENCE):
                 raise CouldNotRun(f"did not end within {PATIENCE:.0f} s")
-            answer = self._ours.recv()
+            answer, reads = self._ours.recv()
         except CouldNotRun:
             self.close()
             raise
@@ -76,6 +77,7 @@ class IsolatedSides:
             cause = signal.Signals(-how).name if how is not None and how < 0 else f"exit code {how}"
             self.close()
             raise CouldNotRun(f"crashed its process ({cause})") from None
+        READS.add(reads)
         if isinstance(answer, SamebitsError):
             raise answer
         return answer
@@ -101,6 +103,7 @@ def _serve(
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     from samebits.host import environment
 
+    READS.look()
     environment.prepare(devices=devices, platform=platform)
     from samebits.programs.program_cache import Programs
 
@@ -118,4 +121,4 @@ def _serve(
             answer = type(error)(*error.args)
         except Exception as error:
             answer = CouldNotRun(f"samebits itself {one_line(error)}")
-        connection.send(answer)
+        connection.send((answer, READS.all()))

@@ -12,7 +12,7 @@ from typing import Any
 
 from samebits.bisect.pair_runner import Spot, SpotJudge, SpotRunner, parse_entry
 from samebits.bisect.point import PointRequest, device_count, mesh_measures, point_of
-from samebits.bisect.result import Finding, Session, command, counted, tree_digest
+from samebits.bisect.result import Finding, Session, command, counted
 from samebits.bisect.search.shrink import smallest
 from samebits.bisect.search.smaller_sizes import smaller_axes, smaller_sizes
 from samebits.bisect.search.space import SearchSpace
@@ -51,12 +51,12 @@ def bisect_mesh(request: PointRequest, session: Session) -> Finding:
             return _one_input(request, bench, start)
         trials = session.trials(
             bench.judge,
+            root=root,
             searched={
                 "what": "mesh",
                 "point": str(bench.point),
                 "pair": request.pair,
                 "leaf": request.leaf,
-                "tree": tree_digest(root),
                 "in": flags_header(""),
             },
         )

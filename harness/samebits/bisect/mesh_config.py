@@ -14,7 +14,7 @@ from typing import Any
 from samebits.bisect.config_judge import ConfigJudge
 from samebits.bisect.mesh import control_of, failing_controls, mesh_of, passing_on, untestable_note
 from samebits.bisect.point import device_count, mesh_measures
-from samebits.bisect.result import Finding, Session, command, tree_digest
+from samebits.bisect.result import Finding, Session, command
 from samebits.bisect.search.shrink import smallest
 from samebits.bisect.search.smaller_sizes import smaller_axes, smaller_sizes
 from samebits.bisect.search.space import SearchSpace
@@ -112,13 +112,13 @@ def bisect_config(request: ConfigRequest, session: Session) -> Finding:
     try:
         trials = session.trials(
             judge,
+            root=root,
             searched={
                 "what": "mesh",
                 "config": config.digest(),
                 "against": against.digest() if against else None,
                 "defect": request.defect,
                 "steps": request.steps,
-                "tree": tree_digest(root),
                 "in": flags_header(""),
             },
             key=_key,

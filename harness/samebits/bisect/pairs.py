@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
-from samebits.bisect.result import Finding, Session, command, tree_digest
+from samebits.bisect.result import Finding, Session, command
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
@@ -93,13 +93,13 @@ def _trials(
     items: list[str],
     judge: Callable[[Point], Judgement],
 ) -> Trials[Point]:
-    from samebits.host import environment
-
     searched = {
         "what": "pairs", "good": sides.good.digest(), "bad": sides.bad.digest(), "steps": request.steps, "items": items,
-        "defect": request.defect, "tree": tree_digest(sides.root), "versions": dict(environment.capture().versions),
+        "defect": request.defect,
     }  # fmt: skip
-    return session.trials(judge, searched=searched, key=lambda point: " ".join(sorted(point)), label=_label)
+    return session.trials(
+        judge, searched=searched, root=sides.root, key=lambda point: " ".join(sorted(point)), label=_label
+    )
 
 
 def _label(point: Point) -> str:

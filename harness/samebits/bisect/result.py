@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,9 @@ from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.trials import Judged, Say, Trials, TriedPoint
 from samebits.host.cache_folder import cache_folder
+from samebits.host.file_reads import READS
+from samebits.host.package import PACKAGE
+from samebits.host.process_sources import sources_of_process
 
 P = TypeVar("P")
 
@@ -77,6 +80,7 @@ class Session:
         repeat: how many times each point is run.
         say: receives progress messages.
         judged: as in `Trials`.
+        before: what was read before the search began, which belongs to nothing that it judges.
     """
 
     journal: Path | None = None
@@ -84,12 +88,14 @@ class Session:
     repeat: int = 1
     say: Say = lambda text: None
     judged: Judged = lambda seconds, left: None
+    before: frozenset[str] = field(default_factory=lambda: frozenset(READS.all()))
 
     def trials(
         self,
         judge: Callable[[P], Judgement],
         *,
         searched: Mapping[str, Any],
+        root: Path | None = None,
         key: Callable[[P], str] = str,
         label: Callable[[P], str] = str,
     ) -> Trials[P]:
@@ -97,7 +103,9 @@ class Session:
 
         Args:
             judge: judges one point.
-            searched: everything that a judgement depends on besides the point: the command, versions, digests of files.
+            searched: everything that a judgement depends on besides the point and the sources: the command, or digests
+                of other files.
+            root: the tree whose sources are judged by this process; None where others judge with sources of their own.
             key, label: as in `Trials`.
 
         Raises:
@@ -105,6 +113,8 @@ class Session:
         """
         # A judgement of another state of samebits, perhaps of one that failed, does not belong to this search.
         searched = {**searched, "samebits": files_digest(list(PACKAGE.rglob("*.py")), PACKAGE)}
+        if root is not None:
+            searched = {**searched, **sources_of_process(root).parts}
         what = hashlib.sha256(json.dumps(searched, sort_keys=True, default=str).encode()).hexdigest()
         path = self.journal
         if path is None:
@@ -113,14 +123,13 @@ class Session:
             path = folder / f"{what[:24]}.jsonl"
         if self.fresh:
             path.unlink(missing_ok=True)
-        journal = SearchJournal(path, what)
+        journal = SearchJournal(path, what, self._reads)
         return Trials(
             judge, key=key, label=label, journal=journal, repeat=self.repeat, say=self.say, judged=self.judged
         )
 
-
-PACKAGE = Path(__file__).resolve().parent.parent
-"""The folder of samebits itself."""
+    def _reads(self) -> Iterable[str]:
+        return set(READS.all()) - self.before
 
 
 def files_digest(files: Sequence[Path], root: Path) -> str:
@@ -130,12 +139,6 @@ def files_digest(files: Sequence[Path], root: Path) -> str:
         digest.update(f"{path.relative_to(root).as_posix()}\0{path.stat().st_size}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def tree_digest(root: Path) -> str:
-    """A digest of the Python files of a tree's implementations and suites."""
-    folders = ("reference_impls", "optimized_impls", "suites")
-    return files_digest([path for folder in folders for path in (root / folder).rglob("*.py")], root)
 
 
 def command(*words: str) -> str:

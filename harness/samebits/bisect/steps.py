@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
-from samebits.bisect.result import Finding, Session, command, tree_digest
+from samebits.bisect.result import Finding, Session, command
 from samebits.bisect.search.judgement import Judgement, failed, passed
 from samebits.bisect.search.space import SearchSpace
 from samebits.bisect.search.trials import Trials
@@ -104,13 +104,13 @@ def bisect_steps(request: EndpointsRequest, session: Session) -> Finding:
         runs.make()
         return _judged(runs, step)
 
-    from samebits.host import environment
-
     searched = {
         "what": "steps", "good": sides.good.digest(), "bad": sides.bad.digest(), "steps": request.steps,
-        "defect": request.defect, "tree": tree_digest(sides.root), "versions": dict(environment.capture().versions),
+        "defect": request.defect,
     }  # fmt: skip
-    trials = session.trials(judge, searched=searched, label=lambda step: f"step {step} from the good state")
+    trials = session.trials(
+        judge, searched=searched, root=sides.root, label=lambda step: f"step {step} from the good state"
+    )
     trials.space = SearchSpace(
         candidates=tuple(f"step {step}" for step in range(1, request.steps + 1)), taken=lambda step: (step - 1,)
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
-from samebits.bisect.result import Finding, Session, command, tree_digest
+from samebits.bisect.result import Finding, Session, command
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.space import SearchSpace, space_of_sets
@@ -99,13 +99,10 @@ def bisect_tensors(request: EndpointsRequest, session: Session) -> Finding:
     def judge(point: tuple[StepMixture, bool]) -> Judgement:
         return _judged(good_step, *point)
 
-    from samebits.host import environment
-
     searched = {
         "what": "tensors", "good": sides.good.digest(), "bad": sides.bad.digest(), "defect": request.defect,
-        "tree": tree_digest(sides.root), "versions": dict(environment.capture().versions),
     }  # fmt: skip
-    trials = session.trials(judge, searched=searched, key=_key, label=_label)
+    trials = session.trials(judge, searched=searched, root=sides.root, key=_key, label=_label)
     sets = space_of_sets(list(how))
     trials.space = SearchSpace(candidates=sets.candidates, taken=lambda point: sets.taken(point[0].taken))
     good_step.reference(False)

@@ -17,6 +17,7 @@ from samebits.engine.drive import Limits, drive
 from samebits.engine.rows import finished, from_text, lost_words, remarks, to_text, trouble
 from samebits.engine.work import Event, Executor, Item, Loss, Reached, Started, Work
 from samebits.errors import CouldNotRun, RequestError
+from samebits.host.file_reads import READS
 from samebits.schema.result import Problem
 
 
@@ -117,7 +118,8 @@ class JudgeOnEngine:
         self._count += 1
         problems: list[Problem] = []
         items = [self._work.item(point, steps, self._count)]
-        ran = drive(self._work, items, self._executor, limits=self._limits, on_problem=problems.append)
+        ran = list(drive(self._work, items, self._executor, limits=self._limits, on_problem=problems.append))
+        READS.add(read for done in ran for read in done.reads)
         rows = [row for done in ran for row in done.rows]
         for problem in problems:
             raise RequestError(problem.message) if problem.exit_code == 2 else CouldNotRun(problem.message)

@@ -59,6 +59,7 @@ class FileReads:
 
     def __init__(self) -> None:
         self._imported = time.time_ns()
+        self._elsewhere: set[str] = set()
         self._before: frozenset[str] | None = None
         self._reads: dict[str, set[str]] = {}
         self._first: dict[str, int] = {}
@@ -71,6 +72,10 @@ class FileReads:
             files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
             self._before = frozenset(os.path.realpath(file) for file in files if file)
             sys.addaudithook(self._audit)
+
+    def add(self, reads: Iterable[str]) -> None:
+        """Count what another process read for this one, as its `all` told."""
+        self._elsewhere.update(reads)
 
     def of(self, sources: Collection[str], *, modules: bool = False) -> tuple[str, ...]:
         """What was read while one of these files was on the stack, without the files themselves.
@@ -98,10 +103,10 @@ class FileReads:
         return f"{OUTSIDE}reads {path.removeprefix(FOLDER)}, which {CHANGED}" if moved or self.is_stale(path) else read
 
     def all(self) -> tuple[str, ...]:
-        """What any file of users has read so far in this process, without what it wrote itself and removed."""
+        """What any file of users has read so far, without what it wrote itself and removed."""
         written = {f"{FILE}{path}": os.path.exists(path) for path in list(self._written)}
         reads = [read for read in list(self._reads) if written.get(read, True)]
-        return tuple(sorted(read if read in written else self._said(read) for read in reads))
+        return tuple(sorted({*self._elsewhere, *(read if read in written else self._said(read) for read in reads)}))
 
     def is_stale(self, path: str) -> bool:
         """Whether a file was changed after this process first opened it, and may have retained what was in it."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from samebits.engine import source_signs
 from samebits.engine.drive import Done
 from samebits.engine.source_signs import SourceSigns
 from samebits.engine.work import Item
@@ -47,29 +46,6 @@ def test_request_item_and_settings_count(tmp_path: Path, monkeypatch: pytest.Mon
     other = Item(key="b", pair="a", words="a", replay="", group=0, payload=None)
     assert SourceSigns(tmp_path, {"request": "r"}).sign(other) != before
     monkeypatch.setenv("XLA_FLAGS", "--xla_none=1")
-    assert _sign(tmp_path) != before
-
-
-def test_variables_that_loaded_code_reads_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "reads_a_variable.py"
-    path.write_text("import os\nF = int(os.environ.get('SCALE_OF_A_TEST', '2'))\n")
-    monkeypatch.setattr(source_signs, "_loaded", lambda: {str(path)})  # other tests pass the environment on
-    before = _sign(tmp_path / "tree")
-    monkeypatch.setenv("SOMETHING_ELSE", "3")
-    assert _sign(tmp_path / "tree") == before
-    monkeypatch.setenv("SCALE_OF_A_TEST", "3")
-    assert _sign(tmp_path / "tree") != before
-
-
-def test_variables_that_the_tree_reads_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker process loads the implementations, after this one has signed; what passes all on counts once loaded."""
-    monkeypatch.setattr(source_signs, "_loaded", set)
-    (tmp_path / "reads.py").write_text("import os\nF = int(os.environ.get('SCALE_OF_A_TEST', '2'))\n")
-    (tmp_path / "passes_on.py").write_text("import os, subprocess\nsubprocess.run(['true'], env=dict(os.environ))\n")
-    before = _sign(tmp_path)
-    monkeypatch.setenv("SOMETHING_ELSE", "3")
-    assert _sign(tmp_path) == before
-    monkeypatch.setenv("SCALE_OF_A_TEST", "3")
     assert _sign(tmp_path) != before
 
 
