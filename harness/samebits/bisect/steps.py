@@ -16,7 +16,11 @@ from samebits.bisect.search.judgement import Judgement, failed, passed
 from samebits.bisect.search.space import SearchSpace
 from samebits.bisect.search.trials import Trials
 
-PARTS = {"loss": "forward", "gradient": "backward", "mu": "update", "nu": "update", "parameter": "update"}
+PARTS = {
+    **dict.fromkeys(("loss", "perplexity"), "forward"),
+    "gradient": "backward",
+    **dict.fromkeys(("mu", "nu", "parameter"), "update"),
+}
 """The part of a step that computes each kind of leaf."""
 
 
@@ -49,7 +53,7 @@ class _Runs:
         from samebits.bisect.trainings import Trainings, in_order
         from samebits.errors import CouldNotRun
         from samebits.train.compare import BoundedDistance
-        from samebits.train.distance import first_parting, step_distances, ulps
+        from samebits.train.distance import first_parting, perplexity_distance, step_distances, ulps
         from samebits.train.parts import expected_verdict
         from samebits.train.trainer import Trainer, pool
 
@@ -68,14 +72,17 @@ class _Runs:
                 )
             good = Trainer(sides.model, sides.good, sides.root, threads)
             for number, state in recorded.states.items():
-                loss, arrays = _single_step(trainer, state, number)
-                good_loss, _ = _single_step(good, state, number)
+                (loss, perplexity), arrays = _single_step(trainer, state, number)
+                (good_loss, good_perplexity), _ = _single_step(good, state, number)
                 distances = [
                     BoundedDistance(number, leaf, far, envelope.leaf_bound(leaf))
                     for leaf, far in step_distances(base[number], arrays).items()
                 ]
                 # Rounding in a single step changes the loss by no more than rounding in the run up to that step.
                 distances.append(BoundedDistance(number, "loss", ulps(good_loss, loss), envelope.loss_bound(number)))
+                far = perplexity_distance(good_loss, good_perplexity, loss, perplexity)
+                limit = envelope.perplexity_bound(number, good_loss)
+                distances.append(BoundedDistance(number, "perplexity", far, limit))
                 self.distances[number] = in_order(distances)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
@@ -190,10 +197,10 @@ def _parting(runs: _Runs) -> str:
     return f"; along the runs, bits first differ at step {runs.parted[0]}, {runs.parted[1]}"
 
 
-def _single_step(trainer: Any, state: Any, number: int) -> tuple[Any, dict[str, Any]]:
-    """The loss and the arrays of one step that starts from another training's state."""
+def _single_step(trainer: Any, state: Any, number: int) -> tuple[tuple[float, float], dict[str, Any]]:
+    """The loss, the perplexity and the arrays of one step that starts from another training's state."""
     from samebits.train.distance import step_arrays
     from samebits.train.envelope import reshaped_state
 
     after, outputs = trainer.single_step(reshaped_state(state, trainer.start), number)
-    return outputs["loss"], step_arrays(after, outputs)
+    return (float(outputs["loss"]), float(outputs["perplexity"])), step_arrays(after, outputs)

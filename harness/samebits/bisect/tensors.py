@@ -11,6 +11,7 @@ then differs by rounding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -57,24 +58,33 @@ class _GoodStep:
         sides: the two trainings, at the smallest sizes.
         good: by whether values are rounded: the tensors in order of computation, and the bound of each.
         containers: sites of parts that call other parts.
+        scales: by whether values are rounded: for each tensor of zeros that the dither moves, the norm of ones, which
+            its distances are relative to.
     """
 
     sides: Endpoints
     good: dict[bool, tuple[dict[Any, Any], dict[Any, float]]] = field(default_factory=dict)
     containers: set[str] = field(default_factory=set)
+    scales: dict[bool, dict[Any, float]] = field(default_factory=dict)
 
     def reference(self, rounded: bool) -> tuple[dict[Any, Any], dict[Any, float]]:
         """The tensors of the good step, and the bound of each."""
         if rounded not in self.good:
+            import numpy as np
+
             from samebits.train.distance import relative
 
             values, nesting = _interpreted(self.sides, self.sides.good, None, rounded)
             self.containers = nesting.containers
             noise: dict[Any, float] = {}
+            scales = self.scales.setdefault(rounded, {})
             for seed in range(DITHERS):
                 moved, _ = _interpreted(self.sides, self.sides.good, None, rounded, seed)
                 for tensor, value in values.items():
-                    noise[tensor] = max(noise.get(tensor, 0.0), relative(value, moved[tensor]))
+                    if np.any(moved[tensor]) and not np.any(value):
+                        scales[tensor] = math.sqrt(np.size(value))
+                    far = relative(value, moved[tensor], scales.get(tensor, 0.0))
+                    noise[tensor] = max(noise.get(tensor, 0.0), far)
             self.good[rounded] = values, {t: max(FACTOR * far, FLOOR[rounded]) for t, far in noise.items()}
         return self.good[rounded]
 
@@ -208,6 +218,7 @@ def _judged(good_step: _GoodStep, form: StepMixture, rounded: bool) -> Judgement
     import numpy as np
 
     from samebits.errors import SamebitsError
+    from samebits.train.distance import relative
 
     values, bounds = good_step.reference(rounded)
     config, defect = good_step.sides.mixture(form.taken)
@@ -217,7 +228,11 @@ def _judged(good_step: _GoodStep, form: StepMixture, rounded: bool) -> Judgement
         return untestable(str(error))
     for tensor in interpreter.missing():
         interpreter.end(tensor, np.zeros_like(values[tensor]))
+    scales = good_step.scales[rounded]
     compared = [tensor for tensor in values if tensor in interpreter.apart]
+    for tensor in scales.keys() & interpreter.apart.keys():
+        value = np.reshape(interpreter.values[tensor], np.shape(values[tensor]))
+        interpreter.apart[tensor] = relative(values[tensor], value, scales[tensor])
     if not compared:
         return untestable("no tensor of the two steps can be compared")
     beyond = [tensor for tensor in compared if interpreter.apart[tensor] > bounds[tensor]]

@@ -11,7 +11,7 @@ from samebits.errors import SamebitsError
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model
 from samebits.train.compare import BoundedDistance, bounded_distances
-from samebits.train.distance import KINDS, leaf_order
+from samebits.train.distance import KINDS, SCALARS, leaf_order
 from samebits.train.envelope import Envelope, Forced, forced, forced_steps, measure
 from samebits.train.matrix import one_device
 from samebits.train.record import Recorded, RunRecord
@@ -98,8 +98,8 @@ def judge_training(good: RunRecord, run: RunRecord, moved: Sequence[BoundedDista
 
 
 def in_order(moved: Sequence[BoundedDistance]) -> list[BoundedDistance]:
-    """Sorted by step, then in the order of computation: loss, gradients from the head down, moments, parameters."""
-    kinds = ("loss", *KINDS)
+    """By step, then in the order of computation: the loss, perplexity, gradients from the head down, the rest."""
+    kinds = (*SCALARS, *KINDS)
     places = {leaf: place for place, leaf in enumerate(leaf_order({distance.leaf for distance in moved}))}
     return sorted(
         moved, key=lambda distance: (distance.step, kinds.index(distance.leaf.split("/")[0]), places[distance.leaf])
@@ -107,8 +107,8 @@ def in_order(moved: Sequence[BoundedDistance]) -> list[BoundedDistance]:
 
 
 def _far(distance: BoundedDistance) -> str:
-    return f"{distance.distance:.0f} ulp" if distance.leaf == "loss" else f"{distance.distance:.2e}"
+    return f"{distance.distance:.0f} ulp" if distance.leaf in SCALARS else f"{distance.distance:.2e}"
 
 
 def _bound(distance: BoundedDistance) -> str:
-    return f"{distance.bound:.0f} ulp" if distance.leaf == "loss" else f"{distance.bound:.2e}"
+    return f"{distance.bound:.0f} ulp" if distance.leaf in SCALARS else f"{distance.bound:.2e}"

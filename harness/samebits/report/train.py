@@ -25,6 +25,7 @@ class EnvelopeRecord:
         config: of the run that was rewritten.
         rewrites: what was tried, and the largest distance of the loss that it gave, in float32 ulps.
         loss_noise, loss_bound: at each step, in ulps.
+        perplexity_noise: at each step, in ulps, beyond what the loss moved it.
         leaf_noise, leaf_bound: of each array of a single step, relative to its norm.
     """
 
@@ -34,6 +35,7 @@ class EnvelopeRecord:
     loss_bound: tuple[int, ...]
     leaf_noise: Mapping[str, float]
     leaf_bound: Mapping[str, float]
+    perplexity_noise: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +105,7 @@ def envelope_record(envelope: Envelope | None) -> EnvelopeRecord | None:
         loss_bound=tuple(envelope.loss_bound(step) for step in range(1, len(envelope.loss) + 1)),
         leaf_noise=dict(envelope.leaves),
         leaf_bound={leaf: envelope.leaf_bound(leaf) for leaf in envelope.leaves},
+        perplexity_noise=tuple(envelope.perplexity),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from samebits.train.distance import KINDS, first_parting, loss_ulps
+from samebits.train.distance import KINDS, SCALARS, first_parting, loss_ulps, perplexity_ulps
 from samebits.train.envelope import Distances, Envelope, Forced, distances
 from samebits.train.record import RunRecord
 
@@ -98,7 +98,7 @@ def judge_distances(
         envelope: of the reference.
         expected, reason: the lowest verdict accepted, and why.
     """
-    parting = first_parting(a, b)
+    parting = first_parting(a, b) or _first_apart(apart)
     ulps = loss_ulps(a, b)
     moved = bounded(a, b, apart, envelope)
     beyond = [distance for distance in moved if distance.ratio > 1]
@@ -130,30 +130,40 @@ def judge_distances(
     )
 
 
+def _first_apart(apart: Distances) -> tuple[int, str] | None:
+    """The first array of a single step that differs: moments are not among what is recorded of a run."""
+    return next(((step, leaf) for step, leaves in apart.items() for leaf, far in leaves.items() if far), None)
+
+
 def bounded_distances(
     a: RunRecord, b: RunRecord, forced_a: Forced, forced_b: Forced, envelope: Envelope
 ) -> list[BoundedDistance]:
-    """The distances of all losses of two runs, and of all arrays of their single steps, with bounds."""
+    """As `bounded`, of single steps whose distances are not known yet."""
     return bounded(a, b, distances(forced_a, forced_b), envelope)
 
 
 def bounded(a: RunRecord, b: RunRecord, apart: Distances, envelope: Envelope) -> list[BoundedDistance]:
-    """The distances of all losses of two runs, and those of their single steps, with bounds."""
+    """The distances of all losses and perplexities of two runs, and those of their single steps, with bounds."""
     moved = [
         BoundedDistance(step, leaf, far, envelope.leaf_bound(leaf))
         for step, leaves in apart.items()
         for leaf, far in leaves.items()
     ]
-    return moved + [
+    losses = [
         BoundedDistance(step, "loss", far, envelope.loss_bound(step)) for step, far in enumerate(loss_ulps(a, b), 1)
     ]
+    perplexities = [
+        BoundedDistance(step, "perplexity", far, envelope.perplexity_bound(step, a.steps[step - 1].loss))
+        for step, far in enumerate(perplexity_ulps(a, b), 1)
+    ]
+    return moved + losses + perplexities
 
 
 def first_beyond(beyond: Sequence[BoundedDistance]) -> BoundedDistance:
     """The first distance beyond its bound: earliest step, then first kind of array computed, then largest ratio."""
     step = min(distance.step for distance in beyond)
     here = [distance for distance in beyond if distance.step == step]
-    kinds = ("loss", *KINDS)
+    kinds = (*SCALARS, *KINDS)
     kind = min(kinds.index(distance.leaf.split("/")[0]) for distance in here)
     return max(
         (distance for distance in here if kinds.index(distance.leaf.split("/")[0]) == kind),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,9 +14,11 @@ from samebits.train.record import RunRecord
 
 Array = Any
 
+SCALARS = ("loss", "perplexity")
+"""The numbers of a step, in the order of computation; their distances are in float32 ulps."""
+
 KINDS = ("gradient", "mu", "nu", "parameter")
 """The kinds of arrays that a step computes, in the order of computation."""
-
 
 FAR = 2**32
 """The distance of a NaN or an infinity from another number, in ulps: larger than that of any two numbers."""
@@ -34,12 +37,34 @@ def ulps(a: Any, b: Any) -> int:
     return 0 if x.tobytes() == y.tobytes() else FAR
 
 
-def relative(a: Array, b: Array) -> float:
-    """`||a - b|| / ||a||` in float64; infinite if only `a` is zero, or one is not finite."""
+def perplexity_ulps(a: RunRecord, b: RunRecord) -> list[int]:
+    """The distance of two runs' perplexities at each step, in float32 ulps, beyond what their losses moved them.
+
+    `perplexity = exp(loss)` multiplies a relative change of the loss by the loss, and the loss has a bound of its own.
+    """
+    return [
+        perplexity_distance(step.loss, step.perplexity, other.loss, other.perplexity)
+        for step, other in zip(a.steps, b.steps, strict=False)
+    ]
+
+
+def perplexity_distance(loss: float, perplexity: float, other_loss: float, other_perplexity: float) -> int:
+    """As `perplexity_ulps`, of one step."""
+    whole, moved = ulps(perplexity, other_perplexity), other_loss - loss
+    return min(whole, ulps(perplexity * math.exp(moved), other_perplexity)) if abs(moved) < 1 else whole
+
+
+def relative(a: Array, b: Array, scale: float = 0.0) -> float:
+    """`||a - b|| / ||a||` in float64; infinite if one is not finite.
+
+    Args:
+        a, b: of one shape.
+        scale: what takes the place of `||a||` where that is zero; if it is zero too, the distance is infinite.
+    """
     wide, other = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if not (np.isfinite(wide).all() and np.isfinite(other).all()):
         return 0.0 if np.array_equal(wide, other, equal_nan=True) else float("inf")
-    apart, norm = float(np.linalg.norm((wide - other).ravel())), float(np.linalg.norm(wide.ravel()))
+    apart, norm = float(np.linalg.norm((wide - other).ravel())), float(np.linalg.norm(wide.ravel())) or scale
     return apart / norm if norm else float("inf") if apart else 0.0
 
 
@@ -51,7 +76,9 @@ def step_arrays(after: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[st
 
 
 def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, float]:
-    """The relative distance of every array of one step.
+    """The relative distance of every array of one step; of an array of zeros, relative to all arrays of its kind.
+
+    Rounding may take a zero to another number, so that what is relative to the zero has no bound.
 
     Raises:
         DeclarationError: the two steps do not compute the same arrays.
@@ -61,7 +88,7 @@ def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, 
             "the two runs have different parameters: one side "
             f"computes {sorted(a.keys() ^ b.keys())[0]}, and the other does not"
         )
-    distances = {}
+    distances: dict[str, float] = {}
     for name in a:
         x, y = np.asarray(a[name]), np.asarray(b[name])
         if x.size != y.size:
@@ -69,8 +96,16 @@ def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, 
                 f"the two runs have different parameters: {name} has {x.size} elements on one side and {y.size} on the "
                 "other"
             )
-        distances[name] = relative(x.reshape(-1), y.reshape(-1))
+        zero = not x.any() and bool(y.any())
+        distances[name] = relative(x.reshape(-1), y.reshape(-1), _norm_of_kind(a, name) if zero else 0.0)
     return distances
+
+
+def _norm_of_kind(arrays: Mapping[str, Array], name: str) -> float:
+    kind = name.split("/")[0]
+    same = (np.asarray(array, np.float64) for leaf, array in arrays.items() if leaf.split("/")[0] == kind)
+    squares = (float(np.square(array).sum()) for array in same)
+    return math.sqrt(sum(square for square in squares if math.isfinite(square)))
 
 
 def first_parting(a: RunRecord, b: RunRecord) -> tuple[int, str] | None:
@@ -78,8 +113,12 @@ def first_parting(a: RunRecord, b: RunRecord) -> tuple[int, str] | None:
     for step, other in zip(a.steps, b.steps, strict=False):
         if step.loss_hex != other.loss_hex:
             return step.step, "loss"
-        for name in leaf_order(step.digests):
-            if step.digests[name].digest != other.digests.get(name, step.digests[name]).digest:
+        if step.perplexity_hex != other.perplexity_hex:
+            return step.step, "perplexity"
+        for name in leaf_order({**step.digests, **other.digests}):
+            if name not in step.digests or name not in other.digests:
+                return step.step, name
+            if step.digests[name].digest != other.digests[name].digest:
                 return step.step, name
     if len(a.steps) != len(b.steps):
         return min(len(a.steps), len(b.steps)) + 1, "loss"

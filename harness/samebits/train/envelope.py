@@ -16,7 +16,7 @@ import numpy as np
 
 from samebits.errors import CouldNotRun
 from samebits.numerics.floats import from_ordinals, is_float, ordinals
-from samebits.train.distance import FAR, first_parting, loss_ulps, step_arrays, step_distances
+from samebits.train.distance import FAR, first_parting, loss_ulps, perplexity_ulps, step_arrays, step_distances
 from samebits.train.record import Recorded
 from samebits.train.trainer import Trainer
 
@@ -43,7 +43,8 @@ class Envelope:
 
     Args:
         config: the configuration of the reference.
-        loss: the running maximum of the loss's distance at each step, in ulps.
+        loss, perplexity: the running maximum of their distances at each step, in ulps; of the perplexity, beyond what
+            the loss moved it.
         leaves: for each array of one forced step, the largest relative distance.
         rewrites: for each rewrite, the largest distance of the loss.
         floor: the smallest bound of an array.
@@ -54,26 +55,36 @@ class Envelope:
     leaves: dict[str, float] = field(default_factory=dict)
     rewrites: dict[str, int] = field(default_factory=dict)
     floor: float = FLOOR["float32"]
+    perplexity: list[int] = field(default_factory=list)
 
     def loss_bound(self, step: int) -> int:
         """The largest distance of the loss that is accepted at a step, in ulps."""
         return loss_limit(self.loss[step - 1])
 
+    def perplexity_bound(self, step: int, loss: float) -> int:
+        """The largest distance of the perplexity that is accepted at a step with a loss, in ulps."""
+        noise = self.perplexity[step - 1] if self.perplexity else 0
+        return int(LOSS_FACTOR * noise) + perplexity_floor(loss)
+
     def leaf_bound(self, leaf: str) -> float:
         """The largest relative distance of an array of one forced step."""
         return max(LEAF_FACTOR * self.leaves.get(leaf, 0.0), self.floor)
 
-    def add(self, name: str, losses: list[int], leaves: list[Mapping[str, float]]) -> None:
+    def add(
+        self, name: str, losses: list[int], leaves: Sequence[Mapping[str, float]], perplexities: Sequence[int] = ()
+    ) -> None:
         """Widen the envelope by one rewrite.
 
         Raises:
-            CouldNotRun: its loss is not finite; a bound of that would accept any loss.
+            CouldNotRun: its loss or one of its arrays is not finite; a bound of that would accept anything.
         """
         require_finite(self.config, name, losses)
         self.rewrites[name] = max([self.rewrites.get(name, 0), *losses])
-        self.loss = [int(x) for x in np.maximum.accumulate(np.maximum(self.loss or [0] * len(losses), losses))]
+        self.loss = _widened(self.loss, losses)
+        self.perplexity = _widened(self.perplexity, perplexities or [0] * len(losses))
         for distances in leaves:
             for leaf, far in distances.items():
+                require_bounded(self.config, name, leaf, far)
                 self.leaves[leaf] = max(self.leaves.get(leaf, 0.0), far)
 
 
@@ -94,6 +105,34 @@ def require_finite(config: str, name: str, losses: Sequence[int]) -> None:
             f"config '{config}': with {name}, the loss of the reference is not finite at step {bad}: rounding alone "
             "decides whether it is, and no bound follows; give it another start or other batches"
         )
+
+
+def require_bounded(config: str, name: str, leaf: str, far: float) -> None:
+    """Reject an array of a reference of which rounding alone decides whether it is finite, or has any size.
+
+    Args:
+        config: of the reference.
+        name: of the rewrite.
+        leaf: the array.
+        far: its relative distance in a single step.
+
+    Raises:
+        CouldNotRun: the distance is infinite; a bound from it would accept any array.
+    """
+    if not np.isfinite(far):
+        raise CouldNotRun(
+            f"config '{config}': with {name}, {leaf} of the reference is not finite, or differs from zero where all "
+            "arrays of its kind are zero; no bound follows; give it another start or other batches"
+        )
+
+
+def perplexity_floor(loss: float) -> int:
+    """How far an ulp of a mean loss moves its perplexity, in float32 ulps: `exp` multiplies it by the loss."""
+    return 2 * int(max(1.0, abs(loss))) + 1 if np.isfinite(loss) else 1
+
+
+def _widened(before: list[int], noise: Sequence[int]) -> list[int]:
+    return [int(x) for x in np.maximum.accumulate(np.maximum(before or [0] * len(noise), noise))]
 
 
 def loss_limit(noise: int) -> int:
@@ -161,7 +200,8 @@ def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Train
     envelope.add("repeated", [0] * steps, [])
 
     def widen(name: str, run: Recorded, apart: Forced) -> None:
-        envelope.add(name, loss_ulps(recorded.run, run.run), list(distances(base, apart).values()))
+        far = list(distances(base, apart).values())
+        envelope.add(name, loss_ulps(recorded.run, run.run), far, perplexity_ulps(recorded.run, run.run))
 
     if elsewhere is not None:
         widen("one device", elsewhere.run(steps), forced(elsewhere, recorded.states))

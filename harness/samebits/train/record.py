@@ -78,7 +78,8 @@ class RunRecord:
     def bits(self) -> str:
         """A digest of all recorded bits; equal for runs with identical bits."""
         text = "\n".join(
-            f"{s.step} {s.loss_hex} {' '.join(f'{name}={leaf.digest}' for name, leaf in sorted(s.digests.items()))}"
+            f"{s.step} {s.loss_hex} {s.perplexity_hex} "
+            + " ".join(f"{name}={leaf.digest}" for name, leaf in sorted(s.digests.items()))
             for s in self.steps
         )
         return hashlib.sha256(text.encode()).hexdigest()[:16]

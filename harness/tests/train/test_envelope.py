@@ -23,9 +23,17 @@ def test_the_envelope_of_a_run() -> None:
 
 
 def test_the_evidence_of_a_golden() -> None:
-    def run(*losses: float) -> Any:
+    def run(*losses: float, norm: float = 0.0) -> Any:
         steps = [
-            SimpleNamespace(step=n, loss=x, loss_hex=x.hex(), perplexity_hex=x.hex(), digests={})
+            SimpleNamespace(
+                step=n,
+                loss=x,
+                loss_hex=x.hex(),
+                perplexity_hex=x.hex(),
+                grad_norm=5.0,
+                param_norm=0.0,
+                digests={"gradient/w": SimpleNamespace(l2=norm)},
+            )
             for n, x in enumerate(losses, 1)
         ]
         return SimpleNamespace(config="one", steps=steps, dtype="float32")
@@ -33,3 +41,9 @@ def test_the_evidence_of_a_golden() -> None:
     assert evidence_of(run(1.0, 2.0), [("rows permuted", run(1.0, 2.0))], []).loss_spread == (0, 0)
     with pytest.raises(CouldNotRun, match="config 'one': with rows permuted, the loss of the reference is not finite"):
         evidence_of(run(1.0, 2.0), [("rows permuted", run(1.0, float("nan")))], [])
+    spread = evidence_of(run(1.0, 2.0), [("rows permuted", run(1.0, 2.0, norm=1e-9))], []).leaf_spread
+    assert spread["gradient/w"] == pytest.approx(2e-10), "a zero that rounding moves, relative to all gradients"
+    with pytest.raises(
+        CouldNotRun, match="config 'one': with rows permuted, gradient/w of the reference is not finite"
+    ):
+        evidence_of(run(1.0, 2.0), [("rows permuted", run(1.0, 2.0, norm=float("inf")))], [])

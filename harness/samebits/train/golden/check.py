@@ -18,6 +18,7 @@ from samebits.train.golden.curve import (
     GoldenCurveStep,
     curve,
     first_changes,
+    norm_change,
     perplexity_ulps,
     relative_change,
     ulps,
@@ -121,7 +122,8 @@ def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenCh
             if leaf not in old.leaves or leaf not in new.leaves:
                 yield GoldenChange(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
                 continue
-            apart = relative_change(old.leaves[leaf].l2, new.leaves[leaf].l2)
+            of_kind = float.fromhex(old.grad_norm if leaf.startswith("gradient/") else old.param_norm)
+            apart = norm_change(old.leaves[leaf].l2, new.leaves[leaf].l2, of_kind)
             change = GoldenChange(old.step, leaf, None, apart, evidence.leaf_bound[leaf])
             if change.beyond:
                 yield change

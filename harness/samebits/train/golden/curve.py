@@ -104,6 +104,18 @@ def relative_change(old: float, new: float) -> float:
     return abs(old - new) / max(abs(old), abs(new))
 
 
+def norm_change(old: float, new: float, of_kind: float) -> float:
+    """As `relative_change`, of the norms of an array; where the old one is zero, relative to all arrays of its kind.
+
+    Args:
+        old, new: the norms.
+        of_kind: the old norm of all gradients, or of all parameters.
+    """
+    if old or not np.isfinite(new):
+        return relative_change(old, new)
+    return new / of_kind if of_kind else float("inf") if new else 0.0
+
+
 def curve(golden: Golden, today: tuple[GoldenStep, ...], *, exact: bool) -> tuple[GoldenCurveStep, ...]:
     """Both runs, step by step.
 

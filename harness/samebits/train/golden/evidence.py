@@ -17,9 +17,11 @@ from samebits.train.envelope import (
     LOSS_FLOOR,
     dithered,
     loss_limit,
+    perplexity_floor,
+    require_bounded,
     require_finite,
 )
-from samebits.train.golden.curve import relative_change, ulps
+from samebits.train.golden.curve import norm_change, ulps
 from samebits.train.golden.record import ConfirmedEnvironment, GoldenEvidence, recorded_steps
 from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer
@@ -100,8 +102,11 @@ def evidence_of(
         for a, b in zip(run.steps, other.steps, strict=True):
             if a.step in kept:
                 for leaf in leaves:
-                    leaves[leaf] = max(leaves[leaf], relative_change(a.digests[leaf].l2, b.digests[leaf].l2))
-    one_ulp = [2 * int(max(1.0, abs(step.loss))) + 1 for step in run.steps]
+                    of_kind = a.grad_norm if leaf.startswith("gradient/") else a.param_norm
+                    changed = norm_change(a.digests[leaf].l2, b.digests[leaf].l2, of_kind)
+                    require_bounded(run.config, name, leaf, changed)
+                    leaves[leaf] = max(leaves[leaf], changed)
+    one_ulp = [perplexity_floor(step.loss) for step in run.steps]
     return GoldenEvidence(
         runs=1 + len(others),
         rewrites=tried,

@@ -77,6 +77,15 @@ def test_norms_are_held_to_the_evidence_elsewhere(scale: float, ok: bool) -> Non
         assert (found.first_step, found.first_leaf) == (10, "gradient/w")
 
 
+@pytest.mark.parametrize(("scale", "ok"), [(1e-9, True), (1e-3, False), (1.0, False)])
+def test_a_zero_is_held_to_the_norm_of_its_kind(scale: float, ok: bool) -> None:
+    """A bound that is relative to the zero would accept anything."""
+    recorded = golden(run_record(scale={10: 0.0}))
+    found = check_golden(recorded, run_record(scale={10: scale}), ELSEWHERE)
+    assert found.ok == ok and (ok or found.first_leaf == "gradient/w")
+    assert not check_golden(golden(), run_record(scale={10: 0.0}), ELSEWHERE).ok, "what becomes zero is far"
+
+
 def test_perplexity_is_held_to_the_evidence_elsewhere() -> None:
     assert check_golden(golden(), run_record(perplexity={20: LOSS_BOUND}), ELSEWHERE).ok
     assert not check_golden(golden(), run_record(perplexity={20: LOSS_BOUND + 1}), ELSEWHERE).ok
