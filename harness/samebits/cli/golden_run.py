@@ -104,7 +104,9 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
         """What could not be read or run on stderr, the others as a table."""
         results = _checked(document)
         if not results:
-            say("no golden was checked: the model has no matrix")
+            shard = self.settings.shard
+            why = "the model has no matrix" if shard is None else f"nothing is left for --shard {shard}"
+            say(f"no golden was checked: {why}")
             return
         unusable = [result.message for result in results if result.exit_code > 1]
         for message in unusable if self.verbose else unusable[:WORST]:

@@ -285,4 +285,7 @@ def _supervise(values: Mapping[str, Any]) -> None:
     from samebits.cli.supervision import supervise
     from samebits.engine.drive import TIMEOUT
 
-    supervise(values.get("timeout") or TIMEOUT, has_journal="journal" in values)
+    # Bisections go on from their journal without being asked to.
+    unasked = "the same command continues" if "journal" in values else ""
+    go_on = "continue with --resume" if "resume" in values else unasked
+    supervise(values.get("timeout") or TIMEOUT, go_on=go_on)

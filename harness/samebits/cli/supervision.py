@@ -86,12 +86,12 @@ def importing(name: str) -> Iterator[None]:
         _write(shared, "")
 
 
-def supervise(seconds: float, *, has_journal: bool) -> None:
+def supervise(seconds: float, *, go_on: str) -> None:
     """Go on in a child process, whose parent this one becomes; nothing where jax has been imported or threads run.
 
     Args:
         seconds: that the import of one pair's code may take.
-        has_journal: whether the command keeps what it has done in a journal.
+        go_on: how the command goes on from its journal, such as `continue with --resume`; empty where it has none.
 
     Raises:
         RequestError: the child ended because jax does not start on this machine.
@@ -125,7 +125,7 @@ def supervise(seconds: float, *, has_journal: bool) -> None:
         if not name or name in _SUPERVISION.excluded:
             signal.pthread_sigmask(signal.SIG_SETMASK, usual)
             _find_why_not_started(status)
-            journal = "its results are in the journal: continue with --resume, or " if has_journal else ""
+            journal = f"its results are in the journal: {go_on}, or " if go_on else ""
             advice = "remove the code that ended it"
             if os.WIFSIGNALED(status) and os.WTERMSIG(status) in _FROM_OUTSIDE:
                 advice = "run it again: another process ended it, or the system did for want of memory"

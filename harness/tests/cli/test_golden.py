@@ -65,6 +65,11 @@ def test_the_parts_together_are_the_whole(accepted: Path) -> None:
     assert [end.code for end in ended] == [0, 0], [end.err for end in ended]
     assert ["toy/one" in end.out for end in ended] == [True, False]
     assert ["toy/two" in end.out for end in ended] == [False, True]
+    nothing = samebits_golden("check", "--root", accepted, "--shard", "3/3")
+    assert (nothing.code, nothing.lines) == (
+        3,
+        ["samebits: no golden was checked: nothing is left for --shard 3/3"],
+    )
 
 
 @pytest.mark.parametrize("part", ["0/4", "5/4", "x"])

@@ -131,7 +131,8 @@ def test_a_command_that_ends_without_a_report_is_undecided(tree: Path) -> None:
         ),
         (
             ("bisect", "mesh", "ends", "--variant", "fast", "--case", "few", "--mesh", "single"),
-            "the process ended without a report (exit code 0), and not while it imported a pair; its results are",
+            "the process ended without a report (exit code 0), and not while it imported a pair; "
+            "its results are in the journal: the same command continues, or remove the code that ended it",
         ),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",

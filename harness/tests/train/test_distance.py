@@ -36,7 +36,7 @@ def judged(a: RunRecord, b: RunRecord, apart: dict[str, float], *noise: dict[str
 
 def step(dead: float, live: float = 2.0) -> dict[str, Any]:
     """A step of which one gradient is zero but for rounding."""
-    return {"gradient/dead": np.float32([dead, 0]), "gradient/live": np.float32([live]), "parameter/w": np.float32([1])}
+    arrays = {leaf: np.asarray(array, np.float32) for leaf, array in (gradients or {"w": [3, 4]}).items()}
 
 
 def test_a_zero_that_rounding_moves_has_a_bound() -> None:

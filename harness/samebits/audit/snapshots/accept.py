@@ -18,7 +18,7 @@ from samebits.audit.snapshots.record import (
     grouped,
     place,
 )
-from samebits.errors import RequestError
+from samebits.errors import CouldNotRun, RequestError
 from samebits.schema.result import Result
 from samebits.train.golden.permit import Permit
 from samebits.train.golden.record import Surroundings
@@ -56,9 +56,9 @@ def accept_verdicts(
         allowed: by whom, and why.
 
     Raises:
-        RequestError: a result fails or has no answer, nothing ran, or the tree changed meanwhile.
+        RequestError: a result fails, nothing ran, or the tree changed meanwhile.
         DamagedSnapshot: the existing file is damaged; it holds other environments, so it is not overwritten.
-        CouldNotRun: the file cannot be written.
+        CouldNotRun: all results that fail are errors, or the file cannot be written.
     """
     _require_acceptable(pair, results)
     path, digest = snapshot_path(root, here, pair), digest_of(here, processor)
@@ -100,7 +100,8 @@ def _require_acceptable(pair: str, results: Sequence[Result]) -> None:
     """Check that no result fails and that something was compared; bits lost since the last snapshot are accepted."""
     failed = [result for result in results if result.failed]
     if failed:
-        raise RequestError(
+        unanswered = all(result.verdict == "error" for result in failed)
+        raise (CouldNotRun if unanswered else RequestError)(
             f"verdicts of '{pair}' are not accepted: {len(failed)} of {len(results)} results fail; "
             f"the first is {failed[0].verdict}: {failed[0].replay}"
         )

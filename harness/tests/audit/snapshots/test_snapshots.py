@@ -15,7 +15,7 @@ from samebits.audit.snapshots.accept import AcceptedVerdicts, accept_verdicts
 from samebits.audit.snapshots.files import read_snapshot, snapshot_path
 from samebits.audit.snapshots.hold import compare_to_snapshots
 from samebits.audit.snapshots.record import Processor, digest_of, exceeds_contract, grouped
-from samebits.errors import RequestError, SamebitsError
+from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.schema.result import Result
 from samebits.train.golden.files import platform_folder
 from samebits.train.golden.permit import Permit, permit_in
@@ -127,9 +127,11 @@ def test_history_stays_and_what_did_not_run_stays_too(tmp_path: Path) -> None:
 def test_a_failing_pair_is_not_accepted(tmp_path: Path) -> None:
     wrong = one(leaf="x", verdict="different", ok=False)
     with pytest.raises(
-        RequestError, match="verdicts of 'toy' are not accepted: 1 of 2 results fail; the first is diff"
+        RequestError, match="verdicts of 'toy' are not accepted: 2 of 3 results fail; the first is diff"
     ):
-        accepted(tmp_path, [one(), wrong])
+        accepted(tmp_path, [one(), wrong, one(leaf="y", verdict="error", ok=False)])
+    with pytest.raises(CouldNotRun, match="1 of 2 results fail; the first is error"):
+        accepted(tmp_path, [one(), one(verdict="error", ok=False)])
     with pytest.raises(RequestError, match="nothing was compared"):
         accepted(tmp_path, [one(verdict="skipped", ok=False)])
     assert not snapshot_path(tmp_path, HERE, "toy").exists()
