@@ -36,7 +36,8 @@ def judged(a: RunRecord, b: RunRecord, apart: dict[str, float], *noise: dict[str
 
 def step(dead: float, live: float = 2.0) -> dict[str, Any]:
     """A step of which one gradient is zero but for rounding."""
-    arrays = {leaf: np.asarray(array, np.float32) for leaf, array in (gradients or {"w": [3, 4]}).items()}
+    arrays = {"gradient/dead": [dead, 0], "gradient/live": [live], "parameter/w": [1]}
+    return {leaf: np.asarray(array, np.float32) for leaf, array in arrays.items()}
 
 
 def test_a_zero_that_rounding_moves_has_a_bound() -> None:
