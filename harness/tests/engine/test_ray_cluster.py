@@ -182,6 +182,20 @@ def test_other_sources_on_a_node_are_named(cluster: Any, tree: Path) -> None:
             rows_of(executor, toy_items(0.0))
 
 
+@pytest.mark.slow
+def test_closing_ends_all_where_both_nodes_differ(cluster: Any, tree: Path) -> None:
+    """The second one's report is read while the tasks are cancelled, and must not end that."""
+    with running(asked(cluster, root=tree)) as executor:
+        (tree / "suites" / "test_rope.py").write_text("changed = True\n")
+        for number in (7, 8):
+            executor.submit(Chunk(number=number, items=tuple(toy_items(0.0))))
+        with pytest.raises(RequestError, match="differs from this machine"):
+            for _ in range(60):
+                list(executor.events(1.0))
+        assert executor.queued(7) or executor.queued(8)
+    assert not executor.queued(7) and not executor.queued(8)
+
+
 def test_resources_that_no_node_has(cluster: Any, tree: Path) -> None:
     with pytest.raises(RequestError, match=r"asks for CPU: 9 for each task, no node has that \(2 nodes: CPU 1, 1; TPU"):
         connect(asked(cluster, "CPU=9", root=tree))
