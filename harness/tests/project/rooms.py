@@ -69,7 +69,6 @@ THROUGH = (
             "bisect/endpoints",
             "bisect/pairs",
             "bisect/steps",
-            "bisect/tensors",
             "bisect/trainings",
             "cli/bisect_pairs",
             "cli/bisect_pairs_run",
