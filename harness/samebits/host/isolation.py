@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from samebits.host.environment import configuration
-from samebits.host.process_state import put_back, read_state
+from samebits.host.process_state import fresh_random_numbers, put_back, read_state
 
 WATCHED = (
     "builtins",
@@ -97,30 +97,41 @@ def take_notes() -> list[str]:
 
 
 @contextlib.contextmanager
-def undone(who: str, *, may_draw: bool = False) -> Iterator[None]:
+def undone(who: str, *, may_draw: bool = False) -> Iterator[list[str]]:
     """Inside, the user's code runs; what it changes for others is undone at the end, and noted down.
 
     Inside, `sys.argv` has the program's name alone: code that parses it, as absl's flags do, must not meet our options.
+    The global random generators start anew: two sides that draw from one state would draw equal numbers.
 
     Args:
         who: as the note names it, such as `importing FILE`.
         may_draw: whether numbers that are drawn from Python's random generator are undone without a note.
+
+    Yields:
+        What changed, in words; filled when the context ends.
     """
-    # The first import of jax sets variables of its own; there is nothing yet that a change could reach.
-    before = _state() if "jax" in sys.modules else None
-    process, arguments = read_state(), sys.argv
-    sys.argv = arguments[:1]
-    try:
-        with forked_ended():
-            yield
-    finally:
-        sys.argv = arguments
-        changed = [*put_back(process, may_draw=may_draw), *(_undo(before) if before is not None else ())]
-        if changed:
-            if before is not None:
-                # What was traced meanwhile may hold what was changed.
-                sys.modules["jax"].clear_caches()
-            note(f"{who} changed {'; '.join(changed)}. It was undone: no other code ran with it")
+    changed: list[str] = []
+    with fresh_random_numbers():
+        # The first import of jax sets variables of its own; there is nothing yet that a change could reach.
+        before = _state() if "jax" in sys.modules else None
+        process, arguments = read_state(), sys.argv
+        sys.argv = arguments[:1]
+        try:
+            with forked_ended():
+                yield changed
+        finally:
+            sys.argv = arguments
+            changed += [*put_back(process, may_draw=may_draw), *(_undo(before) if before is not None else ())]
+            _tell(who, changed, before)
+
+
+def _tell(who: str, changed: list[str], before: _State | None) -> None:
+    """Note down what was undone, where anything was."""
+    if changed:
+        if before is not None:
+            # What was traced meanwhile may hold what was changed.
+            sys.modules["jax"].clear_caches()
+        note(f"{who} changed {'; '.join(changed)}. It was undone: no other code ran with it")
 
 
 @contextlib.contextmanager

@@ -22,6 +22,9 @@ from samebits.host.stderr_capture import standard_error
 
 _STREAMS = ("stdin", "stdout", "stderr")
 
+PYTHON_RANDOM = "the state of Python's random numbers"
+NUMPY_RANDOM = "the state of NumPy's global random numbers"
+
 MOST_DRAWN = 1000
 """The most random numbers that a library is expected to draw when it is imported."""
 
@@ -60,6 +63,25 @@ def put_back(before: Mapping[str, Any], *, may_draw: bool = False) -> Iterator[s
             setting.write(before[name])
             if not (may_draw and name == "random" and _are_drawn(before[name], now)):
                 yield setting.words(now)
+
+
+@contextlib.contextmanager
+def fresh_random_numbers() -> Iterator[None]:
+    """Inside, the global random generators start from numbers of the operating system, as in a process of its own.
+
+    What starts them from a given state, once for each side of a pair, makes equal what only chance makes equal.
+    """
+    names = ("random", "numpy random")
+    before = {name: _SETTINGS[name].read() for name in names}
+    random.seed()
+    if before["numpy random"] is not None:
+        _numpy("numpy.random").seed()
+    try:
+        yield
+    finally:
+        for name in names:
+            if before[name] is not None:
+                _SETTINGS[name].write(before[name])
 
 
 def _are_drawn(before: Any, now: Any) -> bool:
@@ -169,8 +191,6 @@ _SETTINGS: Mapping[str, _Setting] = {
         lambda now: f"the root logger (level {logging.getLevelName(now[0])}, {len(now[2])} handlers)",
     ),
     "warnings": _Setting(_raising, _write_raising, lambda now: "which warnings are exceptions"),
-    "random": _Setting(random.getstate, random.setstate, lambda now: "the state of Python's random numbers"),
-    "numpy random": _Setting(
-        _numpy_random, _write_numpy_random, lambda now: "the state of NumPy's global random numbers"
-    ),
+    "random": _Setting(random.getstate, random.setstate, lambda now: PYTHON_RANDOM),
+    "numpy random": _Setting(_numpy_random, _write_numpy_random, lambda now: NUMPY_RANDOM),
 }

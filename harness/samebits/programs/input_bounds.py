@@ -1,4 +1,4 @@
-"""What is declared of integers: a bound, where all are in `[0, below)`, or what each of them equals."""
+"""What values of inputs must be: integers in their declared bound or equal to what they must equal, floats finite."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import DeclarationError
+from samebits.numerics import floats
 from samebits.schema.case import Arg, Case
 from samebits.schema.size_symbols import INDEX, symbols_in, value_of
 
@@ -109,3 +110,21 @@ def check_values(arg: Arg, name: str, array: Array, case: Case) -> None:
             f"case '{case.id}': argument '{name}': its element [{', '.join(map(str, index))}] is {array[index]}; "
             f"expected {expected[index]}, as equals={arg.equals!r} says"
         )
+
+
+def check_finite(arrays: Mapping[str, Array], case: Case) -> None:
+    """Reject floats of which none is finite: whatever computes with them gives infinities and NaNs on both sides.
+
+    Raises:
+        DeclarationError: there are floats, and all are infinite or NaN.
+    """
+    numbers = {name: array for name, array in arrays.items() if array.size and _inexact(array.dtype)}
+    if numbers and not any(np.isfinite(array).any() for array in numbers.values()):
+        raise DeclarationError(
+            f"case '{case.id}': all elements of {' and '.join(map(repr, numbers))} are infinite or NaN, so that "
+            "nothing would be compared; expected finite values (`special=` adds infinities and NaNs to them)"
+        )
+
+
+def _inexact(dtype: np.dtype[Any]) -> bool:
+    return floats.is_float(dtype) or floats.is_complex(dtype)

@@ -15,17 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import DeclarationError
-from samebits.host.interrupts import Stop
 from samebits.host.isolation import undone
 from samebits.numerics import floats
 from samebits.numerics.seeds import generator
 from samebits.programs.given_values import given_array, variation
-from samebits.programs.input_bounds import arg_below, check_values, equal_array
+from samebits.programs.input_bounds import arg_below, check_finite, check_values, equal_array
+from samebits.programs.made_values import made_array
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.values import Given, Integers, Normal
-from samebits.user_errors import one_line
 
 Array = NDArray[Any]
 Record = dict[str, Array]
@@ -118,7 +117,7 @@ def records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int = 0) -
         draw: the draw that every check compares is 0; a further one has other values of the same distribution.
 
     Raises:
-        DeclarationError: values of the wrong shape or dtype, or constant ones, or equal rows.
+        DeclarationError: values of the wrong shape or dtype, constant or without a finite number, or equal rows.
     """
     with undone(f"{pair.name}: case '{case.id}': making its arguments"):
         return _records(pair, case, dtype, mesh, draw)
@@ -138,6 +137,7 @@ def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int) -> d
         array.setflags(write=False)
         ordinary[name] = array
         special[name] = plant_specials(array, arg.special, rng) if arg.special else array
+    check_finite(ordinary, case)
     by_label = {"ordinary": ordinary}
     if varied:
         by_label["varied"] = ordinary | varied
@@ -188,20 +188,7 @@ def drawn_values(
         array = distinct_normal(rng, shape, dtype, arg.values)
         _refuse_equal_rows(array, where)
         return array
-    try:
-        array = np.asarray(arg.values(rng, shape))
-    except BaseException as error:  # `sys.exit()` is no `Exception`
-        if Stop.caused(error):
-            raise
-        raise DeclarationError(f"{where}: its values function {one_line(error)}") from error
-    if array.shape != shape:
-        raise DeclarationError(f"{where}: its values function gave shape {array.shape}; expected {shape}")
-    array = array.astype(dtype)
-    if floats.is_float(dtype) and array.size > 1 and np.all(floats.raw_bits(array) == floats.raw_bits(array).flat[0]):
-        raise DeclarationError(
-            f"{where}: its values function gave {array.size} equal values; they would hide a permutation"
-        )
-    return array
+    return made_array(arg.values, rng, shape, dtype, where)
 
 
 def distinct_normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], values: Normal) -> Array:

@@ -26,9 +26,9 @@ from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.environment import compile_options, configuration
 from samebits.host.interrupts import Stop
-from samebits.host.isolation import undone
 from samebits.host.process_group import ProcessGroup
 from samebits.programs.captured_values import calls_python, captured_arrays, equations
+from samebits.programs.isolated_trace import trace_alone
 from samebits.user_errors import one_line
 
 EMULATED = "emulated_"
@@ -180,9 +180,7 @@ class Programs:
         if key not in self._programs:
             program = Program(label, setup)
             try:
-                function, types = make()
-                with undone(f"{label.partition(', case')[0]}, while it was traced,"), setup.active():
-                    program.traced = jax.jit(function, keep_unused=True).trace(*types)
+                program.traced = trace_alone(label.partition(", case")[0], setup.active, *make())
             except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
                 if Stop.caused(error):
                     raise

@@ -154,6 +154,18 @@ def test_numbers_drawn_in_a_call_are() -> None:
     assert "the state of Python's random numbers" in told
 
 
+def test_two_calls_draw_numbers_of_their_own() -> None:
+    """From one state both sides of a pair would draw equal numbers, and be equal by chance alone."""
+    before = random.getstate(), str(np.random.get_state())
+    draws = []
+    for _ in range(2):
+        with undone("pair, while it was traced,"):
+            draws.append((random.random(), np.random.rand()))
+    assert draws[0][0] != draws[1][0]
+    assert draws[0][1] != draws[1][1]
+    assert (random.getstate(), str(np.random.get_state())) == before
+
+
 def test_their_code_sees_the_name_of_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that parses `sys.argv`, as absl's flags do on their first use, must not meet the options of others."""
     ours = ["samebits", "check", "--full"]

@@ -15,7 +15,7 @@ from samebits.programs.inputs import COTANGENTS, cotangent, dtype_of, plant_spec
 from samebits.schema.case import SPECIALS, Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.values import Integers
+from samebits.schema.values import Given, Integers
 from tests.support.toys import toy
 
 MESH = MeshSpec.parse("data4")
@@ -39,6 +39,7 @@ def test_pinned_so_that_inputs_cannot_drift() -> None:
     assert [hex(int(b)) for b in floats.raw_bits(array)[0, :3]] == PINNED
 
 
+INFINITE = [np.inf, -np.inf, np.nan, np.inf] * 2
 PINNED = ["0x3ce7b66f", "0xc0036fed", "0xbdd37ca4"]
 
 
@@ -128,6 +129,11 @@ def test_cotangents_are_random_scaled_one_hot_and_ones() -> None:
     [
         (Arg(shape=("rows", "depth")), "argument 'x' has a dimension 'depth' that is not in sizes (rows, columns)"),
         (Arg(shape=("rows", "columns"), values=lambda rng, shape: np.ones(shape)), "gave 128 equal values"),
+        (Arg(shape=("rows",), values=lambda rng, shape: np.array(INFINITE)), "all elements of 'x' are infinite or NaN"),
+        (
+            Arg(shape=(8,), values=Given(array=np.array(INFINITE, np.float32))),
+            "all elements of 'x' are infinite or NaN",
+        ),
         (Arg(shape=("rows",), values=lambda rng, shape: np.ones((3,))), "gave shape (3,); expected (8,)"),
         (Arg(shape=(2,), values=Integers(high=9, also=(11, 12))), "too few for the values [0, 8, 11, 12]"),
         (Arg(shape=("rows",), dtype="float31"), "dtype 'float31' is unknown"),
@@ -138,3 +144,15 @@ def test_wrong_arguments_are_refused(arg: Arg, message: str) -> None:
     with pytest.raises(DeclarationError) as caught:
         ordinary(arg)
     assert message in str(caught.value)
+
+
+def test_one_finite_number_among_infinities_is_enough() -> None:
+    array = ordinary(Arg(shape=("rows",), values=lambda rng, shape: np.array([*INFINITE[:7], 2.0])))
+    assert np.isfinite(array).sum() == 1
+
+
+def test_an_infinite_array_beside_a_finite_one_is_accepted() -> None:
+    """As the first maximum of a softmax in blocks is."""
+    args = {"x": Arg(shape=("rows",)), "start": Arg(shape=(8,), values=Given(array=np.full(8, -np.inf, np.float32)))}
+    pair = dataclasses.replace(pair_with(args["x"]), args=args)
+    assert np.isinf(records(pair, pair.cases[0], "float32", MESH)["ordinary"]["start"]).all()

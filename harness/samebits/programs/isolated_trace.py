@@ -1,0 +1,54 @@
+"""Traces a side of a pair with its changes of global state undone, and refuses a program that chance decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from samebits.errors import DeclarationError
+from samebits.host.isolation import undone
+from samebits.host.process_state import NUMPY_RANDOM, PYTHON_RANDOM
+from samebits.programs.captured_values import captured_arrays
+
+_CALLS = {NUMPY_RANDOM: "np.random", PYTHON_RANDOM: "random"}
+
+
+def trace_alone(
+    who: str, active: Callable[[], AbstractContextManager[None]], function: Callable[..., Any], types: tuple[Any, ...]
+) -> Any:
+    """The traced program of a function.
+
+    Args:
+        who: pair, side and direction, for notes and errors.
+        active: the contexts of jax in which it is traced.
+        function: called while it is traced.
+        types: of its arguments.
+
+    Raises:
+        DeclarationError: it drew from a global random generator, and is another program with other draws.
+    """
+    import jax
+
+    def traced() -> tuple[Any, list[str]]:
+        with undone(f"{who}, while it was traced,") as changed, active():
+            program = jax.jit(function, keep_unused=True).trace(*types)
+        return program, changed
+
+    program, changed = traced()
+    drawn = [_CALLS[words] for words in changed if words in _CALLS]
+    if drawn:
+        # The caches of jax were dropped with what was undone, so that the function runs again.
+        again, _ = traced()
+        with active():
+            if _shown(program) != _shown(again):
+                raise DeclarationError(
+                    f"{who} draws unseeded random numbers ({' and '.join(drawn)}) while it is traced, so that each "
+                    "trace is another program; draw them from a seeded generator, or pass them as an argument"
+                )
+    return program
+
+
+def _shown(program: Any) -> tuple[str, str]:
+    """All that decides what a program computes: its StableHLO, and the arrays that this does not show."""
+    return program.lower().as_text(), captured_arrays(program.jaxpr)
