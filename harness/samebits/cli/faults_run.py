@@ -18,7 +18,7 @@ from samebits.engine.journal import JournalHead
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.work import Item
 from samebits.errors import RequestError
-from samebits.programs.catalogue import default_root
+from samebits.programs.catalogue import default_root, suggest
 from samebits.report.faults import FaultTable, show_fault
 from samebits.report.faults_markdown import faults_markdown
 from samebits.report.faults_screen import show_faults
@@ -58,18 +58,18 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
         """The faults of the patterns.
 
         Raises:
-            RequestError: there are none.
+            RequestError: there are none, or a pattern fits none.
         """
         tree = (self.root or default_root()).resolve()
         known = find.all_faults(tree)
         of_pairs = [number for number, fault in enumerate(known) if _fits(fault.pair, self.patterns)]
-        if not of_pairs:
-            names = ", ".join(dict.fromkeys(fault.pair for fault in known))
-            raise RequestError(f"no fault is planted in {' '.join(self.patterns)}; expected some of {names}")
+        pairs = list(dict.fromkeys(fault.pair for fault in known))
+        for pattern in _unmatched(self.patterns, pairs):
+            raise RequestError(f"no fault is planted in '{pattern}'; {suggest(pattern, pairs)}")
+        called = list(dict.fromkeys(known[number].name for number in of_pairs))
+        for pattern in _unmatched(self.faults, called):
+            raise RequestError(f"no fault is called '{pattern}'; expected some of {', '.join(map(repr, called))}")
         numbers = [number for number in of_pairs if _fits(known[number].name, self.faults)]
-        if not numbers:
-            names = "', '".join(known[number].name for number in of_pairs)
-            raise RequestError(f"no fault is called '{' '.join(self.faults)}'; expected some of '{names}'")
         # Else each fault would fail by itself on an accelerator that is in use.
         run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
         items, shard = fault_items(tree, numbers), self.settings.shard
@@ -122,6 +122,10 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
         if any(not (row.caught and row.honest) for row in answered):
             return 1
         return gravest(document.problems) or (0 if len(answered) == len(inputs.items) else 3)
+
+
+def _unmatched(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
+    return [pattern for pattern in patterns if not any(_fits(name, [pattern]) for name in names)]
 
 
 def _fits(name: str, patterns: Sequence[str]) -> bool:

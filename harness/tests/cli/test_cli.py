@@ -303,4 +303,4 @@ def test_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     message = "samebits: --shard 3/3: nothing is left for this part; ask for fewer parts"
     assert (nothing.code, nothing.lines) == (2, [message])
     ended = samebits("faults", "rope")
-    assert (ended.code, ended.lines) == (2, ["samebits: no fault is planted in rope; expected some of norm, reorder"])
+    assert (ended.code, ended.lines) == (2, ["samebits: no fault is planted in 'rope'; expected one of norm, reorder"])

@@ -99,3 +99,5 @@ def test_a_stale_fault_is_a_wrong_declaration(tmp_path: Path) -> None:
     ended = samebits("faults", "--root", tree, "--fault", "thre")
     assert ended.code == 2
     assert ended.lines[0].startswith("samebits: no fault is called 'thre'; expected some of 'three', 'abort'")
+    ended = samebits("faults", "--root", tree, "--fault", "three", "--fault", "thre")  # beside a known one too
+    assert (ended.code, ended.lines[0][:40]) == (2, "samebits: no fault is called 'thre'; exp")

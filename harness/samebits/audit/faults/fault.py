@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from samebits.errors import DeclarationError
 from samebits.programs.plan import Request
+from samebits.schema.result import VERDICTS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,6 +27,9 @@ class Fault:
             default.
         kind: the class of difference that must be among those found; None, the default, takes any.
         slow: whether only the slow tests plant it; `samebits faults` always does.
+
+    Raises:
+        DeclarationError: the verdict is neither one of `VERDICTS` nor the name of an exception.
     """
 
     name: str
@@ -37,6 +42,13 @@ class Fault:
     verdict: str = "different"
     kind: str | None = None
     slow: bool = False
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS and not (self.verdict.isidentifier() and self.verdict[0].isupper()):
+            raise DeclarationError(
+                f"fault '{self.name}' of '{self.pair}': verdict={self.verdict!r}; expected one of "
+                f"{', '.join(VERDICTS)}, or the name of an exception"
+            )
 
     @property
     def expected(self) -> str:

@@ -11,20 +11,25 @@ import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from samebits.audit.faults.fault import Fault
+from samebits.audit.faults.module_state import modules_as_before
 from samebits.audit.snapshots.hold import compare_to_places
 from samebits.audit.snapshots.record import exceeds_contract, place
 from samebits.check.run_points import run_points
 from samebits.errors import DeclarationError, MeshError
 from samebits.host.environment import devices_here
+from samebits.host.interrupts import Stop
+from samebits.host.isolation import undone
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.implementations import implementation
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.schema.pair import Pair
 from samebits.schema.result import Result
+from samebits.user_errors import one_line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +57,8 @@ def plant(fault: Fault, pair: Pair) -> Pair:
     """The pair with the fault planted; a fault of samebits itself leaves the pair unchanged.
 
     Raises:
-        DeclarationError: the text to edit does not occur exactly once, so the table is out of date.
+        DeclarationError: the text to edit does not occur exactly once, so the table is out of date; or the edited file
+            does not import.
     """
     if not fault.old:
         return pair
@@ -72,8 +78,17 @@ def plant(fault: Fault, pair: Pair) -> Pair:
     module.__file__ = path
     # Dataclasses and tracebacks look a module up by its name.
     sys.modules[name] = module
-    exec(compile(source, path, "exec"), module.__dict__)
-    function = getattr(module, honest.__name__)
+    where = f"fault '{fault.name}': {path} with the edit"
+    try:
+        with undone(f"importing {path} with the fault '{fault.name}'", may_draw=True):
+            exec(compile(source, path, "exec"), module.__dict__)
+    except BaseException as error:  # `sys.exit()` is no `Exception`
+        if Stop.caused(error):
+            raise
+        raise DeclarationError(f"{where} {one_line(error)}") from error
+    function = getattr(module, honest.__name__, None)
+    if function is None:
+        raise DeclarationError(f"{where} has no function '{honest.__name__}'")
     if fault.side == pair.reference_name:
         return replace(pair, reference=function)
     declared = dict(pair.variants) if isinstance(pair.variants, Mapping) else {name: name for name in pair.variants}
@@ -116,6 +131,7 @@ class FaultChecks:
 
         Raises:
             MeshError: a point does not fit the devices that there are, so that the check could not see the fault.
+            DeclarationError: the fault cannot be planted.
         """
         pair = self._load(fault.pair)
         request = fault.request if fault.request.variants else replace(fault.request, variants=(fault.side,))
@@ -124,14 +140,17 @@ class FaultChecks:
         honest = self._honest[request]
         if unfit := next((result for result in honest if result.verdict == "skipped"), None):
             raise MeshError(f"not tried here: {unfit.reason}")
-        faulty_pair = plant(fault, pair)
-        try:
-            with _patched(fault), self._programs_for(fault) as programs:
-                results = list(self._run(faulty_pair, request, programs))
-        except Exception as error:  # one of ours may be expected; any other is a miss
-            name = type(error).__name__
-            said = _without_fault(honest) or f"{name}: {error}"
-            return FaultOutcome(caught=name == fault.verdict, honest=_all_ok(honest), said=said, results=0, failed=1)
+        patch = _patch(fault)
+        with modules_as_before(self._root):
+            faulty_pair = plant(fault, pair)
+            try:
+                with patch, self._programs_for(fault) as programs:
+                    results = list(self._run(faulty_pair, request, programs))
+            except Exception as error:  # one of ours may be expected; any other is a miss
+                name = type(error).__name__
+                said = _without_fault(honest) or f"{name}: {error}"
+                caught = name == fault.verdict
+                return FaultOutcome(caught=caught, honest=_all_ok(honest), said=said, results=0, failed=1)
         return _outcome(fault, honest, results)
 
     def close(self) -> None:
@@ -203,9 +222,11 @@ def _telling(fault: Fault, failed: list[Result]) -> list[Result]:
 
 def _has_verdict(result: Result, verdict: str) -> bool:
     """Whether a result has this verdict, or says that the planted code raised the exception of this name."""
-    return result.verdict == verdict or (
-        result.verdict == "error" and re.match(rf"(.*: )?raised {re.escape(verdict)}\b", str(result.reason)) is not None
-    )
+    if result.verdict == verdict:
+        return True
+    # The first: the text of an exception may quote another one.
+    raised = re.search(r"(?:^|\s)raised (\w+)", str(result.reason)) if result.verdict == "error" else None
+    return raised is not None and raised[1] == verdict
 
 
 def _all_ok(results: list[Result]) -> bool:
@@ -225,13 +246,20 @@ def _say(result: Result | None) -> str:
     return f"{where}: {result.verdict}, {result.reason if result.snapshot else result.evidence or result.reason}"
 
 
-@contextlib.contextmanager
-def _patched(fault: Fault) -> Iterator[None]:
+def _patch(fault: Fault) -> contextlib.AbstractContextManager[Any]:
+    """The patch of a fault, for the duration of a `with` block.
+
+    Raises:
+        DeclarationError: what it replaces does not exist, so the table is out of date.
+    """
     if fault.patch is None:
-        yield
-        return
+        return contextlib.nullcontext()
     target, replacement = fault.patch
     module, _, attribute = target.partition(":")
     outer, _, last = attribute.rpartition(".")
-    with mock.patch.object(pkgutil.resolve_name(f"{module}:{outer}"), last, replacement):
-        yield
+    try:
+        holder = pkgutil.resolve_name(f"{module}:{outer}")
+        getattr(holder, last)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise DeclarationError(f"fault '{fault.name}': there is no '{target}' to patch: {error}") from error
+    return mock.patch.object(holder, last, replacement)

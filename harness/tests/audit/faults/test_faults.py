@@ -89,6 +89,40 @@ def test_a_fault_that_edits_nothing_is_refused() -> None:
         plant(stale, load(Locator(name="rms_norm", root=str(ROOT))))
 
 
+def test_a_patch_of_what_does_not_exist_is_refused() -> None:
+    """The exception that it raises must not count as the expected one."""
+    fault = Fault(
+        name="gone",
+        pair="rms_norm",
+        side="multiply",
+        patch=("samebits.interpret.field_proof.attempts:gone", lambda: None),
+        verdict="AttributeError",
+    )
+    with pytest.raises(DeclarationError, match=r"fault 'gone': there is no 'samebits.*:gone' to patch: module "):
+        check(fault, ROOT)
+
+
+def test_an_unknown_verdict_is_refused() -> None:
+    with pytest.raises(DeclarationError, match=r"verdict='diferent'; expected one of proved, .* of an exception"):
+        Fault(name="misspelt", pair="rms_norm", side="multiply", verdict="diferent")
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ("2 * x)", r"twice.py with the edit raised SyntaxError: unmatched '\)' \(.*twice.py:2\)"),
+        ("2 * x\n\n\n1 / 0", "raised ZeroDivisionError"),
+        ("2 * x\n\n\nraise SystemExit(0)", "raised SystemExit: 0"),
+        ("2 * x\n\n\ndel fast", "with the edit has no function 'fast'"),
+    ],
+)
+def test_an_edit_that_does_not_import_is_a_wrong_declaration(new: str, message: str, tmp_path: Path) -> None:
+    write_pair(tmp_path, "twice", optimized="def fast(x):\n    return 2 * x\n")
+    fault = Fault(name="broken", pair="twice", side="fast", old="2 * x", new=new)
+    with pytest.raises(DeclarationError, match=message):
+        check(fault, tmp_path)
+
+
 def test_a_stale_patch_is_a_miss_and_does_not_end_the_run() -> None:
     """As where the patched function has another signature by now."""
     template = next(fault for fault in FAULTS if fault.pair == "rms_norm")
@@ -155,3 +189,15 @@ def test_a_file_without_faults_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / FOLDER / "rope.py").write_text(text)
     with pytest.raises(DeclarationError, match=r"rope.py has no faults; expected FAULTS = "):
         all_faults(tmp_path)
+
+
+def test_an_exception_that_another_one_quotes_does_not_count(tmp_path: Path) -> None:
+    write_pair(tmp_path, "twice", optimized="def fast(x):\n    return 2 * x\n")
+    new = "int('its text: raised ValueError')"
+    raising = "2 * x\n\n\ndef int(text):\n    raise TypeError(text)\n"
+    fault = Fault(
+        name="quotes", pair="twice", side="fast", old="2 * x", new=raising.replace("2 * x", new), verdict="ValueError"
+    )
+    outcome = check(fault, tmp_path)
+    assert "raised TypeError: its text: raised ValueError" in outcome.said
+    assert not outcome.caught
