@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from samebits.audit.faults.fault import Fault
 from samebits.audit.faults.module_state import modules_as_before
@@ -13,7 +14,7 @@ from tests.support.foreign import write_pair
 def test_names_classes_and_containers_are_put_back(tmp_path: Path) -> None:
     path = tmp_path / "state.py"
     path.write_text("A = 1\nB = [1]\nC = {}\nD = {1}\nclass E:\n    f = 1\n", encoding="utf-8")
-    state = load_file(path)
+    state: Any = load_file(path)
     with modules_as_before(tmp_path):
         state.A, state.B[0], state.C["x"], state.E.f, state.E.g, state.new = 2, 2, 2, 2, 2, 2
         state.D.add(2)
