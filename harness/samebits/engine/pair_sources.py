@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.errors import SamebitsError
-from samebits.host.file_reads import FILE, MODULES, READS
+from samebits.host.file_reads import FILE, MODULES, READS, VARIABLE
 from samebits.host.installed import is_installed
 from samebits.host.source_closure import SourceFinder, Sources, module_folders
 from samebits.programs.catalogue import Locator, load
@@ -57,11 +58,30 @@ def watch_reads() -> None:
 def reads_beside(sources: Sources) -> tuple[str, ...]:
     """What was read in this process for these sources: they themselves, data files, folders, computed modules.
 
+    A Python file that was read, as where it is loaded by its path, is a source too, with what it imports and reads.
     Where the names of imports are computed, also which modules there are: one that was not found may be there later.
     """
-    reads = READS.of(sources.digests, modules=sources.computed_imports)
-    folders = module_folders(sources.digests) if sources.computed_imports else ()
-    return (*reads, *(f"{FILE}{path}" for path in sources.digests), *(f"{MODULES}{folder}" for folder in folders))
+    every, tried = sources, frozenset[str]()
+    while True:
+        reads = READS.of(every.digests, modules=every.computed_imports)
+        files = frozenset(path for read in reads if _is_module(path := read.removeprefix(FILE)))
+        if files <= tried:
+            break
+        tried |= files
+        every = sources.with_files(tried)
+    known = module_folders(sources.digests) if sources.computed_imports else ()
+    late = module_folders(every.digests) if tried else ()
+    return (
+        *reads,
+        *(f"{FILE}{path}" for path in every.digests),
+        *(f"{MODULES}{folder}" for folder in known),
+        *(READS.listed(folder) for folder in late if folder not in known),
+        *((f"{VARIABLE}*",) if every.whole_environment and not sources.whole_environment else ()),
+    )
+
+
+def _is_module(read: str) -> bool:
+    return os.path.isabs(read) and read.endswith((".py", ".pyc"))
 
 
 def _roots(pair: Pair, locator: Locator) -> Iterator[Path]:

@@ -9,26 +9,34 @@ library in C, is not seen.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
-import importlib.util
-import inspect
 import os
-import shutil
+import stat
 import sys
 import threading
 import time
-import urllib.parse
-from collections.abc import Collection, Iterable, Iterator
-from types import FrameType
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from samebits.host.cache_folder import CACHES, cache_root
-from samebits.host.installed import is_installed
+from samebits.host.read_events import (
+    FOLDERS,
+    appends,
+    caller,
+    is_in_callback,
+    is_relative,
+    looks_for_modules,
+    opened_by,
+    path_of,
+    readers_on,
+    removes,
+    writes,
+)
+from samebits.host.source_closure import module_folders
 
-FILE, FOLDER, MODULES, VARIABLE, OUTSIDE = "file:", "folder:", "modules:", "variable:", "outside:"
-"""How a read begins: the content of a file, the names in a folder, those of its modules, an environment variable, or
-what cannot be compared."""
+FILE, FOLDER, MODULES, LISTED = "file:", "folder:", "modules:", "listed:"
+VARIABLE, OUTSIDE = "variable:", "outside:"
+"""How a read begins: the content of a file, the names in a folder, those of its modules (`LISTED` where this process
+knows that they are the same since it began to look), an environment variable, or what cannot be compared."""
 
 CHANGED = "changed meanwhile"
 """How a read ends that says so."""
@@ -39,19 +47,17 @@ _OUTSIDE = {
     "os.posix_spawn": "starts another program",
     "os.exec": "starts another program",
     "os.fork": "starts another process",
+    "os.forkpty": "starts another process",
     "socket.connect": "connects to a host",
 }
 
-_FILES = ("open", "ctypes.dlopen", "sqlite3.connect", "import")
-_FOLDERS = ("os.listdir", "os.scandir")
-_SUFFIXES = (".py", ".so", ".pyd")
+_FILES = ("open", "ctypes.dlopen", "sqlite3.connect", "import", "pickle.find_class")
+_SUFFIXES = (".py", ".so", ".pyd", ".pyc")
+_DATABASE = ("", "-wal", "-journal")
+"""What the files of an SQLite database end with."""
+
 _ANY = "*"
 """The reader of what a callback of jax reads without a frame of the user's, as where it is `np.load` itself."""
-
-_CALLBACKS = os.path.join("jax", "_src", "callback.py")
-_OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/")
-_SHARED_MEMORY = "/dev/shm/"
-"""The folder of `/dev/` in which people keep files."""
 
 
 class FileReads:
@@ -65,10 +71,13 @@ class FileReads:
         self._first: dict[str, int] = {}
         self._written: dict[str, set[str]] = {}
         self._stamps: dict[str, tuple[int, ...] | str | None] = {}
+        self._noting = threading.local()
 
     def look(self) -> None:
         """Note reads from now on."""
         if self._before is None:
+            for folder in module_folders(()):
+                self._stamps[MODULES + folder] = _stamp(MODULES + folder)
             files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
             self._before = frozenset(os.path.realpath(file) for file in files if file)
             sys.addaudithook(self._audit)
@@ -82,10 +91,14 @@ class FileReads:
 
         Args:
             sources: absolute paths.
-            modules: also every module that any file imported, for sources that compute the names of their imports.
+            modules: also every module that any file imported, and the folders in which it was looked for, for sources
+                that compute the names of their imports.
         """
         reads = set()
         for read, readers in list(self._reads.items()):
+            if read.startswith(MODULES):
+                reads |= {self.listed(read.removeprefix(MODULES))} if modules else set()
+                continue
             path = read.removeprefix(FILE)
             wanted = _ANY in readers or not readers.isdisjoint(sources) or (modules and read.endswith(_SUFFIXES))
             # What a file reads back that it wrote itself is computed from what else it depends on; what it leaves
@@ -102,10 +115,18 @@ class FileReads:
         moved = read in self._stamps and self._stamps[read] != _stamp(read)
         return f"{OUTSIDE}reads {path.removeprefix(FOLDER)}, which {CHANGED}" if moved or self.is_stale(path) else read
 
+    def listed(self, folder: str) -> str:
+        """As a read, which modules a folder has; or that it cannot be compared, as it may have had others before."""
+        read = MODULES + folder
+        if read not in self._stamps:
+            return f"{OUTSIDE}looks for modules in {folder}, which is known only since it ran"
+        same = self._stamps[read] == _stamp(read)
+        return LISTED + folder if same else f"{OUTSIDE}looks for modules in {folder}, which {CHANGED}"
+
     def all(self) -> tuple[str, ...]:
         """What any file of users has read so far, without what it wrote itself and removed."""
         written = {f"{FILE}{path}": os.path.exists(path) for path in list(self._written)}
-        reads = [read for read in list(self._reads) if written.get(read, True)]
+        reads = [read for read in list(self._reads) if written.get(read, True) and not read.startswith(MODULES)]
         return tuple(sorted({*self._elsewhere, *(read if read in written else self._said(read) for read in reads)}))
 
     def is_stale(self, path: str) -> bool:
@@ -118,51 +139,67 @@ class FileReads:
             return False
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not (event in _FILES or event in _FOLDERS or event in _OUTSIDE):
+        if not (event in _FILES or event in FOLDERS or event in _OUTSIDE) or getattr(self._noting, "now", False):
             return
+        self._noting.now = True  # to list a folder is an event too
         try:
             self._note(event, arguments)
         except Exception:  # an exception here would be one of the user's `open`
-            self._reads.setdefault(f"{OUTSIDE}reads what cannot be named", set()).update(_readers(_caller()))
+            self._reads.setdefault(f"{OUTSIDE}reads what cannot be named", set()).update(readers_on(caller(__file__)))
+        finally:
+            self._noting.now = False
 
     def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        frame = _caller()
+        frame = caller(__file__)
+        for read in self._reads_of(event, arguments, frame):
+            readers = set(readers_on(frame))
+            if not readers and is_in_callback(frame):
+                readers = {_ANY}
+            if not readers and threading.current_thread() is not threading.main_thread():
+                # As in `pool.map(np.load, paths)`, for whose results the main thread waits.
+                readers = set(readers_on(sys._current_frames().get(threading.main_thread().ident or 0)))
+            if readers or read.startswith(MODULES):
+                if not read.startswith(OUTSIDE) and read not in self._stamps:
+                    self._stamps[read] = _stamp(read)
+                self._reads.setdefault(read, set()).update(readers)
+
+    def _reads_of(self, event: str, arguments: tuple[Any, ...], frame: Any) -> list[str]:
+        """What an event reads; nothing where it writes, or reads what need not be noted."""
         if event in _OUTSIDE:
-            read = f"{OUTSIDE}{_OUTSIDE[event]}"
-        elif event == "ctypes.dlopen" and isinstance(arguments[0], str) and os.sep not in arguments[0]:
-            read = f"{OUTSIDE}loads {arguments[0]} from wherever the system has it"
-        elif (event in _FOLDERS and _looks_for_modules(frame)) or (event in (*_FOLDERS, "open") and _removes(frame)):
-            return
-        elif event == "open" and _is_relative(arguments[0], arguments[1]) and not _writes(arguments[1], arguments[2]):
-            if _appends(arguments[1], arguments[2]):
-                return
-            read = f"{OUTSIDE}opens {os.fsdecode(arguments[0])}, perhaps in a folder that is open (dir_fd)"
-        else:
-            path = _path(_of_event(event, arguments))
-            if path is None:
-                return
-            if event in _FOLDERS or (event == "open" and arguments[1] is None and os.path.isdir(path)):
-                read = FOLDER + path
-            else:
-                read = FILE + path
-                if event == "open" and _appends(arguments[1], arguments[2]):
-                    return
-                if event == "open" and _writes(arguments[1], arguments[2]):
-                    if read not in self._reads:
-                        self._written.setdefault(path, set()).update(_readers(frame))
-                    return
-                self._first.setdefault(os.path.realpath(path), time.time_ns())
-        readers = set(_readers(frame))
-        if not readers and _in_callback(frame):
-            readers = {_ANY}
-        if not readers and threading.current_thread() is not threading.main_thread():
-            # As in `pool.map(np.load, paths)`, for whose results the main thread waits.
-            readers = set(_readers(sys._current_frames().get(threading.main_thread().ident or 0)))
-        if readers:
-            if not read.startswith(OUTSIDE) and read not in self._stamps:
-                self._stamps[read] = None  # to list a folder is an event too
-                self._stamps[read] = _stamp(read)
-            self._reads.setdefault(read, set()).update(readers)
+            return [f"{OUTSIDE}{_OUTSIDE[event]}"]
+        if event == "ctypes.dlopen" and isinstance(arguments[0], str) and os.sep not in arguments[0]:
+            return [f"{OUTSIDE}loads {arguments[0]} from wherever the system has it"]
+        if event in (*FOLDERS, "open") and removes(frame):
+            return []
+        mode, flags = (arguments[1], arguments[2]) if event == "open" else ("r", 0)
+        if event == "open" and appends(mode, flags):
+            return []
+        if event == "open" and is_relative(arguments[0], mode) and not writes(mode, flags):
+            return [f"{OUTSIDE}opens {os.fsdecode(arguments[0])}, perhaps in a folder that is open (dir_fd)"]
+        path = path_of(opened_by(event, arguments))
+        if path is None:
+            return []
+        if event in FOLDERS:
+            return [(MODULES if looks_for_modules(frame) else FOLDER) + path]
+        if mode is None and os.path.isdir(path):
+            return [FOLDER + path]
+        if writes(mode, flags):
+            if FILE + path not in self._reads:
+                self._written.setdefault(path, set()).update(readers_on(frame))
+            return []
+        return self._file(event, path)
+
+    def _file(self, event: str, path: str) -> list[str]:
+        """The reads of a file that is opened."""
+        self._first.setdefault(os.path.realpath(path), time.time_ns())
+        if event == "sqlite3.connect":
+            return [FILE + path + end for end in _DATABASE]
+        folder = MODULES + os.path.dirname(path)
+        if path.endswith(_SUFFIXES) and folder not in self._stamps:
+            self._stamps[folder] = _stamp(folder)  # before its code looks for modules beside it
+        if FILE + path not in self._stamps and _is_pipe(path):
+            return [f"{OUTSIDE}reads {path}, which is a pipe"]
+        return [FILE + path]
 
 
 READS = FileReads()
@@ -181,116 +218,48 @@ def changed_since(reads: Iterable[str], moment: int) -> str | None:
 
 def state_of(read: str) -> str:
     """The digest of what was read, as it is now; of what does not exist, an empty text."""
-    if read.startswith((FOLDER, MODULES)):
-        folder = read.removeprefix(FOLDER).removeprefix(MODULES)
+    if read.startswith((FOLDER, MODULES, LISTED)):
+        folder = read.removeprefix(FOLDER).removeprefix(MODULES).removeprefix(LISTED)
         try:
             names = sorted(name for name in os.listdir(folder) if name != "__pycache__")
         except OSError:  # it does not exist
             return ""
-        if read.startswith(MODULES):
+        if not read.startswith(FOLDER):
             packages = {name for name in names if name.isidentifier() and os.path.isdir(os.path.join(folder, name))}
             names = [name for name in names if name.endswith(_SUFFIXES) or name in packages]
         return hashlib.sha256(repr(names).encode()).hexdigest()
+    path = read.removeprefix(FILE)
     try:
-        with open(read.removeprefix(FILE), "rb") as file:
+        if _is_pipe(path):  # to open it would wait for who writes
+            return "a pipe"
+        if _is_empty_log(path):
+            return ""
+        with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:  # it does not exist, or is a folder
         return ""
 
 
+def _is_empty_log(path: str) -> bool:
+    """Whether it is the log of an SQLite database without an entry, which every reader makes and removes."""
+    return path.endswith(_DATABASE[1:]) and os.path.getsize(path) == 0
+
+
+def _is_pipe(path: str) -> bool:
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:  # it does not exist
+        return False
+
+
 def _stamp(read: str) -> tuple[int, ...] | str | None:
     """What shows that a file or a folder is another one than before; None where it does not exist."""
-    if read.startswith(FOLDER):
+    if read.startswith((FOLDER, MODULES)):
         return state_of(read) or None
     try:
         there = os.stat(read.removeprefix(FILE))
+        if _is_empty_log(read.removeprefix(FILE)):
+            return None
     except OSError:  # it does not exist
         return None
     return there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
-
-
-def _in_callback(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename.endswith(_CALLBACKS):
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _is_relative(opened: Any, mode: Any) -> bool:
-    """Whether `os.open`, whose events have no mode, was given a path that is relative, perhaps to an open folder."""
-    return mode is None and isinstance(opened, str | bytes | os.PathLike) and not os.path.isabs(os.fsdecode(opened))
-
-
-def _looks_for_modules(frame: FrameType | None) -> bool:
-    return frame is not None and frame.f_code.co_filename.startswith("<frozen importlib")
-
-
-def _removes(frame: FrameType | None) -> bool:
-    """Whether it is `shutil.rmtree` that lists folders, as at the end of every temporary one."""
-    return frame is not None and frame.f_code.co_filename == shutil.__file__ and "rmtree" in frame.f_code.co_name
-
-
-def _of_event(event: str, arguments: tuple[Any, ...]) -> Any:
-    """What an event is about: a path, or the number of an open file."""
-    opened = arguments[1 if event == "import" else 0]
-    if event == "sqlite3.connect" and isinstance(opened, str) and opened.startswith("file:"):  # with uri=True
-        return urllib.parse.unquote(urllib.parse.urlsplit(opened).path)
-    if event in _FOLDERS and isinstance(opened, int):
-        return os.readlink(f"/proc/self/fd/{opened}")
-    return opened
-
-
-def _path(opened: Any) -> str | None:
-    """The absolute path of what is opened, the source for a compiled module; None where it need not be noted."""
-    if not isinstance(opened, str | bytes | os.PathLike):
-        return None  # the number of an open file
-    path = os.path.abspath(os.fsdecode(opened))
-    if path.endswith(".pyc"):
-        with contextlib.suppress(ValueError):  # one without a source
-            path = importlib.util.source_from_cache(path)
-    of_the_system = path.startswith(_OF_THE_SYSTEM) and not path.startswith(_SHARED_MEMORY)
-    return None if of_the_system or path.startswith(_caches()) or is_installed(path) else path
-
-
-def _caches() -> tuple[str, ...]:
-    """Folders of what this and other runs compute: samebits' own, and jax's compiled programs."""
-    of_jax = getattr(getattr(sys.modules.get("jax"), "config", None), "jax_compilation_cache_dir", None)
-    root = str(cache_root())
-    return (*(os.path.join(root, name, "") for name in CACHES), *((os.path.join(str(of_jax), ""),) if of_jax else ()))
-
-
-def _writes(mode: Any, flags: Any) -> bool:
-    """Whether a file is opened to be written anew: what was in it before does not count."""
-    if isinstance(mode, str):
-        return mode.replace("b", "").replace("t", "") in ("w", "w+", "x", "x+")
-    return isinstance(flags, int) and bool(flags & (os.O_TRUNC | os.O_EXCL))
-
-
-def _appends(mode: Any, flags: Any) -> bool:
-    """Whether a file is opened only to write more into it: nothing is read, and what was in it stays."""
-    if isinstance(mode, str):
-        return mode.replace("b", "").replace("t", "") == "a"
-    return isinstance(flags, int) and bool(flags & os.O_WRONLY) and not _writes(mode, flags)
-
-
-def _caller() -> FrameType | None:
-    """The frame that caused an event, outside of this file."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename == __file__:
-        frame = frame.f_back
-    return frame
-
-
-def _readers(frame: FrameType | None) -> Iterator[str]:
-    """The source files on the stack, without installed ones."""
-    while frame is not None:
-        reader = _reader(frame.f_code.co_filename)
-        if reader is not None:
-            yield reader
-        frame = frame.f_back
-
-
-@functools.lru_cache(maxsize=65536)
-def _reader(name: str) -> str | None:
-    return None if name.startswith("<") or is_installed(name) else os.path.realpath(name)

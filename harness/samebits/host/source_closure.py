@@ -6,9 +6,11 @@ Python's path, and where it was really loaded from. A file too many costs a run;
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.machinery
 import importlib.util
+import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +21,12 @@ from samebits.host.installed import installed_folders, is_installed
 from samebits.host.package import PACKAGE
 from samebits.host.source_facts import ALL, SourceFacts, facts_of
 
-_SUFFIXES = (".py", *(s for s in importlib.machinery.all_suffixes() if s not in (".py", ".pyc")))
+_SUFFIXES = (".py", *(s for s in importlib.machinery.all_suffixes() if s != ".py"))
+
+_OPAQUE = SourceFacts(whole_environment=True, computed_imports=True)
+"""Of what cannot be parsed: archives of modules, and compiled modules without a source."""
+
+_OF_PACKAGES = ("__init__.py", "__init__.pyc")
 
 _AT_START = ("sitecustomize", "usercustomize")
 """Modules that Python imports by itself."""
@@ -59,6 +66,7 @@ class Sources:
         variables: environment variables that they read by name.
         whole_environment: whether they read others besides.
         computed_imports: whether they import modules by names that they compute.
+        finder: what found them.
     """
 
     digests: Mapping[str, str]
@@ -66,6 +74,11 @@ class Sources:
     variables: tuple[str, ...]
     whole_environment: bool
     computed_imports: bool
+    finder: SourceFinder
+
+    def with_files(self, files: frozenset[str]) -> Sources:
+        """These and other files, with everything that those import."""
+        return self.finder.extended(self, files)
 
     def environment(self) -> list[tuple[str, str | None]]:
         """The environment variables that they read, with their values."""
@@ -85,6 +98,7 @@ class SourceFinder:
     folders: tuple[Path, ...] = ()
     package: Path | None = None
     _known: dict[str, tuple[tuple[Path, ...], tuple[Path, ...]]] = field(default_factory=dict)
+    _extended: dict[tuple[frozenset[str], frozenset[str]], Sources] = field(default_factory=dict)
 
     def closure(self, roots: Iterable[Path]) -> Sources:
         """The files themselves, and everything that they import, directly or not.
@@ -92,33 +106,52 @@ class SourceFinder:
         Raises:
             OSError: one of the roots cannot be read.
         """
-        required = {path.resolve() for path in roots}
-        packages = [file for path in required for file in _packages_of(path)]
-        todo = [*required, *packages, *(file for name in _AT_START for file in self.files(name))]
+        files = [Path(os.path.abspath(path)) for path in roots]
+        started = [path for name in _AT_START for path in self.files(name)]
+        sources = self._closed([*files, *_archives(), *_loaded_before(), *started])
+        for path in files:
+            if str(path.resolve()) not in sources.digests:
+                path.read_bytes()  # raises what is wrong
+        return sources
+
+    def extended(self, sources: Sources, files: frozenset[str]) -> Sources:
+        """Sources, and other files with everything that those import; once for the same ones."""
+        key = frozenset(sources.digests), files
+        if key not in self._extended:
+            self._extended[key] = self._closed([Path(path) for path in (*sources.digests, *files)])
+        return self._extended[key]
+
+    def _closed(self, todo: list[Path]) -> Sources:
         digests: dict[str, str] = {}
         stamps: dict[str, Stamp] = {}
-        facts: list[SourceFacts] = []
+        facts: dict[str, SourceFacts] = {}
+        seen: set[Path] = set()
+        todo = [*todo, *(path.resolve() for path in todo)]
+        todo += [package for path in todo for package in _packages_of(path)]
         while todo:
             path = todo.pop()
-            if str(path) in digests:
+            if path in seen:
                 continue
-            stamps[str(path)] = Stamp.of(path)
-            try:
-                source = path.read_bytes()
-            except OSError:
-                if path in required:
-                    raise
-                continue  # unreadable for the import, too
-            digests[str(path)] = hashlib.sha256(source).hexdigest()
-            if path.suffix == ".py":
-                facts.append(facts_of(source))
-                todo += self._imported(path, facts[-1])
+            # By each of its names: what it imports relatively lies beside a link, not beside what that leads to.
+            seen.add(path)
+            file = str(path.resolve())
+            if file not in stamps:
+                stamps[file] = Stamp.of(file)
+                try:
+                    source = path.read_bytes()
+                except OSError:  # unreadable for the import, too
+                    continue
+                digests[file] = hashlib.sha256(source).hexdigest()
+                facts[file] = _facts(path, source)
+            if file in facts:
+                todo += self._imported(path, facts[file])
         return Sources(
             digests=digests,
             stamps=stamps,
-            variables=tuple(sorted({name for fact in facts for name in fact.variables})),
-            whole_environment=any(fact.whole_environment for fact in facts),
-            computed_imports=any(fact.computed_imports for fact in facts),
+            variables=tuple(sorted({name for fact in facts.values() for name in fact.variables})),
+            whole_environment=any(fact.whole_environment for fact in facts.values()),
+            computed_imports=any(fact.computed_imports for fact in facts.values()),
+            finder=self,
         )
 
     def files(self, module: str) -> tuple[Path, ...]:
@@ -146,7 +179,8 @@ class SourceFinder:
 
     def _look_up(self, module: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         parent, _, name = module.rpartition(".")
-        if not name.isidentifier() or module == PACKAGE.name:  # of samebits itself all files count, in another place
+        # A name as a text may have a hyphen. Of samebits itself all files count, in another place.
+        if not name or os.sep in name or "\0" in name or module == PACKAGE.name:
             return (), ()
         before: tuple[Path, ...] = ()
         if parent:
@@ -177,6 +211,29 @@ class SourceFinder:
         return not is_installed(str(resolved))
 
 
+def _facts(path: Path, source: bytes) -> SourceFacts:
+    if path.suffix == ".py":
+        return facts_of(source)
+    extension = path.name.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
+    return SourceFacts() if extension else _OPAQUE
+
+
+def _archives() -> list[Path]:
+    """The files on Python's path, from which modules may be imported."""
+    files = [os.path.abspath(entry) for entry in sys.path if os.path.isfile(entry)]
+    return [Path(file) for file in files if not is_installed(file)]
+
+
+@functools.cache
+def _loaded_before() -> tuple[Path, ...]:
+    """The files of modules that Python imported before this package, as a `.pth` file has it do."""
+    modules = itertools.takewhile(lambda name: name != PACKAGE.name, list(sys.modules))
+    files = (getattr(sys.modules[name], "__file__", None) for name in modules if name != "__main__")
+    return tuple(
+        Path(file) for file in files if isinstance(file, str) and file.endswith(".py") and not is_installed(file)
+    )
+
+
 def _bases(path: Path, level: int) -> Iterator[str]:
     """The packages that a relative import of a file starts from, by every name that the file may have."""
     folder = path.parent
@@ -205,9 +262,9 @@ def _beside(path: Path, level: int, module: str, names: tuple[str, ...]) -> Iter
     yield from _files_at(folder, inside=True)
     for part in filter(None, module.split(".")):
         folder /= part
-        yield from (file.resolve() for file in _files_at(folder))
+        yield from _files_at(folder)
     for name in _names_in(folder) if ALL in names else names:
-        yield from (file.resolve() for file in _files_at(folder / name))
+        yield from _files_at(folder / name)
 
 
 def _names_in(folder: Path) -> list[str]:
@@ -230,7 +287,7 @@ def module_folders(files: Iterable[str]) -> tuple[str, ...]:
 def _files_at(path: Path, *, inside: bool = False) -> list[Path]:
     """The files that a module at a path may consist of."""
     files = [] if inside else [path.with_name(path.name + suffix) for suffix in _SUFFIXES]
-    return [file.resolve() for file in (*files, path / "__init__.py") if file.is_file()]
+    return [file for file in (*files, *(path / name for name in _OF_PACKAGES)) if file.is_file()]
 
 
 def _loaded_from(module: str, *, find: bool) -> tuple[list[Path], list[Path]]:
@@ -241,7 +298,7 @@ def _loaded_from(module: str, *, find: bool) -> tuple[list[Path], list[Path]]:
     if spec is None or spec.origin in ("built-in", "frozen"):
         return [], []
     file = getattr(sys.modules.get(module), "__file__", None) or spec.origin
-    files = [Path(file).resolve()] if file and Path(file).is_file() else []
+    files = [Path(os.path.abspath(file))] if file and Path(file).is_file() else []
     return files, [Path(folder) for folder in spec.submodule_search_locations or ()]
 
 

@@ -17,6 +17,12 @@ _IMPORTERS = ("import_module", "__import__", "resolve_name", "find_spec", "run_m
 _RUN_TEXT = ("exec", "eval")
 """Functions that run a text, which may import and read anything."""
 
+_RUN_FILE = ("run_path", "SourceFileLoader", "SourcelessFileLoader")
+"""Functions that run a file, which need not have a name as Python files do."""
+
+_FIND_MODULES = ("EntryPoint", "entry_points", "iter_entry_points", "load_entry_point", "addsitedir")
+"""What imports modules that others name, or that lie in folders that others name."""
+
 _ENVIRONS, _GETENVS = ("environ", "environb"), ("getenv", "getenvb")
 
 _VARIABLES_OF: Mapping[str, tuple[str, ...]] = {
@@ -108,6 +114,7 @@ class _Reader(ast.NodeVisitor):
         self._environ: set[str] = set()
         self._getenv: set[str] = set()
         self._importers = set(_IMPORTERS)
+        self._inside = 0
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 self.imports += [Imported(module=alias.name) for alias in node.names]
@@ -138,6 +145,13 @@ class _Reader(ast.NodeVisitor):
             self._environ.add("environ")
             self._getenv.add("getenv")
 
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._inside += 1
+        self.generic_visit(node)
+        self._inside -= 1
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
     def visit_Call(self, node: ast.Call) -> None:
         function = node.func
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
@@ -154,6 +168,10 @@ class _Reader(ast.NodeVisitor):
                 self.imports.append(Imported(module=package[0], names=(module.lstrip(".").partition(".")[0],)))
         if isinstance(function, ast.Attribute) and function.attr in _READERS and self._is_environ(function.value):
             self._read(first)
+        elif (
+            isinstance(function, ast.Attribute) and function.attr in _READERS and _is_of_sys(function.value, "modules")
+        ):
+            self._loaded(node.args[0] if node.args else None)
         elif name == "expandvars" or (name in ("getenv", "getenvb") and isinstance(function, ast.Attribute)):
             self._read(first if name != "expandvars" else None)
         elif isinstance(function, ast.Name) and name in self._getenv:
@@ -168,6 +186,8 @@ class _Reader(ast.NodeVisitor):
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if self._is_environ(node.value):
             self._read(self._text(node.slice))
+        elif _is_of_sys(node.value, "modules"):
+            self._loaded(node.slice)
         else:
             self.visit(node.value)
         self.visit(node.slice)
@@ -183,13 +203,31 @@ class _Reader(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if self._is_environ(node) or node.attr in ("getenv", "getenvb"):  # passed on, or gone through
             self.whole_environment = True
-        self.computed_imports = self.computed_imports or node.attr in _IMPORTERS  # bound to another name
+        self._named(node.attr)
+        # Folders that are put on the path while it runs; before that, they are on the path when sources are sought.
+        late = self._inside > 0 and _is_of_sys(node, "path")
+        bound = node.attr in _IMPORTERS  # to another name
+        self.computed_imports = self.computed_imports or bound or late or _is_of_sys(node, "modules")
         self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
         if self._is_environ(node) or node.id in self._getenv:
             self.whole_environment = True
+        self._named(node.id)
         self.computed_imports = self.computed_imports or node.id in self._importers
+
+    def _named(self, name: str) -> None:
+        """Note a function that imports or runs what its text does not say."""
+        self.whole_environment = self.whole_environment or name in _RUN_FILE
+        self.computed_imports = self.computed_imports or name in _RUN_FILE or name in _FIND_MODULES
+
+    def _loaded(self, node: ast.expr | None) -> None:
+        """Note a module that is taken from `sys.modules`."""
+        module = None if node is None else self._text(node)
+        if module is not None:
+            self.imports.append(Imported(module=module))
+        elif not (isinstance(node, ast.Name) and node.id == "__name__"):
+            self.computed_imports = True
 
     def _is_environ(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Attribute):
@@ -208,6 +246,11 @@ class _Reader(ast.NodeVisitor):
             value = node.value.decode(errors="replace") if isinstance(node.value, bytes) else node.value
             return value if isinstance(value, str) else None
         return self._constants.get(node.id) if isinstance(node, ast.Name) else None
+
+
+def _is_of_sys(node: ast.expr, name: str) -> bool:
+    """Whether it is `sys.path` or `sys.modules`, as `name` says."""
+    return isinstance(node, ast.Attribute) and node.attr == name and getattr(node.value, "id", None) == "sys"
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:

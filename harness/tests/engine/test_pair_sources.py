@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 from pathlib import Path
 
 import pytest
 
 from samebits.engine.pair_sources import NotRememberable, PairSources, reads_beside, watch_reads
-from samebits.host.file_reads import FILE
+from samebits.host.file_reads import FILE, LISTED
 from samebits.programs.catalogue import Locator, load
 from tests.support.rope_tree import write_tree
 
@@ -82,3 +83,25 @@ def test_a_table_that_is_read_on_import(tmp_path: Path) -> None:
     locator = Locator(name="rope", root=str(tree))
     sources = PairSources().of(load(locator), locator)
     assert set(reads_beside(sources)) == {f"{FILE}{tree / 'table.txt'}", *(f"{FILE}{path}" for path in sources.digests)}
+
+
+def test_a_file_that_is_loaded_by_its_path_is_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it imports, although another pair has imported that before, and with what that has read."""
+    watch_reads()
+    tree = write_tree(tmp_path)
+    (tree / "table.txt").write_text("2.0")
+    helper = f"from pathlib import Path\nBASE = float(Path({str(tree / 'table.txt')!r}).read_text())\n"
+    (tree / "helper_of_dynamic.py").write_text(helper)
+    (tree / "dynamic.py").write_text("from helper_of_dynamic import BASE\n")
+    monkeypatch.syspath_prepend(tree)
+    importlib.import_module("helper_of_dynamic")
+    (tree / "reference_impls" / "rope.py").write_text(
+        f"import importlib.util\nspec = importlib.util.spec_from_file_location('d', {str(tree / 'dynamic.py')!r})\n"
+        "module = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(module)\n"
+        "def complex_form(x, angle, *, base=module.BASE):\n    return x\n"
+    )
+    locator = Locator(name="rope", root=str(tree))
+    sources = PairSources().of(load(locator), locator)
+    reads = reads_beside(sources)
+    assert {f"{FILE}{tree / name}" for name in ("dynamic.py", "helper_of_dynamic.py", "table.txt")} <= set(reads)
+    assert f"{LISTED}{tree}" in reads, "a module that is made there may be imported by it"

@@ -41,6 +41,21 @@ def library(path):
     except OSError:
         pass
 
+def pickled(path):
+    import pickle
+    return pickle.loads(Path(path).read_bytes())
+
+def beside(path):
+    import sys
+    Path(path).mkdir()
+    sys.path.insert(0, str(path))
+    try:
+        import extra_of_a_test
+    except ImportError:
+        pass
+    finally:
+        sys.path.remove(str(path))
+
 def program(path):
     subprocess.run(["true"])
 

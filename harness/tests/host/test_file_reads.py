@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import importlib.util
 import os
+import sys
 import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +16,7 @@ import jax
 import numpy as np
 import pytest
 
-from samebits.host.file_reads import FILE, FOLDER, MODULES, OUTSIDE, READS, changed_since, state_of
+from samebits.host.file_reads import CHANGED, FILE, FOLDER, LISTED, OUTSIDE, READS, state_of
 from tests.host.reading import CODE, load_reader, reads
 
 
@@ -32,7 +34,8 @@ def test_a_file_that_is_opened(reader: types.ModuleType, tmp_path: Path, how: st
     if how != "missing":
         path.write_text("")
     getattr(reader, how)(path)
-    assert reads(reader) == (f"{FILE}{path}",)
+    logs = (f"{FILE}{path}-journal", f"{FILE}{path}-wal") if how in ("database", "by_uri") else ()
+    assert reads(reader) == (f"{FILE}{path}", *logs)
 
 
 def test_a_table_that_numpy_loads(reader: types.ModuleType, tmp_path: Path) -> None:
@@ -66,22 +69,6 @@ def test_a_file_of_an_open_folder_cannot_be_named(reader: types.ModuleType, tmp_
 def test_what_is_removed_or_touched_is_no_read(how: str, reader: types.ModuleType, tmp_path: Path) -> None:
     getattr(reader, how)(tmp_path)
     assert reads(reader) == ()
-
-
-def test_modules_that_come_and_go(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("")
-    before = state_of(f"{MODULES}{tmp_path}")
-    (tmp_path / "results.json").write_text("{}")
-    (tmp_path / ".mypy_cache").mkdir()
-    (tmp_path / "results-2026-11-27").mkdir()
-    assert state_of(f"{MODULES}{tmp_path}") == before
-    for name in ("b.py", "with-hyphen.py"):  # the second can be imported by its name as a text
-        (tmp_path / name).write_text("")
-        assert state_of(f"{MODULES}{tmp_path}") != before
-        before = state_of(f"{MODULES}{tmp_path}")
-    (tmp_path / "package").mkdir()
-    assert state_of(f"{MODULES}{tmp_path}") != before
-    assert state_of(f"{MODULES}{tmp_path / 'missing'}") == ""
 
 
 def test_another_program(reader: types.ModuleType, tmp_path: Path) -> None:
@@ -258,33 +245,55 @@ def test_jaxs_cache_hides_its_own_files_alone(reader: types.ModuleType, tmp_path
     before = jax.config.values["jax_compilation_cache_dir"]
     jax.config.update("jax_compilation_cache_dir", str(tmp_path / "jax"))
     try:
-        for folder in ("jax", "jax_tables"):
-            (tmp_path / folder).mkdir()
-            (tmp_path / folder / "data").write_text("1")
-            reader.plain(tmp_path / folder / "data")
+        for name in (
+            "jax/jit_f-12ab-cache",
+            "jax/jit_f-12ab-atime",
+            "jax/data",
+            "jax/inner/x-cache",
+            "jax_tables/data",
+        ):
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("1")
+            reader.plain(path)
     finally:
         jax.config.update("jax_compilation_cache_dir", before)
-    assert reads(reader) == (f"{FILE}{tmp_path / 'jax_tables' / 'data'}",)
+    assert reads(reader) == tuple(
+        f"{FILE}{tmp_path / name}" for name in ("jax/data", "jax/inner/x-cache", "jax_tables/data")
+    )
 
 
-def test_states_differ_where_content_does(tmp_path: Path) -> None:
-    path, folder = tmp_path / "data.txt", tmp_path / "folder"
-    states = [state_of(f"{FILE}{path}"), state_of(f"{FOLDER}{folder}")]
-    assert states == ["", ""]
-    path.write_text("a")
-    folder.mkdir()
-    states = [state_of(f"{FILE}{path}"), state_of(f"{FOLDER}{folder}")]
-    path.write_text("b")
-    (folder / "x").write_text("")
-    assert all(a != b for a, b in zip(states, [state_of(f"{FILE}{path}"), state_of(f"{FOLDER}{folder}")], strict=True))
-    state = state_of(f"{FOLDER}{folder}")
-    (folder / "__pycache__").mkdir()
-    assert state_of(f"{FOLDER}{folder}") == state
+def test_a_pipe_cannot_be_compared(reader: types.ModuleType, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        writer = pool.submit(pipe.write_text, "1")
+        reader.plain(pipe)
+        writer.result()
+    assert reads(reader) == (f"{OUTSIDE}reads {pipe}, which is a pipe",)
+    assert state_of(f"{FILE}{pipe}") == "a pipe"
 
 
-def test_files_that_changed_since_a_moment(tmp_path: Path) -> None:
-    path = tmp_path / "data.txt"
-    path.write_text("a")
-    changed = os.stat(path).st_ctime_ns
-    assert changed_since([f"{FILE}{path}"], changed) is None
-    assert changed_since([f"{FILE}{tmp_path / 'missing'}", f"{FILE}{path}"], changed - 1) == str(path)
+def test_a_class_that_a_pickle_names_is_read(reader: types.ModuleType, tmp_path: Path) -> None:
+    """No import shows it where its module is loaded already."""
+    module = tmp_path / "pickled_of_a_test.py"
+    module.write_text("def scale(): return 2\n")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        importlib.import_module("pickled_of_a_test")
+    finally:
+        sys.path.remove(str(tmp_path))
+    (tmp_path / "table.pickle").write_bytes(b"cpickled_of_a_test\nscale\n.")
+    reader.pickled(tmp_path / "table.pickle")
+    assert reads(reader) == (f"{FILE}{module}", f"{FILE}{tmp_path / 'table.pickle'}")
+
+
+def test_folders_of_modules(reader: types.ModuleType, tmp_path: Path) -> None:
+    """Those that code adds to the path, for code that computes its imports."""
+    reader.beside(tmp_path / "plugins")
+    assert reads(reader) == ()
+    listed = READS.of({"/elsewhere.py"}, modules=True)
+    assert f"{LISTED}{tmp_path / 'plugins'}" in listed
+    (tmp_path / "plugins" / "extra_of_a_test.py").write_text("")
+    assert READS.listed(str(tmp_path / "plugins")).endswith(f"plugins, which {CHANGED}")
+    assert READS.listed("/elsewhere") == f"{OUTSIDE}looks for modules in /elsewhere, which is known only since it ran"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,62 @@ def test_a_symbolic_link_counts_as_what_it_points_to(tree: Path) -> None:
     (tree / "at_the_end.py").symlink_to(tree / "unrelated.py")
     first = SourceFinder(folders=(tree,)).closure([tree / "suites/test_a.py"])
     assert str(tree / "unrelated.py") in first.digests
+
+
+def test_a_linked_module_imports_what_lies_beside_the_link(tree: Path) -> None:
+    (tree / "shared").mkdir()
+    (tree / "shared/linked.py").write_text("from .scale import scale\nfrom . import sibling\n")
+    (tree / "tools/linked.py").symlink_to(tree / "shared/linked.py")
+    files = closure(tree, "tools/linked.py")
+    assert {"shared/linked.py", "tools/scale.py", "tools/sibling.py"} <= files
+
+
+def test_a_compiled_module_without_a_source(tree: Path) -> None:
+    """What it imports and reads is not to be seen."""
+    (tree / "fast_helper.pyc").write_bytes(b"compiled")
+    sources = SourceFinder(folders=(tree,)).closure([tree / "suites/test_a.py"])
+    assert str(tree / "fast_helper.pyc") in sources.digests
+    assert sources.computed_imports and sources.whole_environment
+    (tree / "fast_helper.pyc").unlink()
+    (tree / "fast_helper").mkdir()
+    (tree / "fast_helper/__init__.pyc").write_bytes(b"compiled")
+    assert "fast_helper/__init__.pyc" in closure(tree, "suites/test_a.py")
+
+
+def test_an_archive_on_the_path(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tree / "modules.zip", "w") as archive:
+        archive.writestr("fast_helper.py", "")
+    monkeypatch.syspath_prepend(tree / "modules.zip")
+    sources = SourceFinder(folders=(tree,)).closure([tree / "suites/test_a.py"])
+    assert str(tree / "modules.zip") in sources.digests
+    assert sources.computed_imports and sources.whole_environment
+
+
+def test_a_module_that_python_imports_before_this_package(tmp_path: Path) -> None:
+    """As a line of a `.pth` file does."""
+    (tmp_path / "patch_of_test.py").write_text("import beside_of_test\n")
+    (tmp_path / "beside_of_test.py").write_text("")
+    code = (
+        "import sys, patch_of_test\nfrom pathlib import Path\n"
+        "from samebits.host.source_closure import SourceFinder\n"
+        "(tree := Path(sys.argv[1], 'root.py')).write_text('')\n"
+        "print(*sorted(Path(path).name for path in SourceFinder().closure([tree]).digests))"
+    )
+    path = os.pathsep.join((str(tmp_path), *filter(None, sys.path)))
+    environment = {**os.environ, "PYTHONPATH": path}
+    (tmp_path / "tree").mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "tree"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.split() == ["beside_of_test.py", "patch_of_test.py", "root.py"]
+
+
+def test_more_files_with_what_they_import(tree: Path) -> None:
+    sources = SourceFinder(folders=(tree,)).closure([tree / "unrelated.py"])
+    more = sources.with_files(frozenset({str(tree / "slow_helper.py")}))
+    assert {Path(path).name for path in more.digests} == {"unrelated.py", "slow_helper.py", "at_the_end.py"}
+    assert sources.with_files(frozenset({str(tree / "slow_helper.py")})) is more
+    assert sources.with_files(frozenset({str(tree / "missing.py")})).digests == sources.digests
 
 
 def test_the_package_of_an_installed_declaration_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,10 @@ def facts(text: str) -> SourceFacts:
         ("import_module('.b', package='a')", Imported(module="a", names=("b",))),
         ("__import__('a')", Imported(module="a")),
         ("pkgutil.resolve_name('a.b:function')", Imported(module="a.b")),
+        ("import_module('my-mod')", Imported(module="my-mod")),
+        ("sys.modules['a.b']", Imported(module="a.b")),
+        ("NAME = 'a'\nm = sys.modules.get(NAME, None)", Imported(module="a")),
+        ("import a\nsys.path.insert(0, '.')\nthis = sys.modules[__name__]", Imported(module="a")),
     ],
 )
 def test_imports(text: str, imported: Imported) -> None:
@@ -54,6 +58,17 @@ RENAMED = (
         "pydoc.locate(name)",
         "getattr(importlib, 'import_module')(name)",
         "exec('import a')",
+        "runpy.run_path('a.conf')",
+        "from runpy import run_path\nrun_path(path)",
+        "importlib.machinery.SourceFileLoader('a', path)",
+        "metadata.entry_points(group='a')",
+        "EntryPoint('a', 'b:c', 'd').load()",
+        "site.addsitedir(folder)",
+        "sys.modules[name]",
+        "sys.modules.get(f'a.{b}')",
+        "for m in sys.modules.values():\n    pass",
+        "def f():\n    sys.path.insert(0, folder)\n    import a",
+        "async def f():\n    sys.path.append(folder)",
         *RENAMED,
     ],
 )

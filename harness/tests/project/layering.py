@@ -102,7 +102,7 @@ LOADERS = (
 )
 """The only users of `LOADING`, which imports files by path."""
 
-FINDERS = ("host/file_reads", "host/source_closure")
+FINDERS = ("host/read_events", "host/source_closure")
 """What finds the files of modules without loading them."""
 
 MODEL = "suites/model/"
