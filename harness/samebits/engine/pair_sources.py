@@ -74,7 +74,7 @@ def reads_beside(sources: Sources) -> tuple[str, ...]:
     return (
         *reads,
         *(f"{FILE}{path}" for path in every.digests),
-        *(f"{MODULES}{folder}" for folder in known),
+        *(READS.listed(folder) if READS.is_listed(folder) else f"{MODULES}{folder}" for folder in known),
         *(READS.listed(folder) for folder in late if folder not in known),
         *((f"{VARIABLE}*",) if every.whole_environment and not sources.whole_environment else ()),
     )

@@ -115,10 +115,14 @@ class FileReads:
         moved = read in self._stamps and self._stamps[read] != _stamp(read)
         return f"{OUTSIDE}reads {path.removeprefix(FOLDER)}, which {CHANGED}" if moved or self.is_stale(path) else read
 
+    def is_listed(self, folder: str) -> bool:
+        """Whether this process knows which modules a folder had before code looked for one in it."""
+        return MODULES + folder in self._stamps
+
     def listed(self, folder: str) -> str:
         """As a read, which modules a folder has; or that it cannot be compared, as it may have had others before."""
         read = MODULES + folder
-        if read not in self._stamps:
+        if not self.is_listed(folder):
             return f"{OUTSIDE}looks for modules in {folder}, which is known only since it ran"
         same = self._stamps[read] == _stamp(read)
         return LISTED + folder if same else f"{OUTSIDE}looks for modules in {folder}, which {CHANGED}"
@@ -210,9 +214,10 @@ def changed_since(reads: Iterable[str], moment: int) -> str | None:
     """A file among what was read that was changed later, in nanoseconds since the epoch; None where none was."""
     for read in reads:
         if read.startswith(FILE):
+            path = read.removeprefix(FILE)
             with contextlib.suppress(OSError):  # it does not exist
-                if os.stat(read.removeprefix(FILE)).st_ctime_ns > moment:
-                    return read.removeprefix(FILE)
+                if os.stat(path).st_ctime_ns > moment and not _is_empty_log(path):
+                    return path
     return None
 
 
