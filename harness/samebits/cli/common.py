@@ -50,6 +50,9 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         except SystemExit as error:  # no command of ours calls it; `sys.exit(0)` in a declaration must not look like 0
             say(f"the user's code {one_line(error)}; remove the call of sys.exit")
             code = COULD_NOT_TELL
+        except PermissionError as error:
+            say(f"{error.filename or 'a file'}: {error.strerror or error}; make it readable and writable for this user")
+            code = COULD_NOT_TELL
         except Exception:
             traceback.print_exc()
             say("this is a bug of samebits, not of your request; please report it with the lines above")

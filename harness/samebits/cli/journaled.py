@@ -81,7 +81,7 @@ def _remove_torn(path: Path) -> None:
 
 def _remove_damaged(path: Path) -> None:
     """Remove a journal that cannot be read, such as one of another version of samebits: this run begins anew."""
-    if path.exists():
+    if os.path.exists(path):  # False, too, where the folder may not be entered
         try:
             read_journal(path)
         except RequestError:  # also where it cannot be read at all

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from pathlib import Path
 
 import platformdirs
 
+from samebits.errors import RequestError
 from samebits.host.sizes import parse_size
 
 VARIABLE = "SAMEBITS_CACHE_DIR"
@@ -33,9 +36,28 @@ CACHES = {
 
 
 def cache_root() -> Path:
-    """The folder of all caches: samebits in the user's cache folder, or `SAMEBITS_CACHE_DIR` if that is set."""
+    """The folder of all caches: samebits in the user's cache folder, or `SAMEBITS_CACHE_DIR` if that is set.
+
+    Of a user without a home, a temporary folder of that user's.
+
+    Raises:
+        RequestError: that folder is another user's, whose results must not be believed.
+    """
     override = os.environ.get(VARIABLE)
-    return Path(override) if override else Path(platformdirs.user_cache_dir("samebits"))
+    if override:
+        return Path(override)
+    try:
+        return Path(platformdirs.user_cache_dir("samebits"))
+    except RuntimeError:  # a user without a home, as in a container that runs under any number
+        return _temporary(Path(tempfile.gettempdir(), f"samebits-{os.getuid()}"))
+
+
+def _temporary(folder: Path) -> Path:
+    with contextlib.suppress(OSError):  # it exists, or what is written there says what is wrong
+        folder.mkdir(mode=0o700)
+    if folder.exists() and folder.lstat().st_uid != os.getuid():
+        raise RequestError(f"{folder} belongs to another user; set {VARIABLE} to a folder of your own")
+    return folder
 
 
 def cache_folder(name: str) -> Path:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,9 +47,12 @@ def cache_row(name: str, removed: int = 0) -> CacheRow:
     Args:
         name: of the cache.
         removed: how many entries were removed before.
+
+    Raises:
+        RequestError: it cannot be read.
     """
     folder = cache_folder(name)
-    children = list(_children(folder))
+    children = _children(folder)
     entries, times = len(children), [_stat(path)[1] for path in children]
     if name == "verdicts" and verdicts_file().is_file():
         with contextlib.closing(EntryStore(verdicts_file())) as store:
@@ -76,9 +78,10 @@ def clear(name: str, days: float | None = None) -> int:
         days: only those that were last used, or written, longer ago; all by default.
 
     Raises:
-        RequestError: an entry cannot be removed.
+        RequestError: the cache cannot be read, or an entry cannot be removed.
     """
     before = None if days is None else time.time() - days * DAY
+    children = _children(cache_folder(name))
     if name == "verdicts" and verdicts_file().is_file():
         with contextlib.closing(EntryStore(verdicts_file())) as store:
             removed = store.drop(before)
@@ -86,7 +89,7 @@ def clear(name: str, days: float | None = None) -> int:
                 raise RequestError(store.remarks[0])
         return removed
     count = 0
-    for path in list(_children(cache_folder(name))):
+    for path in children:
         if before is None or _stat(path)[1] < before:
             try:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
@@ -111,9 +114,19 @@ def set_limit(text: str) -> None:
         raise RequestError(f"{place}: cannot be written: {error.strerror}") from None
 
 
-def _children(folder: Path) -> Iterator[Path]:
-    with contextlib.suppress(OSError):  # there is no such cache yet
-        yield from sorted(folder.iterdir())
+def _children(folder: Path) -> list[Path]:
+    """What is in the folder of a cache.
+
+    Raises:
+        RequestError: it cannot be read.
+    """
+    try:
+        os.stat(folder / ".")  # which one that may be listed, but not entered, does not allow
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):  # there is no such cache yet
+        return []
+    except OSError as error:
+        raise RequestError(f"{folder}: cannot be read: {error.strerror}") from None
 
 
 def _size(path: Path) -> int:

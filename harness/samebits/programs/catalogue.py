@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def names(root: Path) -> list[str]:
     files that begin with `_` and sub-folders are not pairs.
 
     Raises:
-        RequestError: the tree has none of the three folders, or no pairs.
+        RequestError: the tree has none of the three folders, or no pairs, or a folder cannot be read.
     """
     if not any((root / folder).is_dir() for folder in FOLDERS):
         raise RequestError(
@@ -135,6 +136,8 @@ def _file(root: Path, folder: str, name: str) -> Path:
 
 
 def _stems(root: Path, folder: str) -> list[str]:
+    if (root / folder).is_dir() and not os.access(root / folder, os.R_OK | os.X_OK):
+        raise RequestError(f"'{root / folder}' cannot be read: its permissions do not allow it")
     files = [path.stem for path in (root / folder).glob("*.py") if not path.stem.startswith("_")]
     if folder == SUITES:
         return [stem.removeprefix("test_") for stem in files if stem.startswith("test_")]

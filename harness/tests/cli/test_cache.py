@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,29 @@ def test_an_entry_that_cannot_be_removed(folder: Path, monkeypatch: pytest.Monke
         2,
         [f"samebits: {folder}/compiled/new: cannot be removed: Permission denied"],
     )
+
+
+@pytest.mark.parametrize("words", [(), ("clear",)])
+def test_a_cache_that_cannot_be_read(words: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not empty."""
+    fill()
+    listed = Path.iterdir
+
+    def denied(path: Path) -> Iterator[Path]:
+        if path == folder / "compiled":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", denied)
+    ended = samebits("cache", *words)
+    assert (ended.code, ended.lines) == (2, [f"samebits: {folder / 'compiled'}: cannot be read: Permission denied"])
+
+
+def test_permissions_that_nobody_expected_are_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(name: str, removed: int = 0) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), f"/elsewhere/{name}")
+
+    monkeypatch.setattr("samebits.cli.cache_run.cache_row", denied)
+    ended = samebits("cache")
+    line = "samebits: /elsewhere/verdicts: Permission denied; make it readable and writable for this user"
+    assert (ended.code, ended.lines) == (3, [line])

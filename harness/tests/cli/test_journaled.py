@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -115,3 +118,17 @@ def test_a_file_of_the_user_stays(tmp_path: Path) -> None:
     with journaled(_run(), EngineSettings(journal=file), HEAD):
         pass
     assert file.exists()
+
+
+def test_a_folder_that_may_not_be_entered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked of a path in it raises; the run goes on without a journal, or with what can be opened."""
+    asked = os.stat
+
+    def denied(path: Any, **options: Any) -> os.stat_result:
+        if str(path).startswith(f"{folder}/"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return asked(path, **options)
+
+    monkeypatch.setattr("os.stat", denied)
+    with journaled(_run(), EngineSettings(), HEAD) as journal:
+        assert journal is None or journal.path.parent == folder

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import platformdirs
 import pytest
 
 from samebits.errors import RequestError
-from samebits.host.cache_folder import cache_folder, limit, limit_text, parse_limit, verdicts_file
+from samebits.host.cache_folder import VARIABLE, cache_folder, cache_root, limit, limit_text, parse_limit, verdicts_file
 
 
 def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -44,3 +45,32 @@ def test_the_variable_goes_before_the_file(monkeypatch: pytest.MonkeyPatch, tmp_
         limit()
     monkeypatch.setenv("SAMEBITS_CACHE_LIMIT", "4MB")
     assert (limit(), limit_text()[1]) == (4_000_000, "SAMEBITS_CACHE_LIMIT")
+
+
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A user without a home and without an entry among the users, as in many containers; its temporary folder."""
+
+    def unknown(*_: object) -> None:
+        raise KeyError("getpwuid(): uid not found")
+
+    for name in (VARIABLE, "HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path / f"samebits-{os.getuid()}"
+
+
+def test_a_user_without_a_home_has_a_temporary_folder(homeless: Path) -> None:
+    assert cache_root() == homeless
+    assert homeless.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_temporary_folder_of_another_user_is_refused(homeless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its results would be believed."""
+    folder = homeless.with_name(f"samebits-{os.getuid() + 1}")
+    folder.mkdir()
+    number = os.getuid() + 1
+    monkeypatch.setattr("os.getuid", lambda: number)
+    with pytest.raises(RequestError, match=f"{folder} belongs to another user; set SAMEBITS_CACHE_DIR"):
+        cache_root()

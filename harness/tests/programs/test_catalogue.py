@@ -123,6 +123,15 @@ def test_an_empty_tree_is_refused(tmp_path: Path) -> None:
     )
 
 
+def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not said to lack the twins that are in it."""
+    tree(tmp_path, "rope")
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "optimized_impls")
+    with pytest.raises(RequestError) as caught:
+        names(tmp_path)
+    assert str(caught.value) == f"'{tmp_path / 'optimized_impls'}' cannot be read: its permissions do not allow it"
+
+
 # --- what a declaration can lack -------------------------------------------------------------------------------------
 
 
