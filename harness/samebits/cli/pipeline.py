@@ -38,6 +38,7 @@ from samebits.report.progress import ProgressBar
 from samebits.report.terminal import console, show_head
 from samebits.report.workflow_commands import workflow_command, workflow_commands
 from samebits.schema.result import Problem
+from samebits.user_errors import one_line
 
 Inputs = TypeVar("Inputs")
 Item = TypeVar("Item")
@@ -200,6 +201,7 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
     apart = any(is_stdout(file) for file in (files.json, files.html, files.markdown, files.junit))
     run = CommandRun(console(sys.stderr) if apart else console())
     results: list[Item] = []
+    theirs = False
     written = None if files.json is None else written_now(command.tree())
     with run.stop.listening() if command.handles_signals else contextlib.nullcontext():
         require_not_interrupted()
@@ -208,12 +210,14 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
         run.stop.require_none()
         try:
             command.execute(run, inputs, results)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             if not (command.on_interrupt or command.handles_signals):
                 raise
-            run.interrupted = True
+            run.interrupted, theirs = True, not Stop.caused(error)
+            if theirs:
+                say(f"the user's code {one_line(error)}; what was done before is shown")
     run.interrupted = run.interrupted or run.stop.asked
-    if run.interrupted and command.on_interrupt:
+    if run.interrupted and command.on_interrupt and not theirs:
         say(command.on_interrupt)
     with signals_ignored():
         document = _with_origin(command.document(run, inputs, results), written)

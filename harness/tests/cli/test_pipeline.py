@@ -63,6 +63,18 @@ def test_what_is_there_at_an_interrupt_is_written(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().err == "samebits: interrupted; the count so far is shown\n"
 
 
+def test_an_interrupt_that_the_users_code_raises_is_not_ctrl_c(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, file = Count(KeyboardInterrupt("theirs"), "interrupted; the count so far is shown"), tmp_path / "r.json"
+    command.handles_signals = True
+    assert run_command(command, ReportFiles(json=file)) == 3
+    assert json.loads(file.read_text())["interrupted"]
+    said = capsys.readouterr().err
+    assert said.startswith("samebits: the user's code raised KeyboardInterrupt: theirs (")
+    assert said.endswith("; what was done before is shown\n") and "interrupted;" not in said
+
+
 def test_a_part_that_is_worth_nothing_is_not_reported(tmp_path: Path) -> None:
     command, file = Count(KeyboardInterrupt()), tmp_path / "r.json"
     with pytest.raises(KeyboardInterrupt):

@@ -96,7 +96,7 @@ def claim_row(
     values: Values = "not asked" if claim.compiled_only else values_of(results)
     saved = saved_of(savings) if claim.saves else None
     different = next((result for result in results if result.verdict == "different" and result.witness), None)
-    ran = bool(results) or claim.compiled_only
+    ran = claim.compiled_only or bool(counts.keys() - {"skipped"})
     # A test that did not run says nothing; one that failed does.
     untested = bool(claim.tests) and evidence.tests is None
     return ClaimRow(

@@ -153,11 +153,12 @@ def test_a_claim_is_no_better_than_its_parts(values: Any, saved: Any, qualified:
 
 
 def test_what_is_otherwise_than_declared() -> None:
-    """Nothing checked, nothing compiled, a failing result, a failing claim of a program, a test that did not pass."""
+    """Nothing checked or all skipped, nothing compiled, a failing result or claim of a program, a test that failed."""
     wrong = ClaimResult(shows="gathers == 0", source="us", finding=None, holds=False, ok=False, got="1")
     shown = replace(CLAIM, finding="it gathers", tests=("test_it",))
     for evidence, claim in (
         (ClaimEvidence((), found().programs, found().comparisons), CLAIM),
+        (found(result("skipped", reason="too few devices")), CLAIM),
         (ClaimEvidence((result(),)), CLAIM),
         (found(result("different", ok=False)), CLAIM),
         (found(expectations=(wrong,)), CLAIM),
