@@ -18,8 +18,9 @@ from samebits.engine.pair_sources import PairSources, reads_beside
 from samebits.host.environment import Environment, configuration
 from samebits.host.file_reads import FILE, OUTSIDE, READS, VARIABLE
 from samebits.host.installed import distributions_digest, own_digest
-from samebits.host.source_closure import Sources, Stamp
+from samebits.host.source_closure import Sources
 from samebits.host.source_facts import facts_of
+from samebits.host.stamps import Stamp
 from samebits.programs.plan import LoadedPair
 from samebits.schema.point import Effort, Point
 

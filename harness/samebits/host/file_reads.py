@@ -9,6 +9,7 @@ library in C, is not seen.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import stat
@@ -105,7 +106,7 @@ class FileReads:
             # behind may be read by the next run without being written again.
             own = not self._written.get(path, set()).isdisjoint(sources)
             wanted = wanted and not (own and not os.path.exists(path))
-            if wanted and os.path.realpath(path) not in sources:
+            if wanted and _real(path) not in sources:
                 reads.add(read if own else self._said(read))
         return tuple(sorted(reads))
 
@@ -135,7 +136,7 @@ class FileReads:
 
     def is_stale(self, path: str) -> bool:
         """Whether a file was changed after this process first opened it, and may have retained what was in it."""
-        real = os.path.realpath(path)
+        real = _real(path)
         since = self._imported if real in (self._before or ()) else self._first.get(real)
         try:
             return since is not None and os.stat(path).st_ctime_ns > since
@@ -255,6 +256,11 @@ def _is_pipe(path: str) -> bool:
         return stat.S_ISFIFO(os.stat(path).st_mode)
     except OSError:  # it does not exist
         return False
+
+
+@functools.lru_cache(maxsize=65536)
+def _real(path: str) -> str:
+    return os.path.realpath(path)
 
 
 def _stamp(read: str) -> tuple[int, ...] | str | None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from samebits.host.installed import installed_folders, is_installed
 from samebits.host.package import PACKAGE
 from samebits.host.source_facts import ALL, SourceFacts, facts_of
+from samebits.host.stamps import Stamp
 
 _SUFFIXES = (".py", *(s for s in importlib.machinery.all_suffixes() if s != ".py"))
 
@@ -30,30 +31,6 @@ _OF_PACKAGES = ("__init__.py", "__init__.pyc")
 
 _AT_START = ("sitecustomize", "usercustomize")
 """Modules that Python imports by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """What shows whether a file was changed, without reading it.
-
-    Args:
-        state: size, time of the change of its content and of the file itself, and its number on the device.
-        changed: when the file itself was last changed, in nanoseconds; unlike the time of its content, it cannot be
-            set back.
-    """
-
-    state: tuple[int, ...]
-    changed: int
-
-    @classmethod
-    def of(cls, path: str | Path) -> Stamp:
-        """The stamp of a file or folder; of one that does not exist, an empty one."""
-        try:
-            status = os.stat(path)
-        except OSError:  # it does not exist, or no longer
-            return cls((), 0)
-        state = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
-        return cls(state, status.st_ctime_ns)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +63,24 @@ class Sources:
         return [(name, os.environ.get(name)) for name in names]
 
 
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What is known of a file, by one of its names.
+
+    Args:
+        file: its absolute path without links.
+        stamp: when it was read.
+        digest, facts: of its content; None where it cannot be read.
+        imported: the files that it imports.
+    """
+
+    file: str
+    stamp: Stamp
+    digest: str = ""
+    facts: SourceFacts | None = None
+    imported: tuple[Path, ...] = ()
+
+
 @dataclass(slots=True)
 class SourceFinder:
     """Finds the files of modules; what it has looked up once, it looks up no more.
@@ -99,6 +94,7 @@ class SourceFinder:
     package: Path | None = None
     _known: dict[str, tuple[tuple[Path, ...], tuple[Path, ...]]] = field(default_factory=dict)
     _extended: dict[tuple[frozenset[str], frozenset[str]], Sources] = field(default_factory=dict)
+    _texts: dict[Path, _Text] = field(default_factory=dict)
 
     def closure(self, roots: Iterable[Path]) -> Sources:
         """The files themselves, and everything that they import, directly or not.
@@ -122,37 +118,43 @@ class SourceFinder:
         return self._extended[key]
 
     def _closed(self, todo: list[Path]) -> Sources:
-        digests: dict[str, str] = {}
-        stamps: dict[str, Stamp] = {}
-        facts: dict[str, SourceFacts] = {}
+        texts: dict[str, _Text] = {}
         seen: set[Path] = set()
         todo = [*todo, *(path.resolve() for path in todo)]
         todo += [package for path in todo for package in _packages_of(path)]
         while todo:
             path = todo.pop()
-            if path in seen:
-                continue
-            # By each of its names: what it imports relatively lies beside a link, not beside what that leads to.
-            seen.add(path)
-            file = str(path.resolve())
-            if file not in stamps:
-                stamps[file] = Stamp.of(file)
-                try:
-                    source = path.read_bytes()
-                except OSError:  # unreadable for the import, too
-                    continue
-                digests[file] = hashlib.sha256(source).hexdigest()
-                facts[file] = _facts(path, source)
-            if file in facts:
-                todo += self._imported(path, facts[file])
+            if path not in seen:
+                # By each of its names: what it imports relatively lies beside a link, not beside what that leads to.
+                seen.add(path)
+                text = self._text(path)
+                texts[text.file] = text
+                todo += text.imported
+        known = {file: text for file, text in texts.items() if text.facts is not None}
+        facts = [text.facts for text in known.values() if text.facts is not None]
         return Sources(
-            digests=digests,
-            stamps=stamps,
-            variables=tuple(sorted({name for fact in facts.values() for name in fact.variables})),
-            whole_environment=any(fact.whole_environment for fact in facts.values()),
-            computed_imports=any(fact.computed_imports for fact in facts.values()),
+            digests={file: text.digest for file, text in known.items()},
+            stamps={file: text.stamp for file, text in texts.items()},
+            variables=tuple(sorted({name for fact in facts for name in fact.variables})),
+            whole_environment=any(fact.whole_environment for fact in facts),
+            computed_imports=any(fact.computed_imports for fact in facts),
             finder=self,
         )
+
+    def _text(self, path: Path) -> _Text:
+        """What a file says; read again where it has changed."""
+        stamp = Stamp.of(path)
+        if path not in self._texts or self._texts[path].stamp != stamp:
+            file = str(path.resolve())
+            try:
+                source = path.read_bytes()
+            except OSError:  # unreadable for the import, too
+                self._texts[path] = _Text(file, stamp)
+            else:
+                facts = _facts(path, source)
+                imported = tuple(self._imported(path, facts))
+                self._texts[path] = _Text(file, stamp, hashlib.sha256(source).hexdigest(), facts, imported)
+        return self._texts[path]
 
     def files(self, module: str) -> tuple[Path, ...]:
         """The files of a module and of the packages that it lies in, without those that are installed."""

@@ -35,6 +35,9 @@ _VARIABLES_OF: Mapping[str, tuple[str, ...]] = {
 }
 """Variables that modules of Python's own read."""
 
+_TELLING = re.compile("|".join((*_IMPORTERS, *_RUN_TEXT, *_RUN_FILE, *_FIND_MODULES, "env", "vars", "sys")).encode())
+"""What the text of a file has that does more than import modules by their names."""
+
 _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 
 _READERS = ("get", "pop", "setdefault", "__getitem__", "__contains__")
@@ -84,7 +87,8 @@ def facts_of(source: bytes) -> SourceFacts:
         return SourceFacts(imports=tuple(_import_lines(source)), whole_environment=True, computed_imports=True)
     reader = _Reader(tree)
     try:
-        reader.visit(tree)
+        if _TELLING.search(source):  # most files have imports alone, for which it need not be visited
+            reader.visit(tree)
     except RecursionError:  # an expression of a thousand operators: what it reads may be anything
         reader.whole_environment = reader.computed_imports = True
     return SourceFacts(
@@ -110,12 +114,14 @@ class _Reader(ast.NodeVisitor):
         self.imports: list[Imported] = []
         self.variables: set[str] = set()
         self.whole_environment = self.computed_imports = self._star = False
-        self._constants = dict(_constants(tree))
+        nodes = list(ast.walk(tree))
+        self._constants: dict[str, str] | None = None
+        self._nodes, self._tree = nodes, tree
         self._environ: set[str] = set()
         self._getenv: set[str] = set()
         self._importers = set(_IMPORTERS)
         self._inside = 0
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Import):
                 self.imports += [Imported(module=alias.name) for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
@@ -126,7 +132,7 @@ class _Reader(ast.NodeVisitor):
         self.variables |= {
             name for module in self.imports for name in _VARIABLES_OF.get(module.module.partition(".")[0], ())
         }
-        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        used = {node.id for node in nodes if isinstance(node, ast.Name)}
         if not self._environ | self._getenv <= {*used, *(("environ", "getenv") if self._star else ())}:
             self.whole_environment = True  # it is there for others to import
 
@@ -245,7 +251,11 @@ class _Reader(ast.NodeVisitor):
         if isinstance(node, ast.Constant):
             value = node.value.decode(errors="replace") if isinstance(node.value, bytes) else node.value
             return value if isinstance(value, str) else None
-        return self._constants.get(node.id) if isinstance(node, ast.Name) else None
+        if not isinstance(node, ast.Name):
+            return None
+        if self._constants is None:
+            self._constants = dict(_constants(self._tree, self._nodes))
+        return self._constants.get(node.id)
 
 
 def _is_of_sys(node: ast.expr, name: str) -> bool:
@@ -253,10 +263,10 @@ def _is_of_sys(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == name and getattr(node.value, "id", None) == "sys"
 
 
-def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
+def _constants(tree: ast.Module, nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
     """The texts that the module binds to a name once, and nothing else binds."""
     bound: dict[str, int] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             bound[node.id] = bound.get(node.id, 0) + 1
         elif isinstance(node, ast.arg):

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.errors import DeclarationError
-from samebits.host.interrupts import Stop
 from samebits.schema.adapt import Adapt
 from samebits.schema.argument_trees import ArgTree, argument_tree
 from samebits.schema.case import COPIES, Arg, AxisSize, Case, Spec
@@ -176,9 +175,9 @@ class Pair:
             return value
         try:
             return value(case, mesh)
+        except (DeclarationError, KeyboardInterrupt):
+            raise
         except BaseException as error:  # `sys.exit()` is no `Exception`
-            if isinstance(error, DeclarationError) or Stop.caused(error):
-                raise
             raise DeclarationError(
                 f"pair '{self.name}', case '{case.id}', mesh '{mesh.id}': {field}(case, mesh) {one_line(error)}"
             ) from error

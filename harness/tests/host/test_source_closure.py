@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.host.source_closure import SourceFinder, Stamp
+from samebits.host.source_closure import SourceFinder
 
 FILES = {
     "suites/__init__.py": "",
@@ -212,14 +212,3 @@ def test_variables_of_all_files_together(tree: Path, monkeypatch: pytest.MonkeyP
 def test_a_root_that_cannot_be_read_is_an_error(tree: Path) -> None:
     with pytest.raises(FileNotFoundError):
         SourceFinder().closure([tree / "missing.py"])
-
-
-def test_a_stamp_sees_a_change_whose_time_was_set_back(tree: Path) -> None:
-    path = tree / "unrelated.py"
-    before, status = Stamp.of(path), path.stat()
-    path.write_text("x = 1\n")
-    path.write_text("")
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert path.stat().st_size == status.st_size
-    assert Stamp.of(path) != before
-    assert Stamp.of(tree / "missing.py") == Stamp((), 0)

@@ -143,10 +143,14 @@ def test_a_name_that_another_file_passes_on() -> None:
 @pytest.mark.parametrize(("terms", "names"), [(900, ("c",)), (20_000, ("*",))])
 def test_a_file_that_is_too_deep(terms: int, names: tuple[str, ...]) -> None:
     """Python imports the first, whose tree is too deep to be walked; the other is too deep to be parsed."""
-    text = "import a\nx = " + " + ".join(["1"] * terms) + "\nif x:\n    from .b import c"
+    text = "import a\nx = sys.maxsize + " + " + ".join(["1"] * terms) + "\nif x:\n    from .b import c"
     read = facts(text)
     assert read.imports == (Imported(module="a"), Imported(module="b", level=1, names=names))
     assert read.computed_imports and read.whole_environment
+
+
+def test_a_deep_file_that_names_nothing_to_read() -> None:
+    assert not facts("x = " + " + ".join(["1"] * 900)).whole_environment
 
 
 def test_a_file_that_reads_nothing() -> None:

@@ -97,8 +97,31 @@ def test_a_pair_is_checked_at_the_sizes_of_a_request() -> None:
     assert samebits.check(PAIR, Request(cases=("small",), sizes=("rows=9",))).verdict == "different"
 
 
+DECLARED = """
+from samebits import Arg, Case, Pair
+
+def plain(x, *, by):
+    return x * by
+
+def wrong_from_nine(x, *, by):
+    return x * by if x.shape[0] < 9 else x
+
+PAIR = Pair(
+    name="scaled",
+    reference=plain,
+    variants={"wrong_from_nine": wrong_from_nine},
+    args={"x": Arg(shape=("rows", "width"))},
+    cases=(Case(id="small", sizes={"rows": 4, "width": 3}, statics={"by": 2}),),
+    dtypes=("float32",),
+    gradients=False,
+)
+"""
+
+
 def test_the_command_runs_at_other_sizes(tmp_path: Path) -> None:
-    words = ("check", f"{__name__}:PAIR", "--case", "small")
+    """Of a file of its own: what this one imports would be read for its key."""
+    (tmp_path / "scaled.py").write_text(DECLARED, encoding="utf-8")
+    words = ("check", f"{tmp_path / 'scaled.py'}:PAIR", "--case", "small")
     assert command(*words).code == 0
     assert command(*words, "--sizes", "rows=8").code == 0
     failed = command(*words, "--sizes", "rows=9", "--json", tmp_path / "c.json")

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from samebits.errors import DeclarationError
-from samebits.host.interrupts import Stop
 from samebits.schema import pair as pair_module
 from samebits.schema.case import Arg, AxisSize, Case, Refusal
 from samebits.schema.contract import COMPUTES, DIRECTIONS, Contract, Exemption, Scope
@@ -190,16 +188,6 @@ def test_arguments_and_output_specs_may_depend_on_case_and_mesh() -> None:
     fixed = declare(out_spec={"out": ("context",)})
     assert fixed.arguments(case, mesh) == HONEST["args"]
     assert fixed.output_spec(case, mesh) == {"out": ("context",)}
-
-
-def test_what_ctrl_c_raises_may_be_raised_by_a_function() -> None:
-    """The run goes on."""
-
-    def raising(case: Case, mesh: MeshSpec) -> Any:
-        raise KeyboardInterrupt
-
-    with Stop().listening(), pytest.raises(DeclarationError, match=r"args\(case, mesh\) raised KeyboardInterrupt"):
-        declare(args=raising).arguments(HONEST["cases"][0], MeshSpec.parse("context2"))
 
 
 def test_a_refusal_names_its_sides_or_means_all() -> None:

@@ -133,14 +133,13 @@ class FaultChecks:
             MeshError: a point does not fit the devices that there are, so that the check could not see the fault.
             DeclarationError: the fault cannot be planted.
         """
-        pair = self._load(fault.pair)
+        pair, patch = self._load(fault.pair), _patch(fault)
         request = fault.request if fault.request.variants else replace(fault.request, variants=(fault.side,))
         if request not in self._honest:
             self._honest[request] = list(self._run(pair, request, self._programs))
         honest = self._honest[request]
         if unfit := next((result for result in honest if result.verdict == "skipped"), None):
             raise MeshError(f"not tried here: {unfit.reason}")
-        patch = _patch(fault)
         with modules_as_before(self._root):
             faulty_pair = plant(fault, pair)
             try:
