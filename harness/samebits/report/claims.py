@@ -201,7 +201,8 @@ def closing(document: ClaimsDocument) -> str:
     s = document.summary
     states = ", ".join(f"{state} {count}" for state, count in s.states.items()) or "nothing"
     begin = f"{plural(s.claims, 'claim')} in {plural(s.rows, 'row')}: {states}"
-    state = f"{s.broken} otherwise than declared" if s.broken else "all as declared"
+    declared = "as declared where judged" if document.problems else "all as declared"
+    state = f"{s.broken} otherwise than declared" if s.broken else declared
     skipped = f", {s.skipped} skipped" if s.skipped else ""
     problems = f"; {plural(len(document.problems), 'problem')}" if document.problems else ""
     cut = "interrupted; " if s.interrupted else ""

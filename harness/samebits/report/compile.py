@@ -221,7 +221,8 @@ def closing(document: CompileDocument) -> str:
     elif s.unknown:
         state = f"{s.unknown} without a figure"
     else:
-        state = "all as declared" if s.claims else "none declared"
+        declared = "as declared where judged" if document.problems else "all as declared"
+        state = declared if s.claims else "none declared"
     if s.findings:
         state += f" ({plural(s.findings, 'finding')} among them)"
     problems = f"; {plural(len(document.problems), 'problem')}" if document.problems else ""

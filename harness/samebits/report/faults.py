@@ -12,6 +12,7 @@ from rich.text import Text
 from samebits.audit.faults.fault import FaultRow
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
+from samebits.report.words import plural
 from samebits.schema.result import Problem
 
 
@@ -61,7 +62,7 @@ def closing(rows: Sequence[FaultRow], of: int) -> str:
     by_snapshot = sum(row.by == "snapshot" for row in rows)
     text += f"; {by_snapshot} of them only by the honest verdicts of this environment" if by_snapshot else ""
     unanswered = sum(row.error is not None for row in rows)
-    text += f"; {unanswered} checks did not come to their end" if unanswered else ""
+    text += f"; {plural(unanswered, 'check')} did not come to an end" if unanswered else ""
     return text + ("" if len(rows) == of else f"; {of - len(rows)} were not tried")
 
 

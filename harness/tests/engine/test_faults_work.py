@@ -83,7 +83,7 @@ def test_faults_that_end_their_process_have_no_answer(tmp_path: Path) -> None:
     assert "SIGABRT" in rows["abort"]["error"] and "exit code 0" in rows["exit"]["error"]
     assert "  2/3  NO ANSWER good/fast: abort" in ended.out.splitlines()
     assert any(line.startswith("1 of 3 planted faults are caught") for line in ended.out.splitlines())
-    assert "2 checks did not come to their end" in ended.out
+    assert "2 checks did not come to an end" in ended.out
     ended = samebits("faults", "--root", tree, "--fault", "three", "--json", file)
     assert ended.code == 0
     assert _rows(file) == {"three": rows["three"]}
