@@ -57,6 +57,7 @@ class MergeCommand(CheckCommand):
         }
         pairs = {item.pair.name: item.pair for item in inputs.loaded}
         there: set[str] = set()
+        places: set[tuple[str, str]] = set()
         otherwise: dict[str, Problem] = {}
         for file in self.files:
             if file.written is not None and file.written.dirty:
@@ -66,7 +67,11 @@ class MergeCommand(CheckCommand):
                 if key in planned:
                     there.add(key)
                     results.append(result)
-                    if (problem := held_otherwise(file, pairs[result.pair], result)) is not None:
+                    problem = held_otherwise(file, pairs[result.pair], result)
+                    if (key, result.leaf) in places:
+                        problem = edited(file, result, "is there twice")
+                    places.add((key, result.leaf))
+                    if problem is not None:
                         otherwise.setdefault(result.pair, problem)
                 else:
                     message = f"{file.path} has results of '{result.pair}' that the declarations here do not plan"
@@ -100,15 +105,24 @@ class MergeCommand(CheckCommand):
 
 
 def held_otherwise(file: ShardFile, pair: Pair, result: Result) -> Problem | None:
-    """What is wrong with a result that was held against another contract than the declaration has here."""
+    """What is wrong with a result that holds: the declaration has another contract here, or its verdict is below it."""
     declared = required_of(pair.on(file.environment.platform), result)
-    if not result.ok or result.required in declared:
+    if not result.ok:
         return None
+    if result.required in declared:
+        short = result.verdict in ("different", "unstable", "error") and not result.exempt
+        return edited(file, result, f"is '{result.verdict}' and ok") if short else None
     message = (
         f"{file.path} holds '{result.leaf}' of '{result.variant}' against '{result.required}', and the declaration "
         f"here requires '{declared[0]}': it is of another declaration; check again"
     )
     return Problem(pair=result.pair, message=message, exit_code=2)
+
+
+def edited(file: ShardFile, result: Result, what: str) -> Problem:
+    """What is wrong with a result that no check writes so."""
+    place = f"'{result.leaf}' of '{result.variant}' on {result.mesh}, {result.direction}"
+    return Problem(pair=result.pair, message=f"{file.path}: {place} {what}: it was edited; check again", exit_code=2)
 
 
 def required_of(pair: Pair, result: Result) -> list[str]:

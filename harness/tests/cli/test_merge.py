@@ -162,6 +162,23 @@ def test_shards_of_a_weaker_contract(tree: Path, tmp_path: Path) -> None:
     ], merged.err
 
 
+@pytest.mark.parametrize("verdict", ["different", "unstable", "error", None])
+def test_a_row_that_was_edited(tree: Path, tmp_path: Path, verdict: str | None) -> None:
+    """Or written twice; the counts would be believed."""
+    document = json.loads((tree / "1.json").read_text())
+    row = next(row for row in document["results"] if row["ok"])
+    what = "is there twice" if verdict is None else f"is '{verdict}' and ok"
+    if verdict is None:
+        document["results"].append(row)
+    else:
+        row["verdict"] = verdict
+    (tmp_path / "1.json").write_text(json.dumps(document))
+    merged = samebits("merge", tmp_path / "1.json", *_files(tree, "2", "3"), "--root", tree)
+    assert merged.code == 1, "a pair of this tree is wrong, which goes before"
+    place = f"'{row['leaf']}' of '{row['variant']}' on {row['mesh']}, {row['direction']}"
+    assert f"{tmp_path}/1.json: {place} {what}: it was edited; check again" in merged.err
+
+
 def test_uncommitted_changes_are_noted(tree: Path, tmp_path: Path) -> None:
     document = json.loads((tree / "1.json").read_text())
     written = {"time": "2026-01-01T00:00:00Z", "commit": "a" * 40, "dirty": True}
