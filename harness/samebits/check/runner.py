@@ -23,6 +23,7 @@ from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs,
 from samebits.check.rounding import RoundingEvidence
 from samebits.check.sites import traced_point
 from samebits.check.size_proofs import SizeProofs
+from samebits.check.trace_order import TraceOrder
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.host.isolation import note
 from samebits.interpret.machine_independence.proof import Independence
@@ -94,6 +95,7 @@ class Runner:
         self.proofs = self.evidence.proofs
         self.lines = LineFinder(self.proofs)
         self._cross_checks = CrossChecks.of(pair, effort)
+        self._order = TraceOrder(self.sides)
         self._sizes = SizeProofs(pair, every=effort.all_sizes)
         self._meshes: dict[tuple[str, str], Any] = {**meshes}
 
@@ -109,7 +111,7 @@ class Runner:
         check_call(self.pair, case, names)
         built = self._build(mesh, point.mode)
         on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
-        job = traced_point(self.execution, point, on_mesh)
+        job = traced_point(self.execution, point, on_mesh, self._order)
         for remark in job.remarks:
             note(f"pair '{self.pair.name}': {remark}")
         if self._cross_checks is not None and self._cross_checks.spares(point, self._sizes):

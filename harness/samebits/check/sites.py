@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from samebits.check.execution import Execution, PendingPoint
+from samebits.check.trace_order import TraceOrder
 from samebits.errors import NoExplicitForm
 from samebits.programs.alone import baseline, on_mesh_of
 from samebits.programs.sides import Site, TracedSides
@@ -10,15 +11,25 @@ from samebits.schema.point import Point
 from samebits.user_errors import one_line
 
 
-def traced_point(execution: Execution, point: Point, on_mesh: Site) -> PendingPoint:
+def traced_point(execution: Execution, point: Point, on_mesh: Site, order: TraceOrder) -> PendingPoint:
     """A point with its programs traced: of the reference alone, of the reference and of the variant on the mesh.
+
+    Args:
+        execution: where programs are traced.
+        point: with its variant.
+        on_mesh: where that runs.
+        order: what was compared of the sides traced in another order.
 
     Raises:
         CouldNotRun: a side is bound to another mesh than that of the point.
         NoExplicitForm: the point is of the reference itself, which cannot be traced on explicit axes.
+        DeclarationError: the sides share state.
     """
     sides, reference = execution.sides, execution.pair.reference_name
+    sites = dict.fromkeys((point.variant, reference), on_mesh)
+    first = order.before(sites)
     on_mesh = on_mesh_of(sides, point.variant, on_mesh)
+    order.require_same(first, sites)
     alone, remark = baseline(sides, on_mesh)
     job = PendingPoint(point, alone=alone, on_mesh=on_mesh, remarks=() if remark is None else (remark,))
     job.programs["alone"] = execution.program(reference, alone, point.direction)

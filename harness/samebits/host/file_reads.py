@@ -34,10 +34,11 @@ from samebits.host.read_events import (
 )
 from samebits.host.source_closure import module_folders
 
-FILE, FOLDER, MODULES, LISTED = "file:", "folder:", "modules:", "listed:"
+FILE, OWN, FOLDER, MODULES, LISTED = "file:", "own:", "folder:", "modules:", "listed:"
 VARIABLE, OUTSIDE = "variable:", "outside:"
-"""How a read begins: the content of a file, the names in a folder, those of its modules (`LISTED` where this process
-knows that they are the same since it began to look), an environment variable, or what cannot be compared."""
+"""How a read begins: the content of a file (`OWN` where the code that reads it wrote it before), the names in a folder,
+those of its modules (`LISTED` where this process knows that they are the same since it began to look), an environment
+variable, or what cannot be compared."""
 
 CHANGED = "changed meanwhile"
 """How a read ends that says so."""
@@ -52,7 +53,7 @@ _OUTSIDE = {
     "socket.connect": "connects to a host",
 }
 
-_FILES = ("open", "ctypes.dlopen", "sqlite3.connect", "import", "pickle.find_class")
+_FILES = ("open", "ctypes.dlopen", "sqlite3.connect", "import", "pickle.find_class", "os.mkdir")
 _SUFFIXES = (".py", ".so", ".pyd", ".pyc")
 _DATABASE = ("", "-wal", "-journal")
 """What the files of an SQLite database end with."""
@@ -100,14 +101,14 @@ class FileReads:
             if read.startswith(MODULES):
                 reads |= {self.listed(read.removeprefix(MODULES))} if modules else set()
                 continue
-            path = read.removeprefix(FILE)
+            path = read.removeprefix(FILE).removeprefix(FOLDER)
             wanted = _ANY in readers or not readers.isdisjoint(sources) or (modules and read.endswith(_SUFFIXES))
             # What a file reads back that it wrote itself is computed from what else it depends on; what it leaves
             # behind may be read by the next run without being written again.
             own = not self._written.get(path, set()).isdisjoint(sources)
             wanted = wanted and not (own and not os.path.exists(path))
             if wanted and _real(path) not in sources:
-                reads.add(read if own else self._said(read))
+                reads.add(read.replace(FILE, OWN, 1) if own else self._said(read))
         return tuple(sorted(reads))
 
     def _said(self, read: str) -> str:
@@ -130,7 +131,7 @@ class FileReads:
 
     def all(self) -> tuple[str, ...]:
         """What any file of users has read so far, without what it wrote itself and removed."""
-        written = {f"{FILE}{path}": os.path.exists(path) for path in list(self._written)}
+        written = {f"{kind}{path}": os.path.exists(path) for path in list(self._written) for kind in (FILE, FOLDER)}
         reads = [read for read in list(self._reads) if written.get(read, True) and not read.startswith(MODULES)]
         return tuple(sorted({*self._elsewhere, *(read if read in written else self._said(read) for read in reads)}))
 
@@ -162,7 +163,10 @@ class FileReads:
                 readers = {_ANY}
             if not readers and threading.current_thread() is not threading.main_thread():
                 # As in `pool.map(np.load, paths)`, for whose results the main thread waits.
-                readers = set(readers_on(sys._current_frames().get(threading.main_thread().ident or 0)))
+                main = sys._current_frames().get(threading.main_thread().ident or 0)
+                readers = set(readers_on(main))
+                if not readers and not read.startswith(OUTSIDE):
+                    readers = {_ANY}  # of a pool that reads ahead, while the main thread is elsewhere
             if readers or read.startswith(MODULES):
                 if not read.startswith(OUTSIDE) and read not in self._stamps:
                     self._stamps[read] = _stamp(read)
@@ -172,6 +176,9 @@ class FileReads:
         """What an event reads; nothing where it writes, or reads what need not be noted."""
         if event in _OUTSIDE:
             return [f"{OUTSIDE}{_OUTSIDE[event]}"]
+        if event == "os.mkdir":
+            self._written.setdefault(os.path.abspath(os.fsdecode(arguments[0])), set()).update(readers_on(frame))
+            return []
         if event == "ctypes.dlopen" and isinstance(arguments[0], str) and os.sep not in arguments[0]:
             return [f"{OUTSIDE}loads {arguments[0]} from wherever the system has it"]
         if event in (*FOLDERS, "open") and removes(frame):
@@ -234,7 +241,7 @@ def state_of(read: str) -> str:
             packages = {name for name in names if name.isidentifier() and os.path.isdir(os.path.join(folder, name))}
             names = [name for name in names if name.endswith(_SUFFIXES) or name in packages]
         return hashlib.sha256(repr(names).encode()).hexdigest()
-    path = read.removeprefix(FILE)
+    path = read.removeprefix(FILE).removeprefix(OWN)
     try:
         if _is_pipe(path):  # to open it would wait for who writes
             return "a pipe"

@@ -77,7 +77,13 @@ def path_of(opened: Any) -> str | None:
         with contextlib.suppress(ValueError):  # one without a source
             path = importlib.util.source_from_cache(path)
     of_the_system = path.startswith(_OF_THE_SYSTEM) and not path.startswith(_SHARED_MEMORY)
-    return None if of_the_system or _is_cached(path) or is_installed(path) else path
+    return None if of_the_system or _is_cached(path) or _is_of_library(path) else path
+
+
+@functools.lru_cache(maxsize=65536)
+def _is_of_library(path: str) -> bool:
+    """Whether a file is installed, and not linked to from there, as packages under development are."""
+    return is_installed(path) and is_installed(os.path.realpath(path))
 
 
 def _is_cached(path: str) -> bool:
@@ -127,4 +133,4 @@ def readers_on(frame: FrameType | None) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=65536)
 def _reader(name: str) -> str | None:
-    return None if name.startswith("<") or is_installed(name) else os.path.realpath(name)
+    return None if name.startswith("<") or _is_of_library(name) else os.path.realpath(name)

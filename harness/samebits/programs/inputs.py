@@ -221,6 +221,8 @@ def _distinct_integers(rng: np.random.Generator, count: int, dtype: np.dtype[Any
     room = 1 << bits
     stride = max(1, room // max(count, 1))
     places = rng.permutation(count).astype(object) * stride % room + low
+    if stride > 1:  # multiples of a power of two would leave the low bits untried
+        places = places + rng.integers(0, stride, count, np.uint64).astype(object)
     return np.array(places.tolist(), np.int64 if low else np.uint64).astype(dtype)
 
 
@@ -259,6 +261,8 @@ def _refuse_equal_rows(array: Array, where: str) -> None:
 
 def plant_specials(array: Array, special: tuple[str, ...], rng: np.random.Generator) -> Array:
     """A copy with special values planted at random places; each appears as often as fits in a quarter of the array."""
+    if floats.is_complex(array.dtype):
+        raise DeclarationError(f"special values ({', '.join(special)}) are of real numbers; got {array.dtype.name}")
     specials = special_values(array.dtype, special)
     planted = array.copy()
     if not specials.size or not planted.size:
@@ -273,8 +277,8 @@ def plant_specials(array: Array, special: tuple[str, ...], rng: np.random.Genera
 def special_values(dtype: Any, special: tuple[str, ...]) -> Array:
     """The special values that a dtype has, in the order asked for; an integer's bounds, 0 and -1."""
     dtype = np.dtype(dtype)
-    if dtype.kind == "b":
-        return np.array([], bool)
+    if dtype.kind in "bc":
+        return np.array([], dtype)
     if not floats.is_float(dtype):
         info = ml_dtypes.iinfo(dtype)
         return np.array([int(info.min), int(info.max), 0, -1 if int(info.min) < 0 else 1]).astype(dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -10,6 +11,8 @@ from samebits.errors import DeclarationError
 from samebits.host.isolation import undone
 from samebits.host.process_state import NUMPY_RANDOM, PYTHON_RANDOM
 from samebits.programs.captured_values import captured_arrays
+
+_SYMBOL = re.compile(r"@(?:[\w.$-]+|\"[^\"]*\")")
 
 _CALLS = {NUMPY_RANDOM: "np.random", PYTHON_RANDOM: "random"}
 
@@ -41,7 +44,7 @@ def trace_alone(
         # The caches of jax were dropped with what was undone, so that the function runs again.
         again, _ = traced()
         with active():
-            if _shown(program) != _shown(again):
+            if shown(program) != shown(again):
                 raise DeclarationError(
                     f"{who} draws unseeded random numbers ({' and '.join(drawn)}) while it is traced, so that each "
                     "trace is another program; draw them from a seeded generator, or pass them as an argument"
@@ -49,6 +52,11 @@ def trace_alone(
     return program
 
 
-def _shown(program: Any) -> tuple[str, str]:
-    """All that decides what a program computes: its StableHLO, and the arrays that this does not show."""
-    return program.lower().as_text(), captured_arrays(program.jaxpr)
+def shown(program: Any) -> tuple[str, str]:
+    """All that decides what a program computes: its StableHLO, and the arrays that this does not show.
+
+    Its functions are named in their order: a counter in the name of one is not another program.
+    """
+    names: dict[str, str] = {}
+    text = _SYMBOL.sub(lambda match: names.setdefault(match[0], f"@{len(names)}"), program.lower().as_text())
+    return text, captured_arrays(program.jaxpr)

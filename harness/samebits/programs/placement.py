@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
@@ -50,6 +51,36 @@ def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, buil
                 f"{parts} ({'*'.join(axes)} on mesh '{mesh.id}'); change the size, or restrict the case by meshes=(...)"
             )
     return NamedSharding(built, partition(spec, mesh))
+
+
+def settled(leaf: Any) -> Any:
+    """An output as neighbours without sums see it: parts added up (unreduced axes), the whole left (reduced).
+
+    The host cannot read parts of a sum, nor is the cotangent of such an output of its type. Of random keys it reads
+    their words.
+    """
+    if not hasattr(leaf, "dtype"):  # a Python number
+        return jnp.asarray(leaf)
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.key_data(leaf)
+    where = getattr(jax.typeof(leaf), "sharding", None)
+    if where is None or not (where.spec.reduced or where.spec.unreduced):
+        return leaf
+    return jax.reshard(leaf, PartitionSpec(*where.spec.partitions))
+
+
+def require_held(dtype: np.dtype[Any], where: str) -> None:
+    """Reject a dtype that jax would shorten without a word.
+
+    Raises:
+        DeclarationError: it has 64 bits, and `jax_enable_x64` is off.
+    """
+    shorter = jax.dtypes.canonicalize_dtype(dtype)
+    if shorter != dtype:
+        raise DeclarationError(
+            f"{where} has dtype {dtype.name}, which jax holds as {shorter.name}; set JAX_ENABLE_X64=1, or declare "
+            f"{shorter.name}"
+        )
 
 
 def cotangent_layout(output: Any, declared: PartitionSpec, mesh: Mesh | AbstractMesh) -> PartitionSpec:

@@ -181,6 +181,7 @@ class Programs:
             program = Program(label, setup)
             try:
                 program.traced = trace_alone(label.partition(", case")[0], setup.active, *make())
+                program.captured = captured_arrays(program.traced.jaxpr)
             except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
                 if Stop.caused(error):
                     raise
@@ -277,7 +278,8 @@ def _alike(program: Program) -> Hashable:
     lowered, mesh = program.lowered, program.setup.mesh
     text = lowered.as_text()
     program.calls_python = calls_python(program.traced.jaxpr, text)
-    program.captured = captured_arrays(program.traced.jaxpr)
+    if program.captured != captured_arrays(program.traced.jaxpr):
+        raise DeclarationError(f"{program.label} an array that it captures was changed in place after it was traced")
     place = mesh and (mesh.axis_names, mesh.devices.shape, tuple(device.id for device in mesh.devices.flat))
     trees = lowered.in_tree, lowered.out_tree
     apart = ByIdentity(program) if program.calls_python or not _hashable(trees) else None

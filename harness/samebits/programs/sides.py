@@ -17,7 +17,15 @@ from samebits.numerics import floats
 from samebits.programs.host_trees import named_leaves
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
-from samebits.programs.placement import cotangent_layout, device_number, partition, sharding
+from samebits.programs.isolated_trace import trace_alone
+from samebits.programs.placement import (
+    cotangent_layout,
+    device_number,
+    partition,
+    require_held,
+    settled,
+    sharding,
+)
 from samebits.programs.program_cache import CompileSetup, Program, Programs
 from samebits.programs.side_call import side_call
 from samebits.programs.transforms import transformed
@@ -118,6 +126,8 @@ class TracedSides:
             shape = arg_shape(arg, name, site.case)
             where = sharding(arg.spec, shape, name, site.mesh, site.built)
             dtype = site.widen(arg_dtype(arg, site.dtype))
+            if not site.x64:
+                require_held(dtype, f"case '{site.case.id}': argument '{name}'")
             types[name] = jax.ShapeDtypeStruct(shape, dtype, sharding=where, weak_type=arg.weak_type)
         return types
 
@@ -135,6 +145,13 @@ class TracedSides:
             site.setup,
             lambda: (self._ideal(call, site, lambda narrow: self.forward(side, narrow)), (types,)),
         )
+
+    def traced_alone(self, side: str, site: Site) -> Any:
+        """The forward program of a side, traced again; None where that raises."""
+        try:
+            return trace_alone(side, site.setup.active, self._call(side, site), (self.types(site),))
+        except Exception:  # its point says so
+            return None
 
     def gradient(self, side: str, site: Site) -> Program:
         """The traced program `(differentiable args, other args, cotangents) -> gradients` of a side.
@@ -237,7 +254,7 @@ class TracedSides:
         function = side_call(self.pair, side, self.functions[side], site.case, site.mesh, site.built)
 
         def call(arrays: dict[str, Any]) -> Any:
-            outputs = jax.tree.map(_settled, function(arrays))
+            outputs = jax.tree.map(settled, function(arrays))
             return self._pin(outputs, site) if site.pinned else outputs
 
         return transformed(call, site.case.transform, differentiable(self.args(site), site.dtype))
@@ -291,22 +308,6 @@ def _structure_key(structure: Any) -> Hashable:
     except TypeError:  # what a class of the user's says of its nodes need not have a hash
         return ByIdentity(structure)
     return ("tree", structure)
-
-
-def _settled(leaf: Any) -> Any:
-    """An output as neighbours without sums see it: parts added up (unreduced axes), the whole left (reduced).
-
-    The host cannot read parts of a sum, nor is the cotangent of such an output of its type. Of random keys it reads
-    their words.
-    """
-    if not hasattr(leaf, "dtype"):  # a Python number
-        return jnp.asarray(leaf)
-    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.random.key_data(leaf)
-    where = getattr(jax.typeof(leaf), "sharding", None)
-    if where is None or not (where.spec.reduced or where.spec.unreduced):
-        return leaf
-    return jax.reshard(leaf, PartitionSpec(*where.spec.partitions))
 
 
 def _inexact(dtype: Any) -> bool:

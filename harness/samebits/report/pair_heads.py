@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from samebits.errors import DeclarationError
+from samebits.errors import DeclarationError, SamebitsError
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import arg_shape
 from samebits.programs.plan import LoadedPair
@@ -113,7 +113,10 @@ def _sources(pair: Pair, results: Sequence[Result]) -> Iterator[SideSource]:
     """The sources of all sides; the text of those whose bits differ somewhere, and with them of the reference."""
     apart = {result.variant for result in results if result.picture is not None or result.failed}
     for side in pair.sides:
-        source = side_source(side, implementation(pair, side))
+        try:
+            source = side_source(side, implementation(pair, side))
+        except SamebitsError:  # it does not import, which its points say
+            continue
         if source is not None:
             shown = side in apart or (side == pair.reference_name and bool(apart))
             yield source if shown else SideSource(side=side, file=source.file, first=source.first, last=source.last)

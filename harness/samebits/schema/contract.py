@@ -49,12 +49,17 @@ class Scope:
             (mode, self.mode),
             (direction, self.direction),
         )
-        named = all(fnmatchcase(value, pattern) for value, pattern in pairs)
-        return named and (leaf is None or fnmatchcase(leaf, self.leaf))
+        named = all(_matches(value, pattern) for value, pattern in pairs)
+        return named and (leaf is None or _matches(leaf, self.leaf))
 
     def __str__(self) -> str:
         patterns = {name: getattr(self, name) for name in Scope.__slots__ if getattr(self, name) != "*"}
         return ", ".join(f"{name}={value}" for name, value in patterns.items()) or "every result"
+
+
+def _matches(value: str, pattern: str) -> bool:
+    """Whether a pattern is the value as it is printed, such as `out['a']` with its brackets, or fits it."""
+    return value == pattern or fnmatchcase(value, pattern)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 
 from samebits.report.document import Document, read_document
 from samebits.schema.result import exit_code
-from tests.support.foreign import AXES, write_pair, write_tree
+from tests.support.foreign import AXES, PLANTED, write_pair, write_tree
 from tests.support.invoke import Ended, samebits, samebits_process
 
 EXIT_CODES = {
@@ -130,3 +130,16 @@ def test_skips_are_counted_and_fail_only_when_asked(tmp_path: Path) -> None:
     assert document.summary.skipped == document.summary.ok == 4
     assert exit_code(document.results) == 0
     assert exit_code([result for result in document.results if result.verdict == "skipped"]) == 3
+
+
+@pytest.mark.parametrize("text", ["import nothing_of_this_name", "def fast(x:", "raise SystemExit(0)", "slow = 1"])
+def test_an_implementation_that_does_not_import_costs_its_pair(text: str, tmp_path: Path) -> None:
+    """The difference of another pair is the graver news, and its row is in the document."""
+    write_pair(tmp_path, "planted", axes=AXES, optimized=PLANTED)
+    write_pair(tmp_path, "broken", axes=AXES, optimized=text)
+    file = tmp_path / "r.json"
+    ended = samebits("check", "--root", tmp_path, "--json", file)
+    assert (ended.code, len(ended.lines)) == (1, 1), ended.err
+    document = read_document(file)
+    assert {result.pair for result in document.results} == {"planted"}
+    assert [problem.pair for problem in document.problems] == ["broken"]

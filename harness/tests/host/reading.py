@@ -56,6 +56,12 @@ def beside(path):
     finally:
         sys.path.remove(str(path))
 
+def listed_and_removed(path):
+    os.mkdir(path)
+    names = os.listdir(path)
+    os.rmdir(path)
+    return names
+
 def program(path):
     subprocess.run(["true"])
 

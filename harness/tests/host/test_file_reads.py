@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import importlib.util
 import os
@@ -16,7 +15,7 @@ import jax
 import numpy as np
 import pytest
 
-from samebits.host.file_reads import CHANGED, FILE, FOLDER, LISTED, OUTSIDE, READS, state_of
+from samebits.host.file_reads import CHANGED, FILE, FOLDER, LISTED, OUTSIDE, OWN, READS, state_of
 from tests.host.reading import CODE, load_reader, reads
 
 
@@ -104,7 +103,8 @@ def test_a_file_in_shared_memory_is_one(reader: types.ModuleType) -> None:
 
 def test_what_is_left_behind_is_read_by_the_next_run(reader: types.ModuleType, tmp_path: Path) -> None:
     reader.retained(tmp_path / "data")
-    assert reads(reader) == (f"{FILE}{tmp_path / 'data'}",)
+    assert reads(reader) == (f"{OWN}{tmp_path / 'data'}",)
+    assert state_of(f"{OWN}{tmp_path / 'data'}") == state_of(f"{FILE}{tmp_path / 'data'}") != ""
 
 
 def test_to_append_writes_nothing_anew(reader: types.ModuleType, tmp_path: Path) -> None:
@@ -228,19 +228,6 @@ def test_an_extension_is_read_where_it_is_imported(reader: types.ModuleType, tmp
     assert f"{FILE}{built}" in READS.of({"/elsewhere.py"}, modules=True)
 
 
-def test_a_callback_of_jax_reads_for_every_file(tmp_path: Path) -> None:
-    """No frame is the user's where the callback is `np.load` itself."""
-    np.save(tmp_path / "table.npy", np.float32(2))
-    load = functools.partial(np.load, tmp_path / "table.npy")
-    program = jax.jit(lambda: jax.pure_callback(load, jax.ShapeDtypeStruct((), np.float32)))
-    READS.look()
-    read = f"{FILE}{tmp_path / 'table.npy'}"
-    with ThreadPoolExecutor(1) as pool:  # without the frames of this test
-        pool.submit(program).result().block_until_ready()
-    assert read in READS.of({"/elsewhere.py"})
-    del READS._reads[read]  # it counts for the files of other tests too
-
-
 def test_jaxs_cache_hides_its_own_files_alone(reader: types.ModuleType, tmp_path: Path) -> None:
     before = jax.config.values["jax_compilation_cache_dir"]
     jax.config.update("jax_compilation_cache_dir", str(tmp_path / "jax"))
@@ -297,3 +284,8 @@ def test_folders_of_modules(reader: types.ModuleType, tmp_path: Path) -> None:
     (tmp_path / "plugins" / "extra_of_a_test.py").write_text("")
     assert READS.listed(str(tmp_path / "plugins")).endswith(f"plugins, which {CHANGED}")
     assert READS.listed("/elsewhere") == f"{OUTSIDE}looks for modules in /elsewhere, which is known only since it ran"
+
+
+def test_a_folder_of_its_own_that_is_gone_is_no_read(reader: types.ModuleType, tmp_path: Path) -> None:
+    reader.listed_and_removed(tmp_path / "own")
+    assert reads(reader) == ()

@@ -65,3 +65,13 @@ def test_the_callers_file_is_a_reader() -> None:
     thread.start()
     thread.join()
     assert readers == [], "a thread has Python's own frames alone"
+
+
+def test_a_package_that_is_linked_into_the_installed_ones_counts(tmp_path: Path) -> None:
+    """As a package under development is."""
+    (tmp_path / "src" / "package").mkdir(parents=True)
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "package").symlink_to(tmp_path / "src" / "package")
+    path = tmp_path / "site-packages" / "package" / "table.json"
+    assert path_of(path) == str(path)
+    assert path_of(tmp_path / "site-packages" / "table.json") is None

@@ -156,3 +156,19 @@ def test_an_infinite_array_beside_a_finite_one_is_accepted() -> None:
     args = {"x": Arg(shape=("rows",)), "start": Arg(shape=(8,), values=Given(array=np.full(8, -np.inf, np.float32)))}
     pair = dataclasses.replace(pair_with(args["x"]), args=args)
     assert np.isinf(records(pair, pair.cases[0], "float32", MESH)["ordinary"]["start"]).all()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint8", "uint32", "int64"])
+def test_the_low_bits_of_integers_are_tried(dtype: str) -> None:
+    """Multiples of a power of two would hide `a & ~1`."""
+    array = ordinary(Arg(shape=("rows", "columns")), dtype)
+    assert len(np.unique(array)) == 128
+    if array.itemsize > 1:
+        assert all(0.2 < np.mean(array >> bit & 1) < 0.8 for bit in range(8))
+    few = ordinary(Arg(shape=(4, 4)), dtype)
+    assert len(np.unique(few)) == 16 and 0 < np.mean(few & 1) < 1
+
+
+def test_special_values_of_complex_numbers_are_refused() -> None:
+    with pytest.raises(DeclarationError, match=r"special values \(nan\) are of real numbers; got complex64"):
+        ordinary(Arg(shape=("rows",), special=("nan",)), "complex64")

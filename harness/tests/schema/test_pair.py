@@ -103,6 +103,14 @@ def test_a_scope_is_a_shell_pattern_per_field(field: str, pattern: str, covers: 
     assert str(scope) == f"{field}={pattern}"
 
 
+def test_a_leaf_is_named_as_it_is_printed() -> None:
+    """Brackets are a class of characters in a shell pattern."""
+    at = {"variant": "v", "case": "c", "dtype": "d", "mesh": "m", "mode": "auto", "direction": "forward"}
+    assert Contract(leaf="out['a']").covers(**at, leaf="out['a']")
+    assert Contract(leaf="out[1]").covers(**at, leaf="out[1]")
+    assert not Contract(leaf="out[1]").covers(**at, leaf="out[2]")
+
+
 def test_every_field_of_a_scope_must_match() -> None:
     assert Scope(variant="fused", leaf="scale", dtype="bf*").covers(**PLACE)
     assert not Scope(variant="fused", leaf="scale", dtype="float32").covers(**PLACE)

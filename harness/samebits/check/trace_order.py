@@ -1,0 +1,110 @@
+"""Rejects sides that share state in Python, or in jax's caches of what was traced, so that one decides the other.
+
+As where a variant sets a global that a jitted function has read when the reference was traced, changes an array that
+both capture, or reads what the reference has stored.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import DeclarationError
+from samebits.host.cache_keys import digest_of
+from samebits.programs.captured_values import calls_python, captured_arrays
+from samebits.programs.isolated_trace import shown
+from samebits.programs.sides import Site, TracedSides
+
+_REMEDY = "give each side state of its own"
+
+
+class TraceOrder:
+    """Traces each side once before all others, variants first, and compares with how it is traced in a check.
+
+    Args:
+        sides: of the pair.
+    """
+
+    def __init__(self, sides: TracedSides) -> None:
+        self._sides = sides
+        self._compared: set[str] = set()
+        self._arrays = {side: _arrays_of(function) for side, function in sides.functions.items()}
+        self._wrong: dict[str, str] = {}
+
+    def before(self, sites: Mapping[str, Site]) -> dict[str, Any]:
+        """What sides compute that were not compared so far, each traced as if nothing had been traced before.
+
+        Args:
+            sites: where each side runs, in the order in which they are traced here: the variant before the reference.
+        """
+        import jax
+
+        new = [side for side in sites if side not in self._compared]
+        alone = {}
+        for side in new:
+            jax.clear_caches()
+            alone[side] = shown_under(self._sides.traced_alone(side, sites[side]), sites[side])
+        self._compared |= set(new)
+        reference = self._sides.pair.reference_name
+        if new:
+            jax.clear_caches()
+            if reference not in new:  # it is not traced again, and a check of this point alone would trace it first
+                self._sides.traced_alone(reference, sites[reference])
+        return alone
+
+    def require_same(self, alone: Mapping[str, Any], sites: Mapping[str, Site]) -> None:
+        """Compare with the programs of the check.
+
+        Args:
+            alone: what sides compute that `before` traced.
+            sites: where each side runs.
+
+        Raises:
+            DeclarationError: a side of these is another program there; at each of its later points too.
+        """
+        for side, text in alone.items():
+            why = self._why(side, sites[side], text)
+            if why is not None:
+                self._wrong[side] = f"{self._sides.pair.name}: '{side}' {why}; {_REMEDY}"
+        for side in sites:
+            if side in self._wrong:
+                raise DeclarationError(self._wrong[side])
+
+    def _why(self, side: str, site: Site, text: Any) -> str | None:
+        now = _arrays_of(self._sides.functions[side])
+        changed = [name for name, digest in self._arrays[side].items() if now.get(name) != digest]
+        if changed:
+            return f"uses the array {changed[0]}, which is changed in place while a side is traced"
+        program = self._sides.forward(side, site)
+        if text is None or program.error is not None or f"'{side}', case '{site.case.id}'" not in program.label:
+            return None
+        if captured_arrays(program.traced.jaxpr) != program.captured:
+            return "captures an array that is changed in place after it was traced"
+        here = shown_under(program.traced, site)
+        if here is None or here == text or calls_python(program.traced.jaxpr, here[0]):
+            return None
+        return (
+            "is another program when it is traced before the other sides: it shares state with them, such as a global, "
+            "a cache or an array"
+        )
+
+
+def shown_under(program: Any, site: Site) -> tuple[str, str] | None:
+    """What a traced program computes, lowered under the contexts of its site; None where that raises."""
+    if program is None:
+        return None
+    try:
+        with site.setup.active():
+            return shown(program)
+    except Exception:  # its point says so
+        return None
+
+
+def _arrays_of(function: Any) -> dict[str, str]:
+    """Digests of the NumPy arrays that a function sees by a name of its module."""
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    arrays = {name: value for name, value in list(names.items()) if isinstance(value, np.ndarray)}
+    return {name: digest_of([value]) for name, value in arrays.items() if value.dtype != object}
