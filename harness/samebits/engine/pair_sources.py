@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,9 +15,13 @@ from samebits.errors import SamebitsError
 from samebits.host.file_reads import FILE, MODULES, READS, VARIABLE
 from samebits.host.installed import is_installed
 from samebits.host.source_closure import SourceFinder, Sources, module_folders
+from samebits.host.source_facts import names_in
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.implementations import FOLDERS, implementation, root_of
 from samebits.schema.pair import Pair
+
+LONGEST = 2**20
+"""The most bytes of a data file in which names of modules are looked for."""
 
 
 class NotRememberable(SamebitsError):
@@ -64,7 +69,10 @@ def reads_beside(sources: Sources) -> tuple[str, ...]:
     every, tried = sources, frozenset[str]()
     while True:
         reads = READS.of(every.digests, modules=every.computed_imports)
-        files = frozenset(path for read in reads if _is_module(path := read.removeprefix(FILE)))
+        paths = [read.removeprefix(FILE) for read in reads if read.startswith(FILE)]
+        files = frozenset(path for path in paths if _is_module(path))
+        files |= _loaded(every.named.union(*(_names_in_data(path) for path in paths if not _is_module(path))))
+        files -= every.digests.keys()
         if files <= tried:
             break
         tried |= files
@@ -80,8 +88,32 @@ def reads_beside(sources: Sources) -> tuple[str, ...]:
     )
 
 
-def _is_module(read: str) -> bool:
-    return os.path.isabs(read) and read.endswith((".py", ".pyc"))
+def _is_module(path: str) -> bool:
+    return path.endswith((".py", ".pyc"))
+
+
+def _loaded(names: frozenset[str]) -> frozenset[str]:
+    """The files of loaded modules of these names: a library may take one that another pair has imported."""
+    files = (getattr(module, "__file__", None) for name, module in list(sys.modules.items()) if name in names)
+    return frozenset(
+        os.path.realpath(file)
+        for file in files
+        if isinstance(file, str) and _is_module(file) and not is_installed(file)
+    )
+
+
+def _names_in_data(path: str) -> frozenset[str]:
+    """What a data file names that may be modules, where it is a short text such as a configuration."""
+    try:
+        state = os.stat(path)
+        return _names_of(path, state.st_size, state.st_mtime_ns) if state.st_size <= LONGEST else frozenset()
+    except OSError:  # removed meanwhile
+        return frozenset()
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_of(path: str, *_state: int) -> frozenset[str]:
+    return names_in(Path(path).read_text(encoding="utf-8", errors="ignore"))
 
 
 def _roots(pair: Pair, locator: Locator) -> Iterator[Path]:

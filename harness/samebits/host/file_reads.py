@@ -165,7 +165,7 @@ class FileReads:
                 # As in `pool.map(np.load, paths)`, for whose results the main thread waits.
                 main = sys._current_frames().get(threading.main_thread().ident or 0)
                 readers = set(readers_on(main))
-                if not readers and not read.startswith(OUTSIDE):
+                if not readers and event == "open" and os.path.isfile(read.removeprefix(FILE)):
                     readers = {_ANY}  # of a pool that reads ahead, while the main thread is elsewhere
             if readers or read.startswith(MODULES):
                 if not read.startswith(OUTSIDE) and read not in self._stamps:

@@ -43,6 +43,7 @@ class Sources:
         variables: environment variables that they read by name.
         whole_environment: whether they read others besides.
         computed_imports: whether they import modules by names that they compute.
+        named: what their texts name that may be modules.
         finder: what found them.
     """
 
@@ -51,6 +52,7 @@ class Sources:
     variables: tuple[str, ...]
     whole_environment: bool
     computed_imports: bool
+    named: frozenset[str]
     finder: SourceFinder
 
     def with_files(self, files: frozenset[str]) -> Sources:
@@ -138,6 +140,7 @@ class SourceFinder:
             variables=tuple(sorted({name for fact in facts for name in fact.variables})),
             whole_environment=any(fact.whole_environment for fact in facts),
             computed_imports=any(fact.computed_imports for fact in facts),
+            named=frozenset().union(*(fact.named for fact in facts)),
             finder=self,
         )
 

@@ -38,6 +38,9 @@ _VARIABLES_OF: Mapping[str, tuple[str, ...]] = {
 _TELLING = re.compile("|".join((*_IMPORTERS, *_RUN_TEXT, *_RUN_FILE, *_FIND_MODULES, "env", "vars", "sys")).encode())
 """What the text of a file has that does more than import modules by their names."""
 
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)+")
+"""A name with its module, as libraries take them from configurations."""
+
 _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 
 _READERS = ("get", "pop", "setdefault", "__getitem__", "__contains__")
@@ -68,12 +71,14 @@ class SourceFacts:
         variables: environment variables that it reads by a literal name.
         whole_environment: whether it reads others, or passes the environment on.
         computed_imports: whether it imports modules by names that it computes.
+        named: what its texts name that may be modules, for libraries that import what a text names.
     """
 
     imports: tuple[Imported, ...] = ()
     variables: tuple[str, ...] = ()
     whole_environment: bool = False
     computed_imports: bool = False
+    named: frozenset[str] = frozenset()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -96,7 +101,17 @@ def facts_of(source: bytes) -> SourceFacts:
         variables=tuple(sorted(reader.variables)),
         whole_environment=reader.whole_environment,
         computed_imports=reader.computed_imports,
+        named=frozenset(reader.named),
     )
+
+
+def names_in(text: str) -> frozenset[str]:
+    """What a text names that may be modules: of `package.module.function`, each part from the first."""
+    names = set()
+    for dotted in (part for match in _DOTTED.finditer(text) for part in match[0].split(":")):
+        parts = dotted.split(".")
+        names |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    return frozenset(names)
 
 
 def _import_lines(source: bytes) -> Iterator[Imported]:
@@ -121,14 +136,20 @@ class _Reader(ast.NodeVisitor):
         self._getenv: set[str] = set()
         self._importers = set(_IMPORTERS)
         self._inside = 0
+        self._sys = {"sys"}
+        self.named: set[str] = set()
+        documented = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
         for node in nodes:
             if isinstance(node, ast.Import):
                 self.imports += [Imported(module=alias.name) for alias in node.names]
+                self._sys |= {alias.asname for alias in node.names if alias.asname and alias.name == "sys"}
             elif isinstance(node, ast.ImportFrom):
                 self._import_from(node)
             elif isinstance(node, ast.Constant):  # as in getattr(os, "environ")
                 self.whole_environment = self.whole_environment or node.value in (*_ENVIRONS, *_GETENVS)
                 self.computed_imports = self.computed_imports or node.value in _IMPORTERS
+                if isinstance(node.value, str) and id(node) not in documented:
+                    self.named |= names_in(node.value)
         self.variables |= {
             name for module in self.imports for name in _VARIABLES_OF.get(module.module.partition(".")[0], ())
         }
@@ -145,7 +166,8 @@ class _Reader(ast.NodeVisitor):
         renamed = {alias.name for alias in node.names if alias.asname not in (None, alias.name)}
         # Another file may import it under that name, by which it is not known there.
         self.whole_environment = self.whole_environment or not renamed.isdisjoint((*_ENVIRONS, *_GETENVS))
-        self.computed_imports = self.computed_imports or not renamed.isdisjoint(_IMPORTERS)
+        taken = node.module == "sys" and not {"modules", "path"}.isdisjoint(names)
+        self.computed_imports = self.computed_imports or taken or not renamed.isdisjoint(_IMPORTERS)
         if names == (ALL,) and node.module == "os":
             self._star = True
             self._environ.add("environ")
@@ -175,7 +197,9 @@ class _Reader(ast.NodeVisitor):
         if isinstance(function, ast.Attribute) and function.attr in _READERS and self._is_environ(function.value):
             self._read(first)
         elif (
-            isinstance(function, ast.Attribute) and function.attr in _READERS and _is_of_sys(function.value, "modules")
+            isinstance(function, ast.Attribute)
+            and function.attr in _READERS
+            and self._is_of_sys(function.value, "modules")
         ):
             self._loaded(node.args[0] if node.args else None)
         elif name == "expandvars" or (name in ("getenv", "getenvb") and isinstance(function, ast.Attribute)):
@@ -192,7 +216,7 @@ class _Reader(ast.NodeVisitor):
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if self._is_environ(node.value):
             self._read(self._text(node.slice))
-        elif _is_of_sys(node.value, "modules"):
+        elif self._is_of_sys(node.value, "modules"):
             self._loaded(node.slice)
         else:
             self.visit(node.value)
@@ -211,9 +235,9 @@ class _Reader(ast.NodeVisitor):
             self.whole_environment = True
         self._named(node.attr)
         # Folders that are put on the path while it runs; before that, they are on the path when sources are sought.
-        late = self._inside > 0 and _is_of_sys(node, "path")
+        late = self._inside > 0 and self._is_of_sys(node, "path")
         bound = node.attr in _IMPORTERS  # to another name
-        self.computed_imports = self.computed_imports or bound or late or _is_of_sys(node, "modules")
+        self.computed_imports = self.computed_imports or bound or late or self._is_of_sys(node, "modules")
         self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -240,6 +264,10 @@ class _Reader(ast.NodeVisitor):
             return node.attr in ("environ", "environb")
         return isinstance(node, ast.Name) and node.id in self._environ
 
+    def _is_of_sys(self, node: ast.expr, name: str) -> bool:
+        """Whether it is `sys.path` or `sys.modules`, as `name` says."""
+        return isinstance(node, ast.Attribute) and node.attr == name and getattr(node.value, "id", None) in self._sys
+
     def _read(self, variable: str | None) -> None:
         if variable is None:
             self.whole_environment = True
@@ -256,11 +284,6 @@ class _Reader(ast.NodeVisitor):
         if self._constants is None:
             self._constants = dict(_constants(self._tree, self._nodes))
         return self._constants.get(node.id)
-
-
-def _is_of_sys(node: ast.expr, name: str) -> bool:
-    """Whether it is `sys.path` or `sys.modules`, as `name` says."""
-    return isinstance(node, ast.Attribute) and node.attr == name and getattr(node.value, "id", None) == "sys"
 
 
 def _constants(tree: ast.Module, nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:

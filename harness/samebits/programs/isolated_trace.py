@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from samebits.errors import DeclarationError
+from samebits.host.interrupts import Stop
 from samebits.host.isolation import undone
 from samebits.host.process_state import NUMPY_RANDOM, PYTHON_RANDOM
 from samebits.programs.captured_values import captured_arrays
@@ -50,6 +51,20 @@ def trace_alone(
                     "trace is another program; draw them from a seeded generator, or pass them as an argument"
                 )
     return program
+
+
+def traced_or_none(
+    who: str,
+    active: Callable[[], AbstractContextManager[None]],
+    make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]],
+) -> Any:
+    """As `trace_alone`, of what `make` gives; None where anything of it raises."""
+    try:
+        return trace_alone(who, active, *make())
+    except BaseException as error:  # `sys.exit()` is no `Exception`
+        if Stop.caused(error):
+            raise
+        return None
 
 
 def shown(program: Any) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from samebits.numerics import floats
 from samebits.programs.host_trees import named_leaves
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
-from samebits.programs.isolated_trace import trace_alone
+from samebits.programs.isolated_trace import traced_or_none
 from samebits.programs.placement import (
     cotangent_layout,
     device_number,
@@ -148,10 +148,8 @@ class TracedSides:
 
     def traced_alone(self, side: str, site: Site) -> Any:
         """The forward program of a side, traced again; None where that raises."""
-        try:
-            return trace_alone(side, site.setup.active, self._call(side, site), (self.types(site),))
-        except Exception:  # its point says so
-            return None
+        who = f"{self.pair.name}: '{side}'"
+        return traced_or_none(who, site.setup.active, lambda: (self._call(side, site), (self.types(site),)))
 
     def gradient(self, side: str, site: Site) -> Program:
         """The traced program `(differentiable args, other args, cotangents) -> gradients` of a side.

@@ -207,7 +207,7 @@ def test_a_side_that_raises_is_named_once(tmp_path: Path) -> None:
         (side, direction) for direction in ("forward", "gradient") for side in ("gather", "again")
     ]
     assert {one["verdict"] for one in where(document["comparisons"], variant="again")} == {"proved"}
-    assert ended.out.splitlines()[-1].count("2 claims: all as declared; 1 problem; ") == 1
+    assert ended.out.splitlines()[-1].count("2 claims: as declared where judged; 1 problem; ") == 1
 
 
 @needs_libtpu

@@ -105,3 +105,26 @@ def test_a_file_that_is_loaded_by_its_path_is_a_source(tmp_path: Path, monkeypat
     reads = reads_beside(sources)
     assert {f"{FILE}{tree / name}" for name in ("dynamic.py", "helper_of_dynamic.py", "table.txt")} <= set(reads)
     assert f"{LISTED}{tree}" in reads, "a module that is made there may be imported by it"
+
+
+@pytest.mark.parametrize("in_data", [False, True])
+def test_a_module_that_a_library_takes_by_its_name(
+    in_data: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No import of it is seen where another pair has loaded it before."""
+    watch_reads()
+    tree, name = write_tree(tmp_path), f"taken_by_name_{in_data}".lower()
+    (tree / f"{name}.py").write_text("BASE = 2.0\n")
+    (tree / "config.yaml").write_text(f"base: !!python/name:{name}.BASE\n")
+    monkeypatch.syspath_prepend(tree)
+    importlib.import_module(name)
+    config = f"Path({str(tree / 'config.yaml')!r}).read_text().split(':')[-1].strip()"
+    (tree / "reference_impls" / "rope.py").write_text(
+        "import pkgutil\nfrom pathlib import Path\nresolve = vars(pkgutil)['resolve' + '_name']\n"
+        + f"BASE = resolve({config if in_data else repr(name + '.BASE')})\n"
+        "def complex_form(x, angle, *, base=BASE):\n    return x\n"
+    )
+    locator = Locator(name="rope", root=str(tree))
+    sources = PairSources().of(load(locator), locator)
+    assert str(tree / f"{name}.py") not in sources.digests
+    assert f"{FILE}{tree / name}.py" in reads_beside(sources)

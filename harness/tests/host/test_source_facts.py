@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.host.source_facts import Imported, SourceFacts, facts_of
+from samebits.host.source_facts import Imported, SourceFacts, facts_of, names_in
 
 
 def facts(text: str) -> SourceFacts:
@@ -60,6 +60,8 @@ RENAMED = (
         "exec('import a')",
         "runpy.run_path('a.conf')",
         "from runpy import run_path\nrun_path(path)",
+        "from sys import modules\nmodules[name]",
+        "import sys as s\ns.modules[name]",
         "importlib.machinery.SourceFileLoader('a', path)",
         "metadata.entry_points(group='a')",
         "EntryPoint('a', 'b:c', 'd').load()",
@@ -161,3 +163,10 @@ def test_a_file_that_reads_nothing() -> None:
 def test_a_file_that_does_not_parse_has_no_facts() -> None:
     assert facts("def f(:") == SourceFacts()
     assert facts_of(b"\x00\xff") == SourceFacts()
+
+
+def test_names_in_texts_may_be_of_modules() -> None:
+    """Not those of docstrings, nor words alone."""
+    text = '"""Of a.b."""\nmock.patch("package.module.function")\nload("config:main", "word")\n'
+    assert facts(text).named == {"package", "package.module", "package.module.function", "config", "main"}
+    assert names_in("f: !!python/name:helper.scale 1.5") >= {"helper", "helper.scale"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -46,3 +48,40 @@ def test_a_blind_comparison_is_found_before_it_is_used(monkeypatch: pytest.Monke
         CheckerBroken, match=r"^the comparison saw 0 differing elements where 1 was planted \(one bit\)"
     ):
         check_comparator()
+
+
+class _Mode:
+    """Static data that prints alike whatever it holds."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return "Mode"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Mode) and other.number == self.number
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+
+@dataclass
+class _Node:
+    leaf: Any
+    mode: _Mode
+
+
+jax.tree_util.register_dataclass(_Node, data_fields=["leaf"], meta_fields=["mode"])
+
+
+@pytest.mark.parametrize(("number", "kinds"), [(1, {}), (2, {"structure": 1})])
+def test_static_data_that_prints_alike_is_compared(number: int, kinds: dict[str, int]) -> None:
+    leaf = {"out": Leaf.of(np.ones(2, np.float32))}
+    trees = [
+        HostTree(structure=str(tree), leaves=leaf, tree=tree)
+        for tree in (jax.tree.structure(_Node(0.0, _Mode(each))) for each in (1, number))
+    ]
+    assert trees[0].structure == trees[1].structure
+    (comparison,) = compare_trees(trees[0], trees[1], "out")
+    assert dict(comparison.kinds) == kinds

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from samebits.errors import DeclarationError
+from samebits.host.interrupts import Stop
 from samebits.host.isolation import take_notes
-from samebits.programs.isolated_trace import trace_alone
+from samebits.programs.isolated_trace import trace_alone, traced_or_none
 
 _X = (jax.ShapeDtypeStruct((4,), np.float32),)
 
@@ -58,3 +59,12 @@ def test_a_draw_that_the_program_does_not_hold_is_accepted() -> None:
             return x + 1
 
     assert "add" in _traced(named)
+
+
+@pytest.mark.parametrize("error", [ValueError(), SystemExit(0), KeyboardInterrupt()])
+def test_what_cannot_be_traced_is_none(error: BaseException) -> None:
+    def raising(x: jax.Array) -> jax.Array:
+        raise error
+
+    with Stop().listening():
+        assert traced_or_none("'fast'", contextlib.nullcontext, lambda: (raising, _X)) is None
