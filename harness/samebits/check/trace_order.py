@@ -63,7 +63,7 @@ class TraceOrder:
             sites: where each side runs.
 
         Raises:
-            DeclarationError: a side of these is another program there; at each of its later points too.
+            DeclarationError: one of these sides traces to a different program there; raised again at its later points.
         """
         for side, text in alone.items():
             why = self._why(side, sites[side], text)
@@ -87,8 +87,8 @@ class TraceOrder:
         if here is None or here == text or calls_python(program.traced.jaxpr, here[0]):
             return None
         return (
-            "is another program when it is traced before the other sides: it shares state with them, such as a global, "
-            "a cache or an array"
+            "traces to a different program when it is traced before the other sides: it shares state with them, such "
+            "as a global, a cache or an array"
         )
 
 

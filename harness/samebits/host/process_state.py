@@ -69,7 +69,7 @@ def put_back(before: Mapping[str, Any], *, may_draw: bool = False) -> Iterator[s
 def fresh_random_numbers() -> Iterator[None]:
     """Inside, the global random generators start from numbers of the operating system, as in a process of its own.
 
-    What starts them from a given state, once for each side of a pair, makes equal what only chance makes equal.
+    Restarting them from one state for each side of a pair would give both sides the same draws.
     """
     names = ("random", "numpy random")
     before = {name: _SETTINGS[name].read() for name in names}

@@ -194,13 +194,10 @@ class _Reader(ast.NodeVisitor):
             package = [self._text(value) for value in (*node.args[1:2], *(word.value for word in node.keywords))]
             if module.startswith(".") and package and package[0]:
                 self.imports.append(Imported(module=package[0], names=(module.lstrip(".").partition(".")[0],)))
-        if isinstance(function, ast.Attribute) and function.attr in _READERS and self._is_environ(function.value):
+        mapping = function.value if isinstance(function, ast.Attribute) and function.attr in _READERS else None
+        if mapping is not None and self._is_environ(mapping):
             self._read(first)
-        elif (
-            isinstance(function, ast.Attribute)
-            and function.attr in _READERS
-            and self._is_of_sys(function.value, "modules")
-        ):
+        elif mapping is not None and self._is_of_sys(mapping, "modules"):
             self._loaded(node.args[0] if node.args else None)
         elif name == "expandvars" or (name in ("getenv", "getenvb") and isinstance(function, ast.Attribute)):
             self._read(first if name != "expandvars" else None)

@@ -30,7 +30,7 @@ def trace_alone(
         types: of its arguments.
 
     Raises:
-        DeclarationError: it drew from a global random generator, and is another program with other draws.
+        DeclarationError: it drew from a global random generator, and other draws give a different program.
     """
     import jax
 
@@ -48,7 +48,7 @@ def trace_alone(
             if shown(program) != shown(again):
                 raise DeclarationError(
                     f"{who} draws unseeded random numbers ({' and '.join(drawn)}) while it is traced, so that each "
-                    "trace is another program; draw them from a seeded generator, or pass them as an argument"
+                    "trace gives a different program; draw them from a seeded generator, or pass them as an argument"
                 )
     return program
 

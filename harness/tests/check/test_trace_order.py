@@ -71,7 +71,7 @@ def _pair(reference: Callable[..., Any], variant: Callable[..., Any]) -> Pair:
 @pytest.mark.parametrize(
     ("reference", "variant", "message"),
     [
-        (plain, sets_a_global, "'variant' is another program when it is traced before the other sides"),
+        (plain, sets_a_global, "'variant' traces to a different program when it is traced before the other sides"),
         (
             captures,
             changes_in_place,
@@ -90,7 +90,7 @@ def test_what_the_reference_stores_is_not_there_yet() -> None:
     STATE.clear()
     ended = samebits_command("compare", f"{__file__}:stores", f"{__file__}:reads_what_is_stored", "--arg", "x=f32[4]")
     assert (ended.code, len(ended.lines)) == (2, 1)
-    assert "'reads_what_is_stored' is another program when it is traced before the other sides" in ended.lines[0]
+    assert "'reads_what_is_stored' traces to a different program when it is traced before the other" in ended.lines[0]
 
 
 def test_each_side_is_traced_alone_once(monkeypatch: pytest.MonkeyPatch) -> None:
