@@ -14,7 +14,7 @@ import numpy as np
 
 from samebits.errors import DeclarationError
 from samebits.host.cache_keys import digest_of
-from samebits.programs.captured_values import calls_python, captured_arrays
+from samebits.programs.captured_values import calls_python, constants_of
 from samebits.programs.isolated_trace import shown
 from samebits.programs.sides import Site, TracedSides
 
@@ -81,7 +81,7 @@ class TraceOrder:
         program = self._sides.forward(side, site)
         if text is None or program.error is not None or f"'{side}', case '{site.case.id}'" not in program.label:
             return None
-        if captured_arrays(program.traced.jaxpr) != program.captured:
+        if constants_of(program.traced.jaxpr) != program.constants:
             return "captures an array that is changed in place after it was traced"
         here = shown_under(program.traced, site)
         if here is None or here == text or calls_python(program.traced.jaxpr, here[0]):

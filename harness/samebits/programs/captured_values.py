@@ -38,8 +38,15 @@ def captured_arrays(jaxpr: Any) -> str:
     """
     import jax
 
-    if not getattr(jax.config, "jax_use_simplified_jaxpr_constants", True):
-        return ""
+    return constants_of(jaxpr) if getattr(jax.config, "jax_use_simplified_jaxpr_constants", True) else ""
+
+
+def constants_of(jaxpr: Any) -> str:
+    """A digest of all arrays that a program has captured, as they are now: those of NumPy may be changed in place.
+
+    Args:
+        jaxpr: of the program, closed or not.
+    """
     captured = [*getattr(jaxpr, "consts", ())]
     for equation in equations(jaxpr):
         captured += [variable.val for variable in equation.invars if getattr(getattr(variable, "val", None), "ndim", 0)]

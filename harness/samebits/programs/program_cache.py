@@ -27,7 +27,7 @@ from samebits.host.cache_keys import ByIdentity
 from samebits.host.environment import compile_options, configuration
 from samebits.host.interrupts import Stop
 from samebits.host.process_group import ProcessGroup
-from samebits.programs.captured_values import calls_python, captured_arrays, equations
+from samebits.programs.captured_values import calls_python, captured_arrays, constants_of, equations
 from samebits.programs.isolated_trace import trace_alone
 from samebits.user_errors import one_line
 
@@ -78,6 +78,7 @@ class Program:
         compiled, lowered: once it is started.
         calls_python: whether it has callbacks: then no other program is the same, whatever it looks like.
         captured: a digest of the arrays that its StableHLO does not show.
+        constants: a digest of all arrays that it captured, when it was traced.
     """
 
     label: str
@@ -88,6 +89,7 @@ class Program:
     lowered: Any = None
     calls_python: bool = False
     captured: str = ""
+    constants: str = ""
 
     def result(self) -> Any:
         """The compiled program; waits for its thread.
@@ -181,7 +183,7 @@ class Programs:
             program = Program(label, setup)
             try:
                 program.traced = trace_alone(label.partition(", case")[0], setup.active, *make())
-                program.captured = captured_arrays(program.traced.jaxpr)
+                program.constants = constants_of(program.traced.jaxpr)
             except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
                 if Stop.caused(error):
                     raise
@@ -278,8 +280,9 @@ def _alike(program: Program) -> Hashable:
     lowered, mesh = program.lowered, program.setup.mesh
     text = lowered.as_text()
     program.calls_python = calls_python(program.traced.jaxpr, text)
-    if program.captured != captured_arrays(program.traced.jaxpr):
+    if program.constants != constants_of(program.traced.jaxpr):
         raise DeclarationError(f"{program.label} an array that it captures was changed in place after it was traced")
+    program.captured = captured_arrays(program.traced.jaxpr)
     place = mesh and (mesh.axis_names, mesh.devices.shape, tuple(device.id for device in mesh.devices.flat))
     trees = lowered.in_tree, lowered.out_tree
     apart = ByIdentity(program) if program.calls_python or not _hashable(trees) else None

@@ -11,7 +11,8 @@ import pytest
 from jax._src.lib import guard_lib
 from jax.sharding import NamedSharding, PartitionSpec
 
-from samebits.programs.placement import device_number, on_host, parts
+from samebits.errors import DeclarationError
+from samebits.programs.placement import device_number, on_host, parts, require_held
 from samebits.schema.meshes import MeshSpec
 
 SPECS = {
@@ -74,3 +75,11 @@ def test_a_device_is_numbered_among_those_of_its_backend() -> None:
     others = [_Device(), _Device()]
     _Device.client = SimpleNamespace(devices=lambda: others)
     assert [device_number(cast(jax.Device, device)) for device in others] == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "complex128"])
+def test_a_dtype_that_jax_would_shorten_is_rejected(dtype: str) -> None:
+    with pytest.raises(DeclarationError, match=f"'x' has dtype {dtype}, which jax holds as .*JAX_ENABLE_X64=1"):
+        require_held(np.dtype(dtype), "argument 'x'")
+    with jax.enable_x64(True):
+        require_held(np.dtype(dtype), "argument 'x'")

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
 import pytest
 
 from samebits.check.run_points import run_points
-from samebits.errors import CouldNotRun
+from samebits.errors import CouldNotRun, DeclarationError
 from samebits.programs import program_cache
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
@@ -154,3 +156,13 @@ def test_machine_code_of_dropped_programs_is_freed(programs: Programs, monkeypat
     monkeypatch.setattr("samebits.programs.program_cache._release_machine_code", lambda: None)
     retained = grown_by(programs, 60)  # the planted fault: jax's own cache keeps them
     assert retained > 60 and freed < retained / 3, (freed, retained)
+
+
+def test_a_captured_array_that_changes_is_an_error(programs: Programs) -> None:
+    """It would be lowered with numbers that the function did not see."""
+    table = np.arange(4, dtype=np.float32)
+    types = (jax.ShapeDtypeStruct((4,), np.float32),)
+    program = programs.trace("key", "toy: 'fast'", CompileSetup(), lambda: (lambda x: x * table, types))
+    table[0] = 7
+    with pytest.raises(DeclarationError, match="an array that it captures was changed in place after it was traced"):
+        programs.start(program).result()
