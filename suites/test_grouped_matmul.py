@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
+import inspect
 import itertools
 from collections.abc import Mapping
 from typing import Any
@@ -307,7 +307,7 @@ def test_three_tile_sizes_are_too_few_for_the_backward() -> None:
     Sliced as nine they leave `[3:6]` empty, the gradient of the rows has no tiles and raises; and `[-3:]` are those of
     the product, silently. The product itself needs no more. `megablox` fills three up to nine instead.
     """
-    module = importlib.import_module(implementation(PAIR, "megablox").__module__)
+    module: Any = inspect.getmodule(implementation(PAIR, "megablox"))
     tiling = (8, 4, 2)
     assert (tiling[3:6], tiling[-3:]) == ((), tiling)
     rows, kernels, sizes, cotangent = _integers(3, GROUPS[0])
