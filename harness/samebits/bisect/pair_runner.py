@@ -211,6 +211,7 @@ class SpotRunner:
 
     def compare(self, arrays: Mapping[str, Array]) -> list[Comparison]:
         """Run both sides on these inputs, and compare them leaf by leaf."""
+        from samebits.check.executed_together import run_program
         from samebits.programs.host_trees import compare_trees, to_host
 
         record = {name: array for name, array in arrays.items() if not name.startswith(COTANGENT)}
@@ -223,8 +224,7 @@ class SpotRunner:
             program = self.job.programs[name]
             _, call = self.execution.placed(side, site, self.point.direction, record, pulled)
             try:
-                with program.setup.active():
-                    outputs = program.result()(*call)
+                outputs = run_program(program, call)
                 trees.append(to_host(outputs, program, self.point.direction))
             except SamebitsError:
                 raise

@@ -8,6 +8,7 @@ from typing import Any
 from samebits.host.process_group import ProcessGroup
 from samebits.numerics.bits import Comparison
 from samebits.programs.host_trees import HostTree, named_leaves, to_host
+from samebits.programs.placement import as_taken
 from samebits.programs.program_cache import Program
 from samebits.programs.spanning import agreed, fetch, in_step, spans
 from samebits.schema.contract import Direction
@@ -38,7 +39,7 @@ def run_program(program: Program, call: tuple[Any, ...]) -> Any:
 
     compiled = program.result()
     with program.setup.active():
-        return jax.block_until_ready(compiled(*call))
+        return jax.block_until_ready(compiled(*jax.tree.map(as_taken, call)))
 
 
 def called_together(

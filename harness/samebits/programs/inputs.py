@@ -103,8 +103,9 @@ def key_implementation(dtype: str) -> str:
 
 
 def differentiable(args: Mapping[str, Arg], dtype: str) -> tuple[str, ...]:
-    """The arguments whose gradient is compared: real floats not declared otherwise, in the order of declaration."""
-    return tuple(name for name, arg in args.items() if arg.differentiable and floats.is_float(arg_dtype(arg, dtype)))
+    """The arguments whose gradient is compared: floats, real or complex, not declared otherwise, in their order."""
+    dtypes = {name: arg_dtype(arg, dtype) for name, arg in args.items() if arg.differentiable}
+    return tuple(name for name in dtypes if floats.is_float(dtypes[name]) or floats.is_complex(dtypes[name]))
 
 
 def records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int = 0) -> dict[str, Record]:

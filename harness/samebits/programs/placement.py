@@ -14,6 +14,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from samebits.errors import DeclarationError, MeshNotUsed
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
+from samebits.numerics.floats import width
 from samebits.programs.inputs import Array, Record
 from samebits.schema.case import Arg, Spec
 from samebits.schema.meshes import MeshSpec
@@ -67,6 +68,20 @@ def settled(leaf: Any) -> Any:
     if where is None or not (where.spec.reduced or where.spec.unreduced):
         return leaf
     return jax.reshard(leaf, PartitionSpec(*where.spec.partitions))
+
+
+def as_taken(leaf: Any) -> Any:
+    """An argument as a compiled program takes it: dtypes narrower than a byte from the host.
+
+    jax compiles for arrays that pack them, and rejects its own, which do not (`lower().compile()` of jax 0.10 to 0.11).
+    Arrays that span processes have to stay where they are.
+    """
+    packed = isinstance(leaf, jax.Array) and leaf.is_fully_addressable and _is_packed(leaf.dtype)
+    return np.asarray(leaf) if packed else leaf
+
+
+def _is_packed(dtype: Any) -> bool:
+    return not jnp.issubdtype(dtype, jax.dtypes.extended) and width(dtype) < 8
 
 
 def require_held(dtype: np.dtype[Any], where: str) -> None:

@@ -12,8 +12,9 @@ from jax._src.lib import guard_lib
 from jax.sharding import NamedSharding, PartitionSpec
 
 from samebits.errors import DeclarationError
-from samebits.programs.placement import device_number, on_host, parts, require_held
+from samebits.programs.placement import as_taken, device_number, on_host, parts, require_held
 from samebits.schema.meshes import MeshSpec
+from samebits.testing.asserts import assert_same_bits
 
 SPECS = {
     "rows": ("data2_tensor2", ("data", None)),
@@ -83,3 +84,17 @@ def test_a_dtype_that_jax_would_shorten_is_rejected(dtype: str) -> None:
         require_held(np.dtype(dtype), "argument 'x'")
     with jax.enable_x64(True):
         require_held(np.dtype(dtype), "argument 'x'")
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "float4_e2m1fn"])
+@pytest.mark.parametrize("devices", [1, 8])
+def test_compiled_programs_take_what_is_narrower_than_a_byte(dtype: str, devices: int) -> None:
+    """FINDING on jax 0.10.2: `lower().compile()` rejects the committed array that it was lowered for."""
+    values = (np.arange(16) % 4 - (dtype == "int2") * 2).astype(dtype).reshape(8, 2)
+    mesh = jax.make_mesh((devices,), ("fsdp",), axis_types=(jax.sharding.AxisType.Auto,))
+    array = jax.device_put(values, NamedSharding(mesh, PartitionSpec("fsdp")))
+    compiled = jax.jit(lambda x: (x, x.astype("float32"))).lower(array).compile()
+    same, widened = compiled(as_taken(array))
+    assert_same_bits(np.asarray(same), values)
+    assert_same_bits(np.asarray(widened), values.astype(np.float32))
+    assert as_taken(widened) is widened
