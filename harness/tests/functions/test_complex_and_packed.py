@@ -11,7 +11,7 @@ import pytest
 
 import samebits
 
-Function = Callable[[Any, Any], Any]
+Function = Callable[..., Any]
 
 
 def _rotated(x: Any, turns: Any) -> Any:
