@@ -153,18 +153,26 @@ def says_nothing(arrays: Sequence[Array], path: str, direction: str) -> str | No
         return None
     if not any(array.size for array in arrays):
         return f"'{path}' has no elements; nothing was compared"
-    real = [array for array in arrays if floats.is_float(array.dtype)]
-    if direction == "gradient" and real and not any(np.any(array.astype(np.float64) != 0) for array in real):
+    rows = [_rows(array) for array in arrays if floats.is_float(array.dtype) or floats.is_complex(array.dtype)]
+    if direction == "gradient" and rows and not any(np.any(real.astype(np.float64) != 0) for real in rows):
         return f"the gradient of '{path}' is zero for every cotangent; nothing was compared"
-    if direction == "forward" and real and all(_constant(array) for array in real):
+    if direction == "forward" and rows and all(_constant(real) for real in rows):
         return f"every element of '{path}' is the same; a permutation of it would not show"
     return None
 
 
-def _constant(array: Array) -> bool:
-    """Whether all elements are one value; both zeros count as one, and so do NaNs of the same bits."""
-    flat, bits = array.reshape(-1), floats.raw_bits(array).reshape(-1)
-    return bool(flat.size > 1 and (np.all(bits == bits[0]) or np.all(flat == flat[0])))
+def _rows(array: Array) -> Array:
+    """The elements one beneath another, each a row: of one real number, or of the two parts of a complex one."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if floats.is_complex(flat.dtype):
+        return flat.view(flat.real.dtype).reshape(flat.size, 2)
+    return flat.reshape(flat.size, 1)
+
+
+def _constant(rows: Array) -> bool:
+    """Whether all rows are one value; both zeros count as one, and so do NaNs of the same bits."""
+    bits = floats.raw_bits(rows)
+    return bool(len(rows) > 1 and (np.all(bits == bits[0]) or np.all(rows == rows[0])))
 
 
 def _merge(first: Comparison, second: Comparison) -> Comparison:

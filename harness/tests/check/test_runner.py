@@ -139,6 +139,11 @@ def test_a_side_that_does_not_repeat_is_unstable_not_different() -> None:
             "gradient",
             "the gradient of 'x' is zero for every cotangent; nothing was compared",
         ),
+        (
+            lambda x, *, factor=2.0: x * 0j + 1,
+            "forward",
+            "every element of 'out' is the same; a permutation of it would not show",
+        ),
         (lambda x, *, factor=2.0: x[:0], "forward", "'out' has no elements; nothing was compared"),
         (lambda x, *, factor=2.0: {}, "forward", "returned no arrays; there is nothing to compare"),
     ],
