@@ -19,7 +19,7 @@ def test_zeros_and_constants_say_nothing_in_every_dtype(dtype: Any) -> None:
     signed = np.array([0.0, -0.0], np.float32).astype(dtype)
     assert says_nothing([zeros, signed], "x", "gradient") is not None
     assert says_nothing([zeros, ones], "x", "gradient") is None
-    assert says_nothing([ones, signed, zeros[:0]], "out", "forward") is not None
+    assert says_nothing([ones, signed], "out", "forward") is not None
     assert says_nothing([ones, np.arange(4).astype(dtype)], "out", "forward") is None
     assert says_nothing([zeros[:0]], "out", "forward") is not None
 
