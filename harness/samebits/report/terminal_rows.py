@@ -9,6 +9,7 @@ from rich.text import Text
 
 from samebits.report.document import Document
 from samebits.report.failure import point_block
+from samebits.report.output_layouts import layout_notes
 from samebits.report.tables import line
 from samebits.report.tally import SideTally, accepted, exempted, failures, not_interpreted, rows, skipped
 from samebits.report.words import plural, short_meshes
@@ -90,7 +91,7 @@ def show_accepted(to: Console, document: Document) -> None:
 
 
 def show_notes(to: Console, document: Document) -> None:
-    """Known differences, what was skipped or not interpreted, and the notes of the run."""
+    """Known differences, what was skipped or not interpreted, outputs laid out otherwise, and the notes of the run."""
     lines = note_lines(document)
     if lines:
         line(to, "Notes:", "bold")
@@ -113,7 +114,7 @@ def note_lines(document: Document) -> list[str]:
         f"{pair}/{variant}: {plural(count, 'result')} not interpreted: {what}"
         for (pair, variant, what), count in not_interpreted(document.results).items()
     ]
-    return [*lines, *document.summary.notes]
+    return [*lines, *layout_notes(document), *document.summary.notes]
 
 
 def show_failures(to: Console, document: Document) -> None:
