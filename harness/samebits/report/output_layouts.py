@@ -1,6 +1,6 @@
 """Outputs that a variant lays out on the mesh otherwise than the reference, where layouts are part of the types.
 
-In explicit mode what follows such an output does not trace, or pays for a resharding. In auto mode the compiler chooses.
+What follows such an output in explicit mode may not trace, or pays for a resharding. In auto mode the compiler chooses.
 """
 
 from __future__ import annotations
