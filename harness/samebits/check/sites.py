@@ -6,6 +6,8 @@ from samebits.check.execution import Execution, PendingPoint
 from samebits.check.trace_order import TraceOrder
 from samebits.errors import NoExplicitForm
 from samebits.programs.alone import baseline, on_mesh_of
+from samebits.programs.captured_values import equations
+from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site, TracedSides
 from samebits.schema.point import Point
 from samebits.user_errors import one_line
@@ -41,7 +43,21 @@ def traced_point(execution: Execution, point: Point, on_mesh: Site, order: Trace
     else:
         job.remarks = (*job.remarks, f"{missing}; compared with it on one device only")
     job.programs["variant"] = execution.program(point.variant, on_mesh, point.direction)
+    counts = [_effects(job.programs[name]) for name in ("alone", "variant")]
+    if counts[0] != counts[1]:
+        job.remarks = (
+            *job.remarks,
+            f"'{point.variant}' calls `io_callback` at {counts[1]} places, '{reference}' at {counts[0]}: "
+            "side effects are not compared",
+        )
     return job
+
+
+def _effects(program: Program) -> int:
+    """How many calls for their side effects alone, `io_callback`, a program has; none where it does not trace."""
+    if program.error is not None:
+        return 0
+    return sum(equation.primitive.name == "io_callback" for equation in equations(program.traced.jaxpr))
 
 
 def no_explicit_form(sides: TracedSides, point: Point, on_mesh: Site) -> str | None:
