@@ -55,7 +55,7 @@ def traced_point(execution: Execution, point: Point, on_mesh: Site, order: Trace
 
 def _effects(program: Program) -> int:
     """How many calls for their side effects alone, `io_callback`, a program has; none where it does not trace."""
-    if program.error is not None:
+    if program.error is not None or not program.traced.jaxpr.effects:
         return 0
     return sum(equation.primitive.name == "io_callback" for equation in equations(program.traced.jaxpr))
 
