@@ -53,13 +53,19 @@ def _ids(kind: Type, members: int) -> list[Array]:
 
 
 def _ppermute(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
-    sender = {to: origin for origin, to in step.params["perm"]}
+    pairs = tuple(step.params["perm"])
+    sender = {to: origin for origin, to in pairs}
+    if len(sender) < len(pairs) or len(set(sender.values())) < len(pairs):
+        raise NotCovered(f"{step}: a source or a destination is there twice, which jax rejects")
     names = step.params["axis_name"]
     places = [axes.mesh.index(name) for name in (names if isinstance(names, tuple) else ()) if name in axes.mesh]
     if places != sorted(places):
         raise NotCovered(f"{step}: its axes are not in the order of the mesh, where versions of jax disagree")
 
     def each(members: list[list[Value]]) -> list[Value]:
+        outside = [number for pair in pairs for number in pair if not 0 <= number < len(members)]
+        if outside:
+            raise NotCovered(f"{step}: device {outside[0]} of {len(members)} does not exist")
         nothing = interpreter.constant(np.zeros(step.output.shape, step.output.dtype), step.output)
         return [members[sender[at]][0] if at in sender else nothing for at in range(len(members))]
 

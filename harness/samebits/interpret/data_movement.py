@@ -123,6 +123,8 @@ def _select_n(step: Step, ids: list[Index], indices: list[Array]) -> Index:
     # A scalar literal may stand for an array, on both sides of the choice.
     ids = [np.broadcast_to(operand, step.output.shape) for operand in ids]
     which = np.broadcast_to(np.asarray(indices[0]).astype(np.int64), step.output.shape)
+    if which.size and not 0 <= which.min() <= which.max() < len(ids):
+        raise NotCovered(f"{step}: it selects case {which.max()} of {len(ids)}, which is not defined")
     return np.choose(which, ids) if len(ids) <= 32 else np.stack(ids)[which, *np.indices(which.shape)]
 
 

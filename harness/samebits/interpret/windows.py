@@ -101,6 +101,7 @@ def _places(step: Step, indices: Array, windows: _Windows) -> Places:
             inside = inside & (starts[dim] >= 0) & (starts[dim] <= highest)
     if "PROMISE" in mode and not inside.all():
         raise NotCovered(f"{step}: an index is out of range although it is promised to be in range")
+    _require_promised(step, starts, inside, operand)
     offsets = iter(windows.window_dims)
     flat: Any = np.zeros((1,) * len(shape), np.int64)
     for dim, length in enumerate(operand):
@@ -108,3 +109,25 @@ def _places(step: Step, indices: Array, windows: _Windows) -> Places:
         flat = flat * length + starts[dim] + (at[next(offsets)] if has_offset else 0)
     inside = np.broadcast_to(inside, shape)
     return np.where(inside, np.broadcast_to(flat, shape), 0), inside
+
+
+def _require_promised(step: Step, starts: list[Any], inside: Any, operand: tuple[int, ...]) -> None:
+    """Reject indices that are not what the operation promises of them, since compilers may rely on it.
+
+    Raises:
+        NotCovered: they are not distinct, or not in order.
+    """
+    distinct = step.params.get("unique_indices") and step.name.startswith(
+        "scatter"
+    )  # a gather of XLA's has no such flag
+    if not (distinct or step.params.get("indices_are_sorted")):
+        return
+    first: Any = np.zeros((), np.int64)
+    for start, length in zip(starts, operand, strict=True):
+        first = first * length + start
+    first, kept = np.broadcast_arrays(first, inside)
+    first = first[kept]
+    if distinct and len(np.unique(first)) < len(first):
+        raise NotCovered(f"{step}: indices are equal although they are promised to be distinct")
+    if step.params.get("indices_are_sorted") and np.any(first[1:] < first[:-1]):
+        raise NotCovered(f"{step}: indices are not in order although they are promised to be sorted")

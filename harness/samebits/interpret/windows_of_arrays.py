@@ -80,7 +80,7 @@ def _of_step(step: Step, kind: Type) -> Index:
         params.get("base_dilation", (1,) * rank),
         params.get("window_dilation", (1,) * rank),
     )
-    return index.reshape(*index.shape[:rank], -1)
+    return index.reshape(*index.shape[:rank], math.prod(params["window_dimensions"]))
 
 
 def _windows(interpreter: InterpreterProtocol, step: Step, value: Value, kind: Type, fill: Any) -> tuple[Value, Type]:

@@ -10,7 +10,7 @@ from samebits.interpret.all_sizes.demand import Demand, Index, constant
 from samebits.interpret.all_sizes.facts import Facts, MapPiece, at_least, complement
 from samebits.interpret.all_sizes.movement import Rule, clamped
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
-from samebits.interpret.all_sizes.scatters import scatter, scatter_add
+from samebits.interpret.all_sizes.scatters import note_promises, scatter, scatter_add
 
 
 def _gather(demand: Demand) -> list[MapPiece]:
@@ -51,6 +51,7 @@ def _started(
     """The start of a window by cases, each with what must hold for it to lie inside."""
     from jax.lax import GatherScatterMode  # here, so that reading facts alone does not import jax
 
+    note_promises(demand, start)
     mode = GatherScatterMode.from_any(demand.params["mode"])
     if mode == GatherScatterMode.CLIP:
         return [(own, place, ()) for own, place in clamped(demand, start, facts, room)]

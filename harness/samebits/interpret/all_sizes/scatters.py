@@ -201,7 +201,23 @@ def _merged(space: Space, pieces: Iterable[MapPiece]) -> list[MapPiece]:
 
 def _written(demand: Demand, facts: Facts, start: Polynomial, room: Polynomial) -> list[tuple[Facts, Polynomial]]:
     """The start of a window that is written, by cases: one out of range is moved in mode `clip`, and dropped else."""
+    note_promises(demand, start)
     return clamped(demand, start, facts, room) if _is_clipped(demand) else [(facts, start)]
+
+
+def note_promises(demand: Demand, start: Polynomial) -> None:
+    """Note as a condition what an operation promises of indices that are not known: compilers may rely on it.
+
+    Args:
+        demand: of a gather or a scatter; the flag `unique_indices` of a gather does not reach XLA.
+        start: an index of it.
+    """
+    if start.variables.isdisjoint(demand.space.inside):
+        return
+    if demand.params.get("indices_are_sorted"):
+        demand.space.bounded[f"the indices of {demand} are sorted, as it promises"] = None
+    if demand.params.get("unique_indices") and demand.equation.primitive.name.startswith("scatter"):
+        demand.space.bounded[f"the indices of {demand} are distinct, as it promises"] = None
 
 
 def _is_clipped(demand: Demand) -> bool:
