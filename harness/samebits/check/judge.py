@@ -226,7 +226,9 @@ def _equal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | Non
     if outcome.everywhere is not None and outcome.everywhere.holds:
         return "bitwise", f"the same bits on every machine: {outcome.everywhere.how}"
     if outcome.promises is None:
-        return "bitwise", None if same is None or not same.equal else _same_formulas(same)
+        if same is None:
+            return "bitwise", None
+        return "bitwise", _same_formulas(same) if same.equal else f"not proved: {same.unsure or LAWS}"
     missing = unsaid(contract.domain, outcome.promises)
     if missing:
         return "bitwise", f"would be proved for: {in_words(missing)}; {not_said(missing)}"

@@ -36,6 +36,9 @@ IDENTITY = 1e-12
 Noise below it: sums of up to 1e4 float64 terms, about 1e-14. Nearest fault above: an epsilon changed by 1e-9.
 """
 
+SHRUNK = 0.01
+"""Of the difference of an element in its dtype, what is left in float64 where it is rounding: by far less than this."""
+
 Array = NDArray[Any]
 
 
@@ -46,6 +49,7 @@ class RoundingEvidence:
     Args:
         identity: difference of the sides in float64, relative to the leaf's largest value.
         beyond: the same, of elements that differ by more than float64 itself explains, or the rounding of constants.
+        kept: the difference of an element that is as large in float64, relative to the element; the largest.
         accuracy: whether the variant is less accurate than the reference, and over how many draws.
         error_reference, error_optimized: largest errors against the oracle, relative to the leaf's largest value.
         log2_error: the base-two logarithm of the probability that the identity over finite fields is an accident; None
@@ -71,6 +75,7 @@ class RoundingEvidence:
     error_reference: float
     error_optimized: float
     beyond: float = 0.0
+    kept: float = 0.0
     log2_error: float | None = None
     assumed: str = ""
     refuted: str | None = None
@@ -140,6 +145,11 @@ class RoundingEvidence:
                 f"not rounding: in float64 the sides still differ by {self.beyond:.2g} of the largest value "
                 f"(limit {IDENTITY:g}); rounding would shrink with the precision"
             )
+        if self.log2_error is None and self.kept > IDENTITY:
+            return (
+                f"not rounding: an element differs by {self.kept:.2g} of itself, and no less in float64; "
+                "rounding would shrink with the precision"
+            )
         return None if self.ladder is None else f"not rounding: {self.ladder}"
 
     @property
@@ -155,6 +165,7 @@ class _Measured(NamedTuple):
     bound: float | None = None
     used: float | None = None
     own: tuple[float, float] = (0.0, 0.0)
+    kept: float = 0.0
 
 
 def gather_evidence(
@@ -187,6 +198,7 @@ def gather_evidence(
         moved=max(moved),
         identity=max(measured.identity for measured in all_of),
         beyond=max(measured.beyond for measured in all_of),
+        kept=max(measured.kept for measured in all_of),
         error_reference=max(measured.errors[0] for measured in all_of),
         error_optimized=max(measured.errors[1] for measured in all_of),
         bound=max(bounds) if bounds else None,
@@ -217,9 +229,10 @@ def _measure(sample: LeafSample) -> _Measured:
         identity = beyond = _relative(float(np.abs(own - true).max()), largest)
         if identity > IDENTITY and sample.noise is not None:
             beyond = _relative(_beyond(sample.noise(), usable, np.abs(own - true)), largest)
+    kept = _kept(sample, usable, np.abs(var - ref), np.abs(own - true), np.maximum(np.abs(own), np.abs(true)))
     first, second = (float(np.abs(side - true).max()) for side in (ref, var))
     scale = largest or 1.0
-    measured = _Measured(identity, (first / scale, second / scale), beyond)
+    measured = _Measured(identity, (first / scale, second / scale), beyond, kept=kept)
     if len(bounds) < 2:
         return measured
     # A compiler may flush what is below the smallest normal number to zero anywhere, where data only moves too.
@@ -233,6 +246,26 @@ def _measure(sample: LeafSample) -> _Measured:
         used=_over(np.abs(var - ref), both),
         own=(_over(np.abs(ref - true), bounds[0]), _over(np.abs(var - own), bounds[1])),
     )
+
+
+def _kept(sample: LeafSample, usable: Array, narrow: Array, wide: Array, size: Array) -> float:
+    """The largest difference, relative to its own element, that float64 does not make smaller, nor explains.
+
+    Relative to the largest value of the leaf, such as what masks the others, it may look like nothing.
+
+    Args:
+        sample: of the leaf.
+        usable: where it is finite.
+        narrow, wide: how far the sides are apart there in the dtype of the leaf, and in float64.
+        size: of the elements.
+    """
+    if ml_dtypes.finfo(sample.reference.dtype).nmant > 32:  # a float64 leaf is as far apart in float64
+        return 0.0
+    left = (narrow > 0) & (wide > SHRUNK * narrow) & (wide > IDENTITY * size)
+    if left.any() and sample.noise is not None:
+        noise = sample.noise()
+        left &= ~(wide <= noise[usable]) if noise is not None else True
+    return float(np.max(np.divide(wide, size, where=left, out=np.zeros_like(wide)), initial=0.0))
 
 
 def _relative(apart: float, largest: float) -> float:

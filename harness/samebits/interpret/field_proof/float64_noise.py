@@ -27,6 +27,7 @@ _SHOWN = 3
 _FIELDS = ("value", "error", "likely", "blame")
 _FLOAT64 = np.dtype(np.float64)
 _HALF_UNIT = 2.0**-24  # of float32, relative to the number: at least what rounding to the nearest is off by
+_SLACK = 4.0  # of a bound: what is beyond that is not for libraries whose functions are off by some units
 _NO_DIGIT = 2.0**-20  # of its bound: such a number can be zero in float64; one beyond it is not looked at
 
 
@@ -143,6 +144,15 @@ class Excuses:
     def laws(self, output: str, first: Array, second: Array, differs: Array) -> bool:
         """Whether all that differs does so by no more than float64 itself can: some law of functions may be missing."""
         return bool(np.all(self.float64.explains(output, first, second)[differs]))
+
+    def small(self, output: str, first: Array, second: Array, differs: Array) -> bool:
+        """Whether nothing speaks against it that float64 makes what differs; without a bound, nothing does."""
+        bound = self.float64.both(output)
+        if bound is None or bound.shape != first.shape:
+            return True
+        with np.errstate(invalid="ignore"):  # infinities of one sign
+            beyond = (np.abs(first - second) > _SLACK * bound) & np.isfinite(bound)
+        return not np.any(beyond & differs)
 
     def constants(self, output: str, first: Array, second: Array, differs: Array) -> str | None:
         """The constants whose rounding explains all that differs; None where it does not."""

@@ -1,0 +1,112 @@
+"""One large number in a leaf, such as what masks the others, hides no mistake, and makes none of rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+
+import samebits
+
+FILL = -1e30
+Function = Callable[..., Any]
+
+
+def _norm(x: Any, root: bool = False) -> Any:
+    mean = jnp.mean(x * x, -1, keepdims=True) + 1e-6
+    return x / jnp.sqrt(mean) if root else x * jax.lax.rsqrt(mean)
+
+
+def _scores(q: Any, k: Any, scale: float = 0.125) -> Any:
+    return jnp.where(_causal(q), scale * (_norm(q) @ _norm(k).T), FILL)
+
+
+def _causal(x: Any) -> Any:
+    return np.tri(x.shape[0], dtype=bool)
+
+
+def _slopes(first: int) -> Any:
+    return 2.0 ** (-8.0 * jnp.arange(first, first + 4) / 4)[:, None, None]
+
+
+def _biased(pos: Any, first: int = 1) -> Any:
+    apart = (pos[:, None] - pos[None, :]).astype(jnp.float32)
+    return jnp.where(apart >= 0, -_slopes(first) * apart, FILL)
+
+
+def _kernel(x: Any, factor: float = 0.3) -> Any:
+    def body(source: Any, target: Any) -> None:
+        x = source[...]
+        squares = factor * jnp.sum(x * x, -1, keepdims=True)
+        target[...] = jnp.where(_mask(x), squares + jnp.sin(x), FILL)
+
+    return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), interpret=True)(x)
+
+
+def _mask(x: Any) -> Any:
+    return jax.lax.broadcasted_iota(jnp.int32, x.shape, 1) >= jax.lax.broadcasted_iota(jnp.int32, x.shape, 0)
+
+
+def _plain(x: Any) -> Any:
+    return jnp.where(_mask(x), jnp.sum(0.3 * x * x, -1, keepdims=True) + jnp.sin(x), FILL)
+
+
+def _callback(x: Any, factor: float = 0.3) -> Any:
+    def on_host(x: Any) -> Any:
+        return (factor * np.sum(x * x, -1, keepdims=True) + np.sin(x)).astype(x.dtype)
+
+    return jnp.where(_mask(x), jax.pure_callback(on_host, jax.ShapeDtypeStruct(x.shape, x.dtype), x), FILL)
+
+
+X = jax.ShapeDtypeStruct((8, 16), jnp.float32)
+POSITIONS = np.arange(8, dtype=np.int32)
+
+FAULTY: dict[str, tuple[Function, Function, tuple[Any, ...]]] = {
+    "slopes one too early": (_biased, lambda pos: _biased(pos, 0), (POSITIONS,)),
+    "sides exchanged": (_scores, lambda q, k: _scores(k, q), (X, X)),
+    "another scale": (_scores, lambda q, k: _scores(q, k, 0.13), (X, X)),
+    "zeros": (_scores, lambda q, k: jnp.where(_causal(q), jnp.zeros((8, 8)), FILL), (X, X)),
+    "another kernel": (_plain, lambda x: _kernel(x, 0.31), (X,)),
+    "another callback": (_plain, lambda x: _callback(x, 0.31), (X,)),
+}
+HONEST: dict[str, tuple[Function, Function, tuple[Any, ...]]] = {
+    "root": (_scores, lambda q, k: jnp.where(_causal(q), (_norm(q, True) * 0.125) @ _norm(k, True).T, FILL), (X, X)),
+    "kernel": (_plain, _kernel, (X,)),
+    "callback": (_plain, _callback, (X,)),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_large_fill_hides_no_mistake(name: str) -> None:
+    reference, variant, args = FAULTY[name]
+    compared = samebits.check(reference, variant, *args, gradients=False)
+    assert [leaf.verdict for leaf in compared.leaves] == ["different"]
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_rounding_beside_a_large_fill_is_rounding(name: str) -> None:
+    reference, variant, args = HONEST[name]
+    compared = samebits.check(reference, variant, *args, gradients=False)
+    assert compared.leaves[0].verdict in ("rounding", "bitwise", "proved")
+
+
+def _update(p: Any, m: Any, v: Any, epsilon: float = 1e-8) -> Any:
+    return p - 1e-4 * (m / (1 - 0.9**5)) / (jnp.sqrt((v * v + 0.01) / (1 - 0.999**5)) + epsilon)
+
+
+def _folded(p: Any, m: Any, v: Any) -> Any:
+    last = np.sqrt(1 - 0.999**5)
+    return p - (1e-4 * last / (1 - 0.9**5)) * m / (jnp.sqrt(v * v + 0.01) + 1e-8 * last)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-7])
+def test_another_epsilon_beside_a_parameter_is_seen(epsilon: float) -> None:
+    """It moves the parameter by 1e-12 of itself; float64 has four digits more."""
+    wrong = samebits.check(_update, lambda p, m, v: _update(p, m, v, epsilon), X, X, X, gradients=False)
+    assert wrong.verdict == "different"
+    assert samebits.check(_update, _folded, X, X, X, gradients=False).ok
