@@ -50,6 +50,13 @@ SYMBOLS = Assumption(
     inherent=True,
 )
 
+REALS = Assumption(
+    "numbers",
+    "no denominator is 0, no number under a root is negative, and none is infinite or NaN",
+    "a size, a mask that selects nothing, or an input makes one so: there the sides may differ",
+    inherent=True,
+)
+
 
 class SizePointProver(PointProver):
     """Proves points of one pair for all sizes.
@@ -140,15 +147,15 @@ def _row(
         outcome = replace(outcome, apart=f"{proof.place_of(leaf)}: {leaf.reason}")
     else:
         outcome = replace(outcome, unproved=leaf.reason)
-    shown = leaf.verdict in ("proved", "rounding")
-    words = promises if shown else ()
+    taken = {"proved": (SYMBOLS,), "rounding": (SYMBOLS, REALS)}.get(leaf.verdict, ())
+    words = promises if taken else ()
     return replace(
         argued(pair, point, outcome),
         method=METHOD if leaf.verdict != "error" else None,
         domain=in_words(words) or None,
         words=tuple(map(str, words)),
         unkept=tuple(map(str, outcome.unkept)),
-        assumptions=(SYMBOLS,) if shown else (),
+        assumptions=taken,
     )
 
 

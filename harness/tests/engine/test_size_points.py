@@ -72,6 +72,7 @@ def prover() -> SizePointProver:
 @pytest.mark.slow
 def test_a_proof_says_for_which_sizes(prover: SizePointProver) -> None:
     (row,) = prover.results(POINT)
+    assert [taken.word for taken in row.assumptions] == ["symbols"]
     assert (row.verdict, row.method, row.ok, row.leaf) == ("proved", METHOD, True, "x")
     assert row.family is not None
     assert row.family.shapes == {"x": "float32[batch, 2*context*group, heads, dim]"}
@@ -123,6 +124,7 @@ def test_formulas_reach_a_contract_where_rounding_is_derived(monkeypatch: pytest
     pair = replace(FAULTY, name="doubled", reference=doubled, variants={"added": added}, meshes=("context2",))
     point = replace(WRONG, variant="added")
     (row,) = SizePointProver(pair, Locator(name="doubled"), "cpu").results(point)
+    assert [taken.word for taken in row.assumptions][:2] == ["symbols", "numbers"]
     assert (row.verdict, row.sizes) == ("rounding", "all")
     declared = replace(row, ok=False, reason="accuracy is not decided by proof")
     monkeypatch.setattr(PointProver, "results", lambda self, point: [declared])

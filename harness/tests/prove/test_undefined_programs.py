@@ -1,0 +1,121 @@
+"""Programs that jax rejects, or whose own promises do not hold, are not proved; nor do they end in exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+import samebits
+
+X = jax.ShapeDtypeStruct((8,), jnp.float32)
+IDS = np.array([2, 0, 3, 0], np.int32)
+
+
+def _sent(pairs: Callable[[int], list[tuple[int, int]]]) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        def local(part: Any) -> Any:
+            return jax.lax.ppermute(part, "a", pairs(jax.lax.axis_size("a")))
+
+        return jax.shard_map(local, in_specs=P("a"), out_specs=P("a"))(x)
+
+    return function
+
+
+def _ring(x: Any) -> Any:
+    return jnp.roll(x, 2)
+
+
+def _open(x: Any) -> Any:
+    return jnp.concatenate([jnp.zeros_like(x[:2]), x[:-2]])
+
+
+def _proved(reference: Any, variant: Any, *args: Any, mesh: str | None = None) -> tuple[str, str]:
+    leaf = samebits.prove(reference, variant, *args, mesh=mesh, gradients=False).leaves[
+        -1
+    ]  # the reference is before it
+    return leaf.verdict, str(leaf.reason)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "why"),
+    [
+        (lambda n: [(i, i + 1) for i in range(n)], "device 4 of 4 does not exist"),
+        (lambda n: [(0, i) for i in range(n)], "a source or a destination is there twice"),
+        (lambda n: [(i, 0) for i in range(n)], "a source or a destination is there twice"),
+    ],
+)
+def test_a_permutation_that_jax_rejects_is_not_proved(pairs: Any, why: str) -> None:
+    verdict, reason = _proved(_open, _sent(pairs), X, mesh="a4")
+    assert verdict == "error"
+    assert why in reason
+
+
+def test_permutations_that_jax_takes_are_proved() -> None:
+    assert _proved(_ring, _sent(lambda n: [(i, (i + 1) % n) for i in range(n)]), X, mesh="a4")[0] == "proved"
+    assert _proved(_open, _sent(lambda n: [(i, i + 1) for i in range(n - 1)]), X, mesh="a4")[0] == "proved"
+
+
+def _summed(x: Any, ids: Any, **promises: bool) -> Any:
+    return jax.ops.segment_sum(x, ids, num_segments=4, **promises)
+
+
+@pytest.mark.parametrize(
+    ("promise", "why", "kept"),
+    [
+        ("indices_are_sorted", "indices are not in order although they are promised to be sorted", [0, 0, 2, 3]),
+        ("unique_indices", "indices are equal although they are promised to be distinct", [2, 0, 3, 1]),
+    ],
+)
+def test_a_promise_of_indices_that_does_not_hold(promise: str, why: str, kept: list[int]) -> None:
+    def promising(x: Any, ids: Any) -> Any:
+        return _summed(x, ids, **{promise: True})
+
+    verdict, reason = _proved(_summed, promising, X.update(shape=(4,)), IDS)
+    assert verdict == "error"
+    assert why in reason
+    assert _proved(_summed, promising, X.update(shape=(4,)), np.array(kept, np.int32))[0] in ("rounding", "proved")
+
+
+@pytest.mark.parametrize("promise", ["indices_are_sorted", "unique_indices"])
+def test_a_promise_is_a_condition_for_all_sizes(promise: str) -> None:
+    def promising(x: Any, ids: Any) -> Any:
+        return _summed(x, ids, **{promise: True})
+
+    words = "are sorted, as it promises" if promise == "indices_are_sorted" else "are distinct, as it promises"
+    for function, expected in ((promising, True), (_summed, False)):
+        compared = samebits.prove(
+            lambda x, ids: _summed(x, ids) * 1.0,
+            function,
+            X.update(shape=(4,)),
+            IDS,
+            sizes={"x": "n", "ids": "n"},
+            gradients=False,
+        )
+        family = compared.leaves[0].family
+        assert family is not None
+        assert any(words in condition for condition in family.conditions) == expected
+
+
+def test_windows_of_which_there_are_none() -> None:
+    def windows(x: Any) -> Any:
+        return jax.lax.reduce_window(x, 0.0, jax.lax.add, (2,), (1,), "VALID")
+
+    pair = samebits.prove(lambda x: x[1:] + x[:-1], windows, X.update(shape=(1,)), gradients=False)
+    assert "cannot reshape" not in str(pair.leaves[0].reason)
+
+
+def test_a_case_that_is_not_there_is_not_selected() -> None:
+    verdict, reason = _proved(
+        lambda x, i: jnp.where(i == 0, x, 2 * x),
+        lambda x, i: jax.lax.select_n(i, x, 2 * x),
+        X.update(shape=(4,)),
+        np.array([0, 1, 2, 0], np.int32),
+    )
+    assert verdict == "error"
+    assert "selects case 2 of 2, which is not defined" in reason
