@@ -61,7 +61,7 @@ def test_permutations_that_jax_takes_are_proved() -> None:
     assert _proved(_open, _sent(lambda n: [(i, i + 1) for i in range(n - 1)]), X, mesh="a4")[0] == "proved"
 
 
-def _summed(x: Any, ids: Any, **promises: bool) -> Any:
+def _summed(x: Any, ids: Any, **promises: Any) -> Any:
     return jax.ops.segment_sum(x, ids, num_segments=4, **promises)
 
 
