@@ -17,6 +17,7 @@ from typing import Any
 
 from samebits.host.environment import configuration
 from samebits.host.process_state import fresh_random_numbers, put_back, read_state
+from samebits.host.shared_functions import SharedFunctions
 
 WATCHED = (
     "builtins",
@@ -97,7 +98,7 @@ def take_notes() -> list[str]:
 
 
 @contextlib.contextmanager
-def undone(who: str, *, may_draw: bool = False) -> Iterator[list[str]]:
+def undone(who: str, *, importing: bool = False) -> Iterator[list[str]]:
     """Inside, the user's code runs; what it changes for others is undone at the end, and noted down.
 
     Inside, `sys.argv` has the program's name alone: code that parses it, as absl's flags do, must not meet our options.
@@ -105,7 +106,8 @@ def undone(who: str, *, may_draw: bool = False) -> Iterator[list[str]]:
 
     Args:
         who: as the note names it, such as `importing FILE`.
-        may_draw: whether numbers that are drawn from Python's random generator are undone without a note.
+        importing: of an import: numbers that are drawn from Python's random generator are undone without a note, and
+            functions that stand for something else in any module are put back.
 
     Yields:
         What changed, in words; filled when the context ends.
@@ -114,6 +116,7 @@ def undone(who: str, *, may_draw: bool = False) -> Iterator[list[str]]:
     with fresh_random_numbers():
         # The first import of jax sets variables of its own; there is nothing yet that a change could reach.
         before = _state() if "jax" in sys.modules else None
+        shared = SharedFunctions() if importing else None
         process, arguments = read_state(), sys.argv
         sys.argv = arguments[:1]
         try:
@@ -121,7 +124,8 @@ def undone(who: str, *, may_draw: bool = False) -> Iterator[list[str]]:
                 yield changed
         finally:
             sys.argv = arguments
-            changed += [*put_back(process, may_draw=may_draw), *(_undo(before) if before is not None else ())]
+            changed += [*put_back(process, may_draw=importing), *(_undo(before) if before is not None else ())]
+            changed += shared.put_back() if shared is not None else ()
             _tell(who, changed, before)
 
 

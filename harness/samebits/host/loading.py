@@ -36,7 +36,7 @@ def load_file(path: Path) -> ModuleType:
             module = importlib.util.module_from_spec(spec)
             sys.modules[name] = module
             try:
-                with undone(f"importing {path}", may_draw=True):
+                with undone(f"importing {path}", importing=True):
                     spec.loader.exec_module(module)
             except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
                 del sys.modules[name]
@@ -85,7 +85,7 @@ def load_package(folder: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with undone(f"importing {path}", may_draw=True):
+        with undone(f"importing {path}", importing=True):
             spec.loader.exec_module(module)
     except BaseException as error:  # as above
         for known in [known for known in sys.modules if known == name or known.startswith(f"{name}.")]:
@@ -105,7 +105,7 @@ def load_module(name: str) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     try:
-        with _first_on_path(str(Path.cwd())), undone(f"importing module '{name}'", may_draw=True):
+        with _first_on_path(str(Path.cwd())), undone(f"importing module '{name}'", importing=True):
             module = importlib.import_module(name)
     except BaseException as error:  # as above
         if _is_ours(error):

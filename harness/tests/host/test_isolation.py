@@ -131,7 +131,7 @@ def test_a_closed_stream_is_opened_again(capfd: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize("count", [1, 3, 300])
 def test_numbers_drawn_while_importing_are_no_news(count: int) -> None:
     before = random.getstate()
-    with undone("importing somebody's file", may_draw=True):
+    with undone("importing somebody's file", importing=True):
         for _ in range(count):
             random.random()
             random.getrandbits(24)
@@ -141,7 +141,7 @@ def test_numbers_drawn_while_importing_are_no_news(count: int) -> None:
 
 @pytest.mark.parametrize("change", [lambda: random.seed(7), lambda: random.gauss(0, 1), lambda: np.random.seed(7)])
 def test_a_seed_while_importing_is(change: Callable[[], Any]) -> None:
-    with undone("importing somebody's file", may_draw=True):
+    with undone("importing somebody's file", importing=True):
         change()
     (told,) = take_notes()
     assert "random numbers" in told

@@ -80,7 +80,7 @@ def plant(fault: Fault, pair: Pair) -> Pair:
     sys.modules[name] = module
     where = f"fault '{fault.name}': {path} with the edit"
     try:
-        with undone(f"importing {path} with the fault '{fault.name}'", may_draw=True):
+        with undone(f"importing {path} with the fault '{fault.name}'", importing=True):
             exec(compile(source, path, "exec"), module.__dict__)
     except BaseException as error:  # `sys.exit()` is no `Exception`
         if Stop.caused(error):
