@@ -10,14 +10,15 @@ from samebits.cli.check_run import CheckCommand, CheckInputs
 from samebits.cli.compare_options import CompareFunctionsOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.engine.journal import Journal
-from samebits.errors import RequestError
+from samebits.errors import CouldNotRun, RequestError
 from samebits.functions.as_pair import side_names
 from samebits.functions.default_layout import split_by_default
-from samebits.functions.run import function_request
+from samebits.functions.run import function_request, pair_mesh, with_gradients
+from samebits.functions.session import session
 from samebits.host.isolation import note
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import function_named
-from samebits.programs.plan import Request
+from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.schema.argument_text import EXAMPLES, parse_arguments
 from samebits.schema.argument_trees import argument_tree
 from samebits.schema.case import Case
@@ -45,6 +46,26 @@ class CompareCommand(CheckCommand):
         """
         chosen = self.chosen
         return [(Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()), functions_as_pair(chosen))]
+
+    def load(self, run: CommandRun) -> CheckInputs:
+        """The functions, without the gradients that there are none of, with a note about those."""
+        inputs = super().load(run)
+        loaded = [self._with_gradients(run, item, inputs.environment.devices) for item in inputs.loaded]
+        return replace(inputs, loaded=loaded)
+
+    def _with_gradients(self, run: CommandRun, item: LoadedPair, devices: int) -> LoadedPair:
+        mesh = pair_mesh(item.pair)
+        try:
+            pair, notes = with_gradients(item.pair, session().use(item.pair.name), mesh.build(item.pair.modes[0]))
+        except CouldNotRun:  # running it gives the error, with its line
+            return item
+        run.notes += notes
+        declared = (item.locator, pair)
+        return (
+            item
+            if pair is item.pair
+            else replace(item, pair=pair, plan=plan(pair, self.selection([declared]), devices))
+        )
 
     def _journal(self, run: CommandRun, inputs: CheckInputs) -> contextlib.AbstractContextManager[Journal | None]:
         return contextlib.nullcontext()

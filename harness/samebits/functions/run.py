@@ -49,7 +49,7 @@ def run_functions(request: CompareRequest) -> Comparing:
     _require_devices(pair)
     programs = session().use(pair.name)
     built = _built(request, pair)
-    pair, notes = _with_gradients(pair, programs, built)
+    pair, notes = with_gradients(pair, programs, built)
     locator = Locator(name=pair.name, rerun=rerun())
     points = function_plan(pair).points
     meshes: dict[tuple[str, str], Any] = {(pair_mesh(pair).id, pair.modes[0]): built}
@@ -126,32 +126,7 @@ def rerun() -> str:
     return f"the call in {frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _require_devices(pair: Pair) -> None:
-    """Reject a mesh that is larger than the machine.
-
-    Raises:
-        RequestError: it is.
-    """
-    import jax
-
-    mesh, available = pair_mesh(pair), len(jax.devices())
-    if mesh.devices > available:
-        raise RequestError(
-            f"mesh '{mesh.id}' needs {mesh.devices} devices and {available} are there; on CPU set "
-            f"JAX_NUM_CPU_DEVICES={mesh.devices} in the environment, or call jax.config.update('jax_num_cpu_devices', "
-            f"{mesh.devices}) before the first use of jax"
-        )
-
-
-def _built(request: CompareRequest, pair: Pair) -> Any:
-    """The mesh that the caller built, or one of the first devices; None without a mesh."""
-    import jax
-
-    mesh = request.options.mesh
-    return mesh if isinstance(mesh, jax.sharding.Mesh) else pair_mesh(pair).build(pair.modes[0])
-
-
-def _with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tuple[str, ...]]:
+def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tuple[str, ...]]:
     """The pair with gradients where there are any to compare, and notes about those left out.
 
     Args:
@@ -182,3 +157,28 @@ def _with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, t
         return replace(pair, gradients=False), (f"'{pair.reference_name}' has no float output: no gradient",)
     on_mesh = dict.fromkeys(pair.variant_names, replace(alone, built=built))
     return without_zero_gradients(pair, sides, {pair.reference_name: alone, **on_mesh})
+
+
+def _require_devices(pair: Pair) -> None:
+    """Reject a mesh that is larger than the machine.
+
+    Raises:
+        RequestError: it is.
+    """
+    import jax
+
+    mesh, available = pair_mesh(pair), len(jax.devices())
+    if mesh.devices > available:
+        raise RequestError(
+            f"mesh '{mesh.id}' needs {mesh.devices} devices and {available} are there; on CPU set "
+            f"JAX_NUM_CPU_DEVICES={mesh.devices} in the environment, or call jax.config.update('jax_num_cpu_devices', "
+            f"{mesh.devices}) before the first use of jax"
+        )
+
+
+def _built(request: CompareRequest, pair: Pair) -> Any:
+    """The mesh that the caller built, or one of the first devices; None without a mesh."""
+    import jax
+
+    mesh = request.options.mesh
+    return mesh if isinstance(mesh, jax.sharding.Mesh) else pair_mesh(pair).build(pair.modes[0])

@@ -13,6 +13,7 @@ from typing import Any
 from samebits.errors import CouldNotRun
 from samebits.programs.sides import Site, TracedSides
 from samebits.schema.argument_trees import ArgTree
+from samebits.schema.case import Arg
 from samebits.schema.pair import Pair
 
 
@@ -43,7 +44,7 @@ def without_zero_gradients(pair: Pair, sides: TracedSides, sites: Mapping[str, S
         names = zero if names is None else names & zero
     if not names:
         return pair, ()
-    args = {name: _without(name, tree, names) for name, tree in dict(pair.args).items()}  # type: ignore[arg-type]
+    args = {name: _without(name, declared, names) for name, declared in dict(pair.args).items()}  # type: ignore[arg-type]
     left = ", ".join(sorted(names))
     note = f"no gradient with respect to {left}: neither function's result depends on it differentiably"
     changed = replace(pair, args=args)
@@ -51,7 +52,9 @@ def without_zero_gradients(pair: Pair, sides: TracedSides, sites: Mapping[str, S
     return (replace(changed, gradients=False) if everything else changed), (note,)
 
 
-def _without(name: str, tree: ArgTree, names: set[str]) -> ArgTree:
+def _without(name: str, tree: Arg | ArgTree, names: set[str]) -> Arg | ArgTree:
+    if isinstance(tree, Arg):
+        return replace(tree, differentiable=False) if name in names else tree
     args = tuple(
         replace(arg, differentiable=False) if name + path in names else arg
         for path, arg in zip(tree.paths, tree.args, strict=True)

@@ -35,6 +35,30 @@ def one_hot(table, ids):
     return jax.nn.one_hot(ids, table.shape[0], dtype=table.dtype) @ table
 
 
+def first_largest(x):
+    return jnp.argmax(x, axis=-1)
+
+
+def sorted_largest(x):
+    return jnp.argsort(-x, axis=-1)[..., 0]
+
+
+def doubled(x, mask):
+    return jnp.where(mask > 0, 2 * x, 0.0)
+
+
+def added(x, mask):
+    return jnp.where(mask > 0, x + x, 0.0)
+
+
+def squared(z):
+    return z * z
+
+
+def squared_parts(z):
+    return jax.lax.complex(z.real * z.real - z.imag * z.imag, 2 * z.real * z.imag)
+
+
 class Layer:
     @staticmethod
     def take(table, ids):
@@ -109,6 +133,30 @@ def test_arguments_without_a_layout_are_split_over_the_mesh() -> None:
 def test_bits_that_depend_on_the_machine_are_accepted() -> None:
     ended = samebits("compare", "compared_fns:take", "compared_fns:Layer.take", *TAKE, "--accept", "bitwise")
     assert ended.code == 0, ended.out + ended.err
+
+
+def test_functions_of_integers_have_no_gradient_to_compare() -> None:
+    ended = samebits("compare", "compared_fns:first_largest", "compared_fns:sorted_largest", "--arg", "x=f32[16,8]")
+    assert ended.code == 0, ended.out + ended.err
+    assert "'first_largest' has no float output: no gradient" in ended.out
+
+
+@pytest.mark.parametrize("options", [(), ("--seeds", "2"), ("--mesh", "dp2")])
+def test_what_both_ignore_has_no_gradient_to_compare(options: tuple[str, ...], folder: Path) -> None:
+    args = ("--arg", "x=f32[16]", "--arg", "mask=f32[16]", "--json", "out.json", *options)
+    ended = samebits("compare", "compared_fns:doubled", "compared_fns:added", *args)
+    assert ended.code == 0, ended.out + ended.err
+    assert "no gradient with respect to mask: neither function's result depends on it differentiably" in ended.out
+    results = json.loads((folder / "out.json").read_text(encoding="utf-8"))["results"]
+    assert {result["leaf"] for result in results if result["direction"] == "gradient"} == {"x"}
+
+
+def test_gradients_of_complex_arguments_are_compared(folder: Path) -> None:
+    args = ("--arg", "z=c64[16]", "--json", "out.json")
+    ended = samebits("compare", "compared_fns:squared", "compared_fns:squared_parts", *args)
+    assert ended.code == 0, ended.out + ended.err
+    results = json.loads((folder / "out.json").read_text(encoding="utf-8"))["results"]
+    assert {result["direction"] for result in results} == {"forward", "gradient"}
 
 
 @pytest.mark.parametrize(
