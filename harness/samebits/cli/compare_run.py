@@ -11,7 +11,7 @@ from samebits.cli.compare_options import CompareFunctionsOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.engine.journal import Journal
 from samebits.errors import CouldNotRun, RequestError
-from samebits.functions.as_pair import side_names
+from samebits.functions.as_pair import MESH, side_names, takes_mesh
 from samebits.functions.default_layout import split_by_default
 from samebits.functions.run import function_request, pair_mesh, with_gradients
 from samebits.functions.session import session
@@ -21,7 +21,7 @@ from samebits.programs.implementations import function_named
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.schema.argument_text import EXAMPLES, parse_arguments
 from samebits.schema.argument_trees import argument_tree
-from samebits.schema.case import Case
+from samebits.schema.case import Case, ContextMesh
 from samebits.schema.contract import Contract
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -98,15 +98,19 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
     reference, variant = (function_named(name) for name in (chosen.reference, chosen.variant))
     first, second = side_names(reference, variant)
     floats = [arg.dtype for arg in args.values() if "float" in str(arg.dtype)]
-    narrow = MeshSpec.parse(chosen.mesh).devices <= WIDEST
+    mesh = MeshSpec.parse(chosen.mesh)
+    narrow = mesh.devices <= WIDEST
+    statics = chosen.statics()
+    if MESH not in {*statics, *args} and any(takes_mesh(side, mesh) for side in (reference, variant)):
+        if not mesh.axes:
+            raise RequestError("the functions take the parameter 'mesh'; give one, as in --mesh dp2_tp4")
+        statics[MESH] = ContextMesh()
     return Pair(
         name=f"{first}_{second}",
         reference=reference,
         variants={second: variant},
         args=args,
-        cases=tuple(
-            Case(id="call" if seed == 0 else f"call_{seed}", statics=chosen.statics()) for seed in range(chosen.seeds)
-        ),
+        cases=tuple(Case(id="call" if seed == 0 else f"call_{seed}", statics=statics) for seed in range(chosen.seeds)),
         dtypes=(str((floats or [arg.dtype for arg in args.values()])[0]),),
         meshes=(chosen.mesh,) if narrow else (),
         wide_meshes=() if narrow else (chosen.mesh,),

@@ -91,7 +91,7 @@ def pair_of(request: CompareRequest) -> Pair:
     statics = {name: _static(value) for name, value in call.items() if name not in args}
     first, second = side_names(request.reference, request.variant)
     adapted = {} if options.adapt is None else {second: options.adapt}
-    statics, renamed = _with_context_mesh(request, statics)
+    statics, renamed = _with_context_mesh(request, statics, mesh)
     return Pair(
         name=options.name or f"{first}_{second}",
         reference=_side(request.reference, positional, renamed[0], first),
@@ -119,6 +119,17 @@ def side_names(reference: Callable[..., Any], variant: Callable[..., Any]) -> tu
         part = 0 if modules[0][0] != modules[1][0] else -1  # of libraries the package, else the file
         short = [_id(f"{module[part]}_{name}") for module, name in zip(modules, short, strict=True)]
     return (short[0], short[1]) if short[0] != short[1] else (f"{short[0]}_reference", f"{short[1]}_variant")
+
+
+def takes_mesh(side: Callable[..., Any], mesh: MeshSpec) -> bool:
+    """Whether a function has a parameter `mesh` to fill: without a mesh, only one that has no default.
+
+    Args:
+        side: one of two functions.
+        mesh: of the comparison.
+    """
+    parameters = [p for p in parameters_of(side) or () if p.name == MESH]
+    return any(mesh.axes or p.default is p.empty for p in parameters)
 
 
 def mesh_of(request: CompareRequest) -> MeshSpec:
@@ -206,11 +217,11 @@ def _specs_by_name(specs: Any, positional: Sequence[str], call: Mapping[str, Any
 
 
 def _with_context_mesh(
-    request: CompareRequest, statics: Mapping[str, Any]
+    request: CompareRequest, statics: Mapping[str, Any], mesh: MeshSpec
 ) -> tuple[dict[str, Any], list[tuple[tuple[str, str], ...]]]:
     """The static arguments, with the mesh of the context for a side that takes one, and the names on each side."""
     names: list[dict[str, str]] = [{}, dict(request.options.rename)]
-    takes = [any(p.name == MESH for p in parameters_of(side) or ()) for side in (request.reference, request.variant)]
+    takes = [takes_mesh(side, mesh) for side in (request.reference, request.variant)]
     if any(takes) and MESH not in {*statics, *request.keywords}:
         statics = {**statics, MESH: ContextMesh()}
         names = [known if takes_it else {**known, MESH: ""} for known, takes_it in zip(names, takes, strict=True)]

@@ -59,6 +59,23 @@ def squared_parts(z):
     return jax.lax.complex(z.real * z.real - z.imag * z.imag, 2 * z.real * z.imag)
 
 
+def matmul(x, w):
+    return x @ w
+
+
+def split_matmul(x, w, *, mesh):
+    from jax.sharding import PartitionSpec as P
+
+    def part(x, w):
+        return jax.lax.psum(x @ w, "tp")
+
+    return jax.shard_map(part, mesh=mesh, in_specs=(P("dp", "tp"), P("tp")), out_specs=P("dp"))(x, w)
+
+
+def matmul_anywhere(x, w, *, mesh=None):
+    return jnp.einsum("bi,io->bo", x, w)
+
+
 class Layer:
     @staticmethod
     def take(table, ids):
@@ -130,6 +147,23 @@ def test_arguments_without_a_layout_are_split_over_the_mesh() -> None:
     assert "no specs were given; split over dp2_tp2: table ('dp', 'tp'), ids ('dp',)" in ended.out + ended.err
 
 
+MATMUL = ("--arg", "x=f32[8@dp,16@tp]", "--arg", "w=f32[16@tp,8]")
+
+
+@pytest.mark.parametrize(
+    ("functions", "mesh"),
+    [
+        (("matmul", "split_matmul"), ("--mesh", "dp2_tp4")),
+        (("split_matmul", "matmul"), ("--mesh", "dp2_tp2")),
+        (("matmul", "matmul_anywhere"), ("--mesh", "dp2_tp2")),
+        (("matmul", "matmul_anywhere"), ()),
+    ],
+)
+def test_a_function_gets_its_mesh(functions: tuple[str, str], mesh: tuple[str, ...]) -> None:
+    ended = samebits("compare", *(f"compared_fns:{name}" for name in functions), *MATMUL, *mesh, "--forward")
+    assert ended.code == 0, ended.out + ended.err
+
+
 def test_bits_that_depend_on_the_machine_are_accepted() -> None:
     ended = samebits("compare", "compared_fns:take", "compared_fns:Layer.take", *TAKE, "--accept", "bitwise")
     assert ended.code == 0, ended.out + ended.err
@@ -172,6 +206,7 @@ def test_gradients_of_complex_arguments_are_compared(folder: Path) -> None:
         (("compared_fns:take", "compared_fns:one_hot", "--arg", "table=f32"), "argument 'table=f32' is not NAME=DTYPE"),
         (("compared_fns:take", "compared_fns:one_hot", *TAKE, "--mesh", "dp"), "mesh 'dp'"),
         (("compared_fns:take", "compared_fns:one_hot", *TAKE, "--mesh", "dp999"), "mesh 'dp999' needs 999 devices and"),
+        (("compared_fns:matmul", "compared_fns:split_matmul", *MATMUL), "give one, as in --mesh dp2_tp4"),
         (("compared_fns:take", "compared_fns:one_hot", *TAKE, "--static", "eps"), "--static eps: expected NAME=VALUE"),
     ],
 )

@@ -73,3 +73,11 @@ def test_a_function_on_its_own_mesh_says_where_it_runs() -> None:
     assert "run it there: meshes=('dp=2:auto,tp=4:auto',) in a Pair, or mesh='dp=2:auto,tp=4:auto' in a call" in str(
         next(leaf.reason for leaf in result.leaves if leaf.verdict == "error")
     )
+
+
+def test_without_a_mesh_the_default_of_the_parameter_stays() -> None:
+    def anywhere(x: Any, w: Any, *, mesh: Any = None) -> Any:
+        assert mesh is None
+        return x @ w
+
+    assert samebits.check(lambda x, w: x @ w, anywhere, VALUES, np.ones((8, 2), np.float32)).ok
