@@ -238,8 +238,10 @@ def _below(below: int, rng: np.random.Generator, shape: tuple[int, ...], dtype: 
 def _integers(
     values: Integers, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], where: str
 ) -> Array:
-    array = rng.integers(values.low, values.high, shape)
+    array = np.asarray(rng.integers(values.low, values.high, shape))
     must = sorted({values.low, values.high - 1, *values.also})
+    if not values.also and array.size < len(must):  # a scalar has no room for both bounds, and any of the range will do
+        return array.astype(dtype)
     if array.size < len(must):
         raise DeclarationError(f"{where} has {array.size} elements, too few for the values {must} that must appear")
     places = rng.choice(array.size, len(must), replace=False)

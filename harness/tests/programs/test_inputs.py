@@ -114,6 +114,15 @@ def test_integers_show_bounds_and_what_is_out_of_range() -> None:
     assert array.dtype == np.int32
 
 
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_scalar_takes_any_integer_of_its_range(shape: tuple[int, ...]) -> None:
+    """There is no room for both bounds; further draws and other cases have other values."""
+    pair = pair_with(Arg(shape=shape, values=Integers(low=2, high=9)))
+    drawn = [records(pair, pair.cases[0], "float32", MESH, draw)["ordinary"]["x"] for draw in range(32)]
+    assert {array.shape for array in drawn} == {shape}
+    assert {int(array.reshape(())) for array in drawn} == set(range(2, 9))
+
+
 def test_cotangents_are_random_scaled_one_hot_and_ones() -> None:
     """The scaled one is the random one times -3; the one-hot has a single 1; `sum()` pulls ones back."""
     random, scaled, hot, ones = (cotangent(kind, (4, 8), np.float32, "p", "c") for kind in COTANGENTS)
