@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -40,7 +41,7 @@ from samebits.report.terminal import show
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
-from samebits.schema.result import Result, exit_code, summarise
+from samebits.schema.result import Problem, Result, exit_code, summarise
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +93,10 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         """What is selected of the pairs."""
         return self.request
 
+    def problem(self, run: CommandRun, problem: Problem) -> None:
+        """Record a problem of a pair, and print it."""
+        run.problem(problem)
+
     def asked(self) -> dict[str, str]:
         """What was asked for, as text by the names of its entries."""
         return {name: str(value) for name, value in {**asdict(self.request), **asdict(self.effort)}.items()}
@@ -104,7 +109,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         loaded, problems, left_out = plans(declared, self.selection(declared), here.devices)
         import_sides(loaded)
         for problem in problems:
-            run.problem(problem)
+            self.problem(run, problem)
         run.notes += [*left_out, *self.unfit_notes(loaded, here)]
         if loaded:
             run.show_head(here, None)
@@ -144,7 +149,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Result]:
         return sweep(
             inputs.loaded,
-            on_problem=run.problem,
+            on_problem=functools.partial(self.problem, run),
             settings=self.settings,
             effort=self.effort,
             journal=journal,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 from samebits.cli.check_run import CheckCommand, CheckInputs
 from samebits.cli.compare_options import CompareFunctionsOptions
+from samebits.cli.compare_words import in_options
 from samebits.cli.pipeline import CommandRun
 from samebits.engine.journal import Journal
-from samebits.errors import CouldNotRun, RequestError
+from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.functions.as_pair import MESH, side_names, takes_mesh
 from samebits.functions.default_layout import split_by_default
 from samebits.functions.run import function_request, pair_mesh, with_gradients
@@ -26,6 +27,7 @@ from samebits.schema.contract import Contract
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_meshes import WIDEST
+from samebits.schema.result import Problem, Result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,15 @@ class CompareCommand(CheckCommand):
         chosen = self.chosen
         return [(Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()), functions_as_pair(chosen))]
 
+    def problem(self, run: CommandRun, problem: Problem) -> None:
+        """Record a problem, with options in place of the entries of a declaration."""
+        super().problem(run, replace(problem, message=in_options(problem.message)))
+
+    def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Result]:
+        with contextlib.closing(super()._sweep(run, inputs, journal)) as swept:
+            for result in swept:
+                yield result if result.reason is None else replace(result, reason=in_options(result.reason))
+
     def load(self, run: CommandRun) -> CheckInputs:
         """The functions, without the gradients that there are none of, with a note about those."""
         inputs = super().load(run)
@@ -57,7 +68,7 @@ class CompareCommand(CheckCommand):
         mesh = pair_mesh(item.pair)
         try:
             pair, notes = with_gradients(item.pair, session().use(item.pair.name), mesh.build(item.pair.modes[0]))
-        except CouldNotRun:  # running it gives the error, with its line
+        except (CouldNotRun, DeclarationError):  # running it gives the error, with its line
             return item
         run.notes += notes
         declared = (item.locator, pair)

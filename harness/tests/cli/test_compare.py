@@ -51,6 +51,10 @@ def added(x, mask):
     return jnp.where(mask > 0, x + x, 0.0)
 
 
+def signs(x, mask):
+    return jnp.where(mask > 0, jnp.sign(x), 0.0).astype(jnp.int8)
+
+
 def squared(z):
     return z * z
 
@@ -193,6 +197,18 @@ def test_gradients_of_complex_arguments_are_compared(folder: Path) -> None:
     assert {result["direction"] for result in results} == {"forward", "gradient"}
 
 
+def test_reasons_name_the_options_of_the_command() -> None:
+    ended = samebits(
+        "compare", "compared_fns:doubled", "compared_fns:signs", "--arg", "x=f32[16]", "--arg", "mask=f32[16]"
+    )
+    assert "no float output to pull a cotangent back from; give --forward" in ended.out
+    ended = samebits("compare", "compared_fns:matmul", "compared_fns:matmul_anywhere", *MATMUL, "--mesh", "dp2_tp2_cp2")
+    assert (
+        "no argument and no output is split over 'cp'; split a dimension over it, as in --arg 'x=f32[8@cp]'"
+        in ended.out
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -202,10 +218,17 @@ def test_gradients_of_complex_arguments_are_compared(folder: Path) -> None:
         (("no_such_module:take", "compared_fns:take", *TAKE), "module 'no_such_module' does not import"),
         (("missing.py:take", "compared_fns:take", *TAKE), "there is no file missing.py in"),
         (("take", "compared_fns:take", *TAKE), "'take' names no function; expected module:function"),
-        (("compared_fns:norm", "compared_fns:fused", *NORM[3:]), "and no parameter 'scale'; declare its own names, or"),
+        (
+            ("compared_fns:norm", "compared_fns:fused", *NORM[3:]),
+            "declare its own names, or map them: --rename scale=OTHER",
+        ),
         (("compared_fns:take", "compared_fns:one_hot", "--arg", "table=f32"), "argument 'table=f32' is not NAME=DTYPE"),
         (("compared_fns:take", "compared_fns:one_hot", *TAKE, "--mesh", "dp"), "mesh 'dp'"),
         (("compared_fns:take", "compared_fns:one_hot", *TAKE, "--mesh", "dp999"), "mesh 'dp999' needs 999 devices and"),
+        (
+            ("compared_fns:norm", "compared_fns:other_eps", *NORM[3:5]),
+            "'scale' is missing; give it as --arg or --static, or",
+        ),
         (("compared_fns:matmul", "compared_fns:split_matmul", *MATMUL), "give one, as in --mesh dp2_tp4"),
         (("compared_fns:take", "compared_fns:one_hot", *TAKE, "--static", "eps"), "--static eps: expected NAME=VALUE"),
     ],
