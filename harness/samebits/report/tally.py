@@ -138,9 +138,13 @@ def not_interpreted(results: Iterable[Result]) -> Counter[tuple[str, str, str]]:
     )
 
 
-def skipped(results: Iterable[Result]) -> Counter[tuple[str, str]]:
-    """How many results of each pair were skipped on each mesh."""
-    return Counter((result.pair, result.mesh) for result in results if result.verdict == "skipped")
+def skipped(results: Iterable[Result]) -> Counter[tuple[str, str, str]]:
+    """How many results of each pair were skipped on each mesh, by the reason."""
+    return Counter(
+        (result.pair, result.mesh, result.reason or "no reason given")
+        for result in results
+        if result.verdict == "skipped"
+    )
 
 
 def failures(results: Sequence[Result], cap: int = CAP) -> tuple[list[list[Result]], int]:

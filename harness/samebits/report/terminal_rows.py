@@ -107,8 +107,8 @@ def note_lines(document: Document) -> list[str]:
         for (pair, variant, reason), known in exempted(document.results).items()
     ]
     lines += [
-        f"{pair}: {plural(count, 'result')} on mesh {mesh} skipped, too few devices"
-        for (pair, mesh), count in skipped(document.results).items()
+        f"{pair}: {plural(count, 'result')} on mesh {mesh} skipped: {reason}"
+        for (pair, mesh, reason), count in skipped(document.results).items()
     ]
     lines += [
         f"{pair}/{variant}: {plural(count, 'result')} not interpreted: {what}"

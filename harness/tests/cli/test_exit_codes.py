@@ -124,7 +124,7 @@ def test_skips_are_counted_and_fail_only_when_asked(tmp_path: Path) -> None:
     file = tmp_path / "r.json"
     ended = samebits_process("check", "--root", tmp_path, "--devices", "1", "--no-skips", "--json", file)
     assert (ended.code, ended.err) == (3, "")
-    assert "large: 4 results on mesh data2 skipped, too few devices" in ended.out
+    assert "large: 4 results on mesh data2 skipped: mesh 'data2' needs 2 devices and 1 are there" in ended.out
     assert "--no-skips: the 4 skipped results fail this run" in ended.out
     document = read_document(file)
     assert document.summary.skipped == document.summary.ok == 4

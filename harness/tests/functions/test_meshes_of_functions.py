@@ -81,3 +81,18 @@ def test_without_a_mesh_the_default_of_the_parameter_stays() -> None:
         return x @ w
 
     assert samebits.check(lambda x, w: x @ w, anywhere, VALUES, np.ones((8, 2), np.float32)).ok
+
+
+def test_a_reference_without_explicit_form_is_no_error() -> None:
+    def plain_matmul(x: Any, w: Any) -> Any:
+        return x @ w
+
+    def laid_out(x: Any, w: Any) -> Any:
+        return jnp.einsum("bi,io->bo", x, w, out_sharding=PartitionSpec("dp", None))
+
+    specs = (SPEC, PartitionSpec("tp"))
+    mesh = mesh_of(AxisType.Explicit)
+    result = samebits.check(plain_matmul, laid_out, VALUES, VALUES.T.copy(), mesh=mesh, specs=specs)
+    assert {leaf.verdict for leaf in result.leaves if leaf.variant == "plain_matmul"} == {"skipped"}
+    assert result.verdict in ("bitwise", "rounding")
+    result.raise_for_status()

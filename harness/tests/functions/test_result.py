@@ -66,6 +66,21 @@ def test_a_difference_is_an_assertion_error_and_an_error_is_not() -> None:
     _comparing(LEAF).raise_for_status()
 
 
+def test_a_reference_skipped_on_the_mesh_leaves_its_variants() -> None:
+    """As one that has no form for explicit axes; where nothing else ran, nothing was compared."""
+    skipped = replace(LEAF, variant="r", leaf="*", verdict="skipped", ok=False, reason="no form")
+    compared = _comparing(skipped, LEAF)
+    assert compared.ok and compared.verdict == "bitwise"
+    compared.raise_for_status()
+    different = _comparing(skipped, replace(LEAF, verdict="different", ok=False))
+    with pytest.raises(AssertionError, match="1 of 2 leaves do not hold"):
+        different.raise_for_status()
+    for alone in (_comparing(skipped), _comparing(LEAF, replace(skipped, variant="v"))):
+        assert not alone.ok and alone.verdict == "skipped"
+        with pytest.raises(CouldNotRun, match="no form"):
+            alone.raise_for_status()
+
+
 def test_a_notebook_shows_a_table_with_escaped_words() -> None:
     html = _comparing(LEAF)._repr_html_()
     assert "equal &lt;bits&gt;" in html

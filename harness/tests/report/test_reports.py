@@ -82,9 +82,11 @@ def test_an_unused_rounding_contract_is_not_listed() -> None:
 
 def test_notes_known_differences_and_skips() -> None:
     known = different(ok=True, exempt=True, reason="first row lost", required="different")
-    text = shown(document(result(), known, result(verdict="skipped", ok=False, mesh="data16"), notes=("a note",)))
+    reason = "mesh 'data16' needs 16 devices and 8 are there"
+    skipped = result(verdict="skipped", ok=False, mesh="data16", reason=reason)
+    text = shown(document(result(), known, skipped, notes=("a note",)))
     assert "Notes:\n  norm/multiply: 1 known difference: first row lost\n" in text
-    assert "  norm: 1 result on mesh data16 skipped, too few devices\n  a note\n" in text
+    assert f"  norm: 1 result on mesh data16 skipped: {reason}\n  a note\n" in text
     assert "  multiply  bitwise 1, different 1 (known), skipped 1" in text
     assert "known differences among them: 1" in text and "all contracts hold, 1 skipped" in text
 

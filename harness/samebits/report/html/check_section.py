@@ -101,8 +101,8 @@ def _findings(document: Document) -> list[str]:
         for group in accepted(document.results)
     ]
     lines += [
-        f"{pair}: {plural(count, 'result')} on mesh {mesh} skipped, too few devices"
-        for (pair, mesh), count in skipped(document.results).items()
+        f"{pair}: {plural(count, 'result')} on mesh {mesh} skipped: {reason}"
+        for (pair, mesh, reason), count in skipped(document.results).items()
     ]
     lines += [
         f"{pair}/{variant}: {plural(count, 'result')} not interpreted: {what}"
