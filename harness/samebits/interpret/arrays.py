@@ -13,6 +13,7 @@ from samebits.errors import NotCovered
 from samebits.interpret import dot_general, windows
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.special_functions import SPECIAL
+from samebits.numerics import floats
 
 Rule = Callable[..., Any]
 
@@ -127,9 +128,15 @@ def _iota(step: Step) -> Any:
 
 
 def _bitcast(step: Step, x: Array) -> Any:
-    if step.output.is_float or x.dtype.kind == "f" or x.dtype.itemsize != step.output.dtype.itemsize:
+    """Bits as those of integers of any width, the low ones first; int4 has 4, although NumPy has a byte for it."""
+    if step.output.is_float or x.dtype.kind == "f":
         raise NotCovered(f"{step}: bits are read as another type, which real numbers do not have")
-    return x.view(step.output.dtype)
+    old, new = x.dtype, step.output.dtype
+    each = np.ascontiguousarray(x).reshape(*x.shape, 1).view(np.uint8)
+    bits = np.unpackbits(each, axis=-1, bitorder="little")[..., : floats.width(old)]
+    bits = bits.reshape(*step.output.shape, floats.width(new))
+    packed = np.packbits(bits, axis=-1, bitorder="little")
+    return packed[..., 0].astype(new) if floats.width(new) < 8 else packed.view(new)[..., 0]
 
 
 def _logistic(x: Array) -> Any:
