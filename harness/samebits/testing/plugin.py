@@ -45,7 +45,8 @@ def pair_test(pair: Pair) -> Callable[..., None]:
         A function to bind to a name that begins with `test_`.
     """
 
-    def test_pair(samebits_point: Point, request: pytest.FixtureRequest) -> None:
+    # In a class it is a method; of positional-only parameters pytest leaves the first one to the instance.
+    def test_pair(instance: object = None, /, *, samebits_point: Point, request: pytest.FixtureRequest) -> None:
         from samebits.testing.session import check_point
 
         check_point(pair, samebits_point, request)
@@ -74,7 +75,7 @@ def compile_test(pair: Pair) -> Callable[..., None]:
 
         raise DeclarationError(f"pair '{pair.name}' declares no production shapes; write compiled=(RealSize(...),)")
 
-    def test_compiled(samebits_compiled: tuple[str, str, str]) -> None:
+    def test_compiled(instance: object = None, /, *, samebits_compiled: tuple[str, str, str]) -> None:
         __tracebackhide__ = True
         from samebits.testing.compile_claims import check_compiled_claims
 

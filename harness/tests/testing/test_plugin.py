@@ -167,6 +167,32 @@ def test_each_copy_of_a_declaration_is_run_as_it_is(tmp_path: Path) -> None:
     assert "StopIteration" not in done.stdout
 
 
+IN_A_CLASS = """
+from samebits import Arg, Case, Pair, pair_test
+
+PAIR = Pair(
+    name="in_a_class",
+    reference=lambda x: x[::-1],
+    variants={"fast": lambda x: x[::-1, :]},
+    args={"x": Arg(shape=(4, 5))},
+    cases=(Case(id="small"),),
+    dtypes=("float32",),
+    gradients=False,
+)
+
+
+class TestPairs:
+    test_reversed = pair_test(PAIR)
+"""
+
+
+def test_a_pair_test_may_be_a_method(tmp_path: Path) -> None:
+    (tmp_path / "test_in_a_class.py").write_text(IN_A_CLASS, encoding="utf-8")
+    done = run_pytest(tmp_path, "-v", "test_in_a_class.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "TestPairs::test_reversed[fast-small-float32-none-auto-forward] PASSED" in done.stdout
+
+
 OWN_TESTS = """\
 import jax
 import jax.numpy as jnp
