@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import time
@@ -71,7 +72,7 @@ def cache_row(name: str, removed: int = 0) -> CacheRow:
 
 
 def clear(name: str, days: float | None = None) -> int:
-    """Remove the entries of a cache, and return how many.
+    """Remove the entries of a cache, and return how many; journals of runs that are under way stay.
 
     Args:
         name: of the cache.
@@ -90,13 +91,27 @@ def clear(name: str, days: float | None = None) -> int:
         return removed
     count = 0
     for path in children:
-        if before is None or _stat(path)[1] < before:
+        if (before is None or _stat(path)[1] < before) and not _is_written(path):
             try:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
             except OSError as error:
                 raise RequestError(f"{error.filename}: cannot be removed: {error.strerror}") from None
             count += 1
     return count
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a process writes a file that it has locked, as journals are."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks, or one that may not be read
+        return False
+    return False
 
 
 def set_limit(text: str) -> None:

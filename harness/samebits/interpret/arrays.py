@@ -81,7 +81,9 @@ def _convert(step: Step, x: Array) -> Any:
 
 def _shift(left: bool, arithmetic: bool = False) -> Rule:
     def rule(step: Step, x: Array, y: Array) -> Any:
-        bits = 8 * x.dtype.itemsize
+        bits = floats.width(x.dtype)
+        if bits < 8:
+            return _narrow_shift(x, y, bits, left, arithmetic)
         over = y.astype(np.int64) >= bits
         y = np.where(over, 0, y).astype(x.dtype)
         if left:
@@ -93,6 +95,18 @@ def _shift(left: bool, arithmetic: bool = False) -> Rule:
         return np.where(over, 0, (unsigned >> y.view(unsigned.dtype)).view(x.dtype))
 
     return rule
+
+
+def _narrow_shift(x: Array, y: Array, bits: int, left: bool, arithmetic: bool) -> Array:
+    """A shift of integers of fewer bits than a byte, which NumPy holds one in a byte."""
+    mask, half = (1 << bits) - 1, 1 << (bits - 1)
+    by = y.astype(np.int64) & mask
+    unsigned = x.astype(np.int64) & mask
+    signed = unsigned - (unsigned >= half) * (mask + 1)
+    shifted = (unsigned << by if left else signed >> by if arithmetic else unsigned >> by) & mask
+    return (shifted - (shifted >= half) * (mask + 1) if np.dtype(x.dtype).name.startswith("int") else shifted).astype(
+        x.dtype
+    )
 
 
 def _reduce(function: Any) -> Rule:

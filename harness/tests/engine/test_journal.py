@@ -12,6 +12,8 @@ import pytest
 
 from samebits.engine.journal import Journal, JournalHead, default_name, read_journal
 from samebits.errors import RequestError
+from samebits.host.cache_folder import cache_folder
+from samebits.host.caches import clear
 
 HEAD = JournalHead(command="check", request={"pairs": ["rope"]})
 ROWS = (msgspec.Raw(b'{"verdict":"bitwise"}'), msgspec.Raw(b"{}"))
@@ -122,3 +124,17 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
 def test_names_tell_requests_apart() -> None:
     same, shard = (JournalHead(command="check", request={"pairs": ["rope"]}, shard=shard) for shard in (None, "1/2"))
     assert default_name(HEAD) == default_name(same) != default_name(shard)
+
+
+def test_clearing_leaves_the_journal_of_a_run_that_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path))
+    folder = cache_folder("journals")
+    _written(folder / "ended")
+    running = Journal(folder / "running", HEAD, resume=False)
+    running.add("item 0", "sign", ROWS)
+    assert clear("journals") == 1
+    assert [path.name for path in folder.iterdir()] == ["running"]
+    running.close(remove=False)
+    assert clear("journals") == 1
