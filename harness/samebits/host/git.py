@@ -224,20 +224,23 @@ def top_folder(root: Path) -> Path:
 
 
 def is_dirty(root: Path, except_for: Path | None = None) -> list[str]:
-    """The files of a tree that are not as committed, untracked ones included; empty where it is clean.
+    """The files of the repository of a tree that are not as committed, untracked ones included; empty if it is clean.
 
+    Those outside of the tree count: a commit stands for all of its repository, and a tree imports sources beside it.
     What Python compiles beside its sources does not count: samebits has it do so where it imports a declaration.
 
     Args:
-        root: the tree.
-        except_for: a folder of it whose files do not count.
+        root: the tree, the top of its repository or a folder in it; paths are relative to the top.
+        except_for: a folder whose files do not count.
 
     Raises:
         RequestError: the tree is in no git repository.
     """
-    words = ["status", "--porcelain", "--untracked-files=all", "--", ".", ":(exclude,glob)**/__pycache__/**"]
+    words = ["status", "--porcelain", "--untracked-files=all", "--", ":(top)", ":(top,exclude,glob)**/__pycache__/**"]
     if except_for is not None:
-        words.append(f":(exclude){except_for.resolve().relative_to(root.resolve()).as_posix()}")
+        top, but = top_folder(root).resolve(), except_for.resolve()
+        if but.is_relative_to(top):
+            words.append(f":(top,exclude,literal){but.relative_to(top).as_posix()}")
     return [line[3:] for line in _git(root, *words).splitlines()]
 
 

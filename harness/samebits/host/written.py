@@ -22,7 +22,7 @@ class Written:
     Args:
         time: in UTC, such as `2026-01-31T23:59:59Z`; `SOURCE_DATE_EPOCH` decides where it is set.
         commit: of the repository of the tree; None where it is in none.
-        dirty: whether the tree had files that are not as committed.
+        dirty: whether the repository had files that are not as committed.
     """
 
     time: str

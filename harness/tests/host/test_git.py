@@ -95,6 +95,16 @@ def test_files_that_are_not_as_committed_are_named(tree: Path) -> None:
     assert "a/cache__/one.pyc" in git.is_dirty(tree)
 
 
+def test_files_outside_of_a_tree_count_as_uncommitted(tree: Path) -> None:
+    """A commit stands for all of its repository, and a tree may import what lies beside it."""
+    write(tree, "b/two", "3\n")
+    write(tree, "a/[x]", "")
+    assert sorted(git.is_dirty(tree / "a")) == ["a/[x]", "b/two"], "relative to the top"
+    assert git.is_dirty(tree / "a", except_for=tree / "a") == ["b/two"]
+    assert git.is_dirty(tree / "a", except_for=tree / "b") == ["a/[x]"]
+    assert len(git.is_dirty(tree / "a", except_for=tree.parent)) == 2
+
+
 @pytest.mark.parametrize("revision", ["nowhere", "--all"])
 def test_an_unknown_revision_is_one_line(tree: Path, revision: str) -> None:
     line = f"'{revision}' is not a revision of {tree}; expected a branch, a tag or a commit"
