@@ -60,7 +60,8 @@ def bisect_commits(chosen: CommitsOptions) -> int:
     CHECK is a samebits command (check, prove, train, compile or golden check, with its options): today's samebits and
     suites run it over the implementations of old commits, in temporary folders; your tree is not touched. Commits that
     break are skipped and listed, merges are followed to both sides, and commits that leave the implementations as they
-    are cost nothing.
+    are cost nothing. Folders of the repository from which Python imports (editable installs, PYTHONPATH) are those of
+    the commit.
 
     With --whole, CHECK is any command line without a shell, run in a worktree of the commit. Its exit code counts as in
     `git bisect run`: 0 passes, 125 skips, 1 to 124 fail; beyond, it did not run. A samebits command counts by its

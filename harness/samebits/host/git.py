@@ -38,7 +38,7 @@ def checkout(root: Path, revision: str) -> Iterator[Path]:
         RequestError: as `commit_of`, or the tree did not exist at that revision.
     """
     commit = commit_of(root, revision)
-    inside = root.resolve().relative_to(top_folder(root).resolve())
+    inside = folder_in_repository(root)
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
         place = Path(folder) / "tree"
         # Without hooks: those of the repository are for its user's own checkouts.
@@ -150,13 +150,12 @@ def contents(root: Path, commits: Sequence[str], folders: Sequence[str] | None =
     Args:
         root: the tree.
         commits: their full hashes.
-        folders: of the tree; the whole repository without.
+        folders: of the tree, or beside it as `../src`; the whole repository without.
 
     Raises:
         RequestError: the tree is in no repository.
     """
-    inside = _inside(root)
-    paths = [""] if folders is None else [(inside / folder).as_posix() for folder in folders]
+    paths = [""] if folders is None else [_path_of(root, folder) for folder in folders]
     objects = [f"{commit}:{path}" for commit in commits for path in paths]
     # A name that is not there is answered by `NAME missing`, and any by one line.
     answers = _git(root, "cat-file", "--batch-check=%(objectname)", stdin="".join(f"{name}\n" for name in objects))
@@ -174,21 +173,23 @@ def extract(root: Path, commit: str, folders: Sequence[str], to: Path) -> None:
     Args:
         root: the tree.
         commit: its full hash.
-        folders: of the tree.
-        to: where; the folders are made in it.
+        folders: of the tree, or beside it as `../src`.
+        to: where; the folders are made in it, or beside it.
 
     Raises:
         RequestError: git cannot write them.
     """
-    inside, top = _inside(root), top_folder(root)
+    top = top_folder(root)
     for folder in folders:
-        path = (inside / folder).as_posix()
+        path = _path_of(root, folder)
         if contents(root, [commit], [folder])[commit] == "missing":
             continue
         with tempfile.TemporaryDirectory(prefix="samebits-index-") as own:
             index = {"GIT_INDEX_FILE": str(Path(own) / "index")}
             _git(top, "read-tree", f"{commit}:{path}", more=index)
-            _git(top, "checkout-index", "--all", "--quiet", f"--prefix={to.resolve() / folder}/", more=index)
+            place = os.path.normpath(to.resolve() / folder)
+            # Forced: one of the folders may contain another.
+            _git(top, "checkout-index", "--all", "--force", "--quiet", f"--prefix={place}/", more=index)
 
 
 def difference(root: Path, before: str | None, commit: str, folders: Sequence[str] | None = None) -> str:
@@ -198,14 +199,25 @@ def difference(root: Path, before: str | None, commit: str, folders: Sequence[st
         root: the tree.
         before: the commit that it is held against; None for one without parents.
         commit: its full hash.
-        folders: of the tree; the whole repository without.
+        folders: of the tree, or beside it as `../src`; the whole repository without.
     """
     base = [before, commit] if before else ["--root", "--no-commit-id", commit]
-    paths = [] if folders is None else ["--", *((_inside(root) / folder).as_posix() for folder in folders)]
+    paths = [] if folders is None else ["--", *(_path_of(root, folder) or "." for folder in folders)]
     return _git(top_folder(root), "diff-tree", "-r", "-p", "-M", "--no-color", *base, *paths)
 
 
-def _inside(root: Path) -> Path:
+def _path_of(root: Path, folder: str) -> str:
+    """The path of a folder from the top of the repository; empty for the top, as git's names of objects have it."""
+    path = os.path.normpath(folder_in_repository(root) / folder)
+    return "" if path == os.curdir else Path(path).as_posix()
+
+
+def folder_in_repository(root: Path) -> Path:
+    """The folder of a tree, relative to the top of its repository.
+
+    Raises:
+        RequestError: the tree is in no repository.
+    """
     return root.resolve().relative_to(top_folder(root).resolve())
 
 

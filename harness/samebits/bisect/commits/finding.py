@@ -47,6 +47,8 @@ def commit_finding(search: CommitSearch, first: FirstFailing[str]) -> Finding:
     culprits = tuple(commits[commit] for commit in first.culprits)
     last = culprits[-1]
     what = "a file" if request.whole else "the implementations"
+    if request.sources.paths and not request.whole:
+        what = request.in_words("or")
     notes = [f"{len(commits)} commits between, of which {search.candidates} change {what}"]
     before, sure = search.good.id, len(culprits) == 1
     if sure:

@@ -1,7 +1,11 @@
-"""Judges one commit: its implementations under today's samebits and suites, or its whole tree as it was."""
+"""Judges one commit: its implementations under today's samebits and suites, or its whole tree as it was.
+
+What Python imports from the repository beside them, such as an editable install of `src/`, is the commit's too.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -13,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.bisect.commits.command import judge_command, judge_process, samebits_command
-from samebits.bisect.commits.request import FOLDERS, CommitsRequest
+from samebits.bisect.commits.request import CommitsRequest
 from samebits.bisect.read_documents import read_observations
 from samebits.bisect.result import files_digest
 from samebits.bisect.search.judgement import Judgement, untestable
@@ -52,15 +56,22 @@ class CommitJudge:
         return judgement
 
     def _composed(self, commit: str) -> Judgement:
-        """Check the implementations of a commit with today's suites."""
+        """Check the implementations of a commit, and the sources that they import, with today's suites."""
         request = self.request
         with tempfile.TemporaryDirectory(prefix="samebits-bisect-") as folder:
-            tree, document = Path(folder) / "tree", Path(folder) / "document.json"
+            top, document = Path(folder) / "tree", Path(folder) / "document.json"
+            tree = top / git.folder_in_repository(request.tree)
+            tree.mkdir(parents=True)
+            git.extract(request.tree, commit, request.folders or (), tree)
+            # After them: a folder of sources may be the top, which has the suites of the commit.
+            shutil.rmtree(tree / SUITES, ignore_errors=True)
             shutil.copytree(self.suites, tree / SUITES)
-            git.extract(request.tree, commit, FOLDERS, tree)
             words = samebits_command(self.check, tree, document, sys.executable)
-            ended = request.run(words, Path.cwd(), samebits_environment(request.environment), request.timeout)
-            return self._judged(ended, document, f"{tree}/")
+            path = request.sources.in_checkout(top, Path(folder) / "links")
+            path += filter(None, [request.environment.get("PYTHONPATH")])
+            environment = samebits_environment({**request.environment, "PYTHONPATH": os.pathsep.join(path)})
+            ended = request.run(words, Path.cwd(), environment, request.timeout)
+            return self._judged(ended, document, tree, top, Path(folder))
 
     def _whole(self, commit: str) -> Judgement:
         """Check the whole tree of a commit, in a checkout of its own."""
@@ -71,22 +82,26 @@ class CommitJudge:
                 git.checkout(request.tree, commit) as tree,
                 tempfile.TemporaryDirectory(prefix="samebits-bisect-") as folder,
             ):
+                top, document = git.top_folder(tree), Path(folder) / "document.json"
                 if request.setup:
                     setup = request.run(request.setup, tree, own, request.timeout)
                     if setup.code:
                         return untestable(f"setup ends with {setup.code}: {setup.last}")
-                document = Path(folder) / "document.json"
+                # Not for `setup`, which makes the tree's own environment.
+                path = request.sources.in_checkout(top, Path(folder) / "links")
+                own |= {"PYTHONPATH": os.pathsep.join(path)} if path else {}
                 of_ours = runs_samebits(self.check)
                 words = [*self.check, "--json", str(document)] if of_ours else list(self.check)
                 ended = request.run(words, tree, own, request.timeout)
-                return self._judged(ended, document, f"{tree}/") if of_ours else judge_process(ended)
+                return self._judged(ended, document, tree, top, Path(folder)) if of_ours else judge_process(ended)
         except RequestError as error:  # the commit does not have this folder
             return untestable(str(error))
 
-    def _judged(self, ended: ProcessResult, document: Path, tree: str) -> Judgement:
-        # The name of the temporary folder changes from run to run.
-        ended = ProcessResult(code=ended.code, out=ended.out.replace(tree, ""), err=ended.err.replace(tree, ""))
-        text = document.read_text(encoding="utf-8").replace(tree, "") if document.is_file() else ""
+    def _judged(self, ended: ProcessResult, document: Path, *folders: Path) -> Judgement:
+        text = document.read_text(encoding="utf-8") if document.is_file() else ""
+        for name in (f"{folder}/" for folder in folders):  # those of temporary folders change from run to run
+            ended = ProcessResult(code=ended.code, out=ended.out.replace(name, ""), err=ended.err.replace(name, ""))
+            text = text.replace(name, "")
         return judge_command(ended, read_observations(text) if text else None, self.wanted)
 
 
@@ -99,7 +114,7 @@ def runs_samebits(check: Sequence[str]) -> bool:
 @contextmanager
 def commit_judge(request: CommitsRequest, check: tuple[str, ...]) -> Iterator[CommitJudge]:
     """A judge with a copy of today's suites, so that edits during the search have no effect."""
-    versions = {}
+    versions, sources = {}, request.sources
     for name in ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax"):
         try:
             versions[name] = version(name)
@@ -114,6 +129,7 @@ def commit_judge(request: CommitsRequest, check: tuple[str, ...]) -> Iterator[Co
         "timeout": request.timeout,
         "tree": str(request.tree.resolve()),
         "flags": flags,
+        "sources": (sources.folders, sources.packages),
     }
     with tempfile.TemporaryDirectory(prefix="samebits-suites-") as folder:
         suites = Path(folder) / SUITES

@@ -11,6 +11,8 @@ from samebits.bisect.commits.command import require_check
 from samebits.errors import RequestError
 from samebits.host import git
 from samebits.host.git import Commit
+from samebits.host.package import PACKAGE
+from samebits.host.repository_sources import RepositorySources, imported_sources
 from samebits.host.subprocesses import ProcessResult, run_process
 from samebits.programs.catalogue import default_root
 
@@ -27,7 +29,8 @@ class CommitsRequest:
         good, bad: revisions; `good` is an ancestor of `bad`.
         check: the command that judges a commit, as words.
         root: the tree whose history is searched; the current one by default.
-        whole: whether to check the whole old tree, rather than its implementations with today's suites.
+        whole: whether to check the whole old tree, rather than its implementations, and the sources that they import
+            from the repository, with today's suites.
         setup: with `whole`, the command that prepares its environment, as words.
         timeout: of one check or setup, in seconds.
         environment: environment variables of the processes.
@@ -50,9 +53,25 @@ class CommitsRequest:
         return self.root or default_root()
 
     @property
+    def sources(self) -> RepositorySources:
+        """What Python imports from the repository beside the implementations, as from `src/`: the commit's own is run.
+
+        Samebits does not count where a commit runs with today's.
+        """
+        return imported_sources(git.top_folder(self.tree), self.environment, but=None if self.whole else PACKAGE.parent)
+
+    @property
     def folders(self) -> tuple[str, ...] | None:
-        """The folders of a commit that are checked; None for all."""
-        return None if self.whole else FOLDERS
+        """The folders of a commit that are checked, relative to the tree; None for all."""
+        if self.whole:
+            return None
+        inside = git.folder_in_repository(self.tree)
+        return (*FOLDERS, *(os.path.relpath(path, inside) for path in self.sources.paths))
+
+    def in_words(self, conjunction: str) -> str:
+        """The folders of a commit that are checked with today's suites, such as `reference_impls/ and src/`."""
+        *names, last = (f"{folder}/" for folder in (*FOLDERS, *self.sources.paths))
+        return f"{', '.join(names)} {conjunction} {last}"
 
 
 def both_ends(request: CommitsRequest) -> tuple[Commit, Commit]:

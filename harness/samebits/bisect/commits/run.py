@@ -18,7 +18,8 @@ from samebits.host.git import Commit
 def bisect_commits(request: CommitsRequest, session: Session) -> Finding:
     """Find the commit that introduced a failure.
 
-    Commits that do not change the implementations cannot be the cause, and are not run.
+    Commits that change neither the implementations nor sources that Python imports from the repository cannot be the
+    cause, and are not run.
 
     Raises:
         RequestError: the revisions or the check are invalid, or the good end fails.
@@ -33,7 +34,7 @@ def bisect_commits(request: CommitsRequest, session: Session) -> Finding:
     contents = git.contents(request.tree, sorted({*known, *parents}), request.folders)
     graph, last = changing(list(commits.values()), contents, good.id, bad.id)
     if not graph or contents[good.id] == contents[bad.id]:
-        same = "files" if request.whole else "reference_impls/ and optimized_impls/"
+        same = "files" if request.whole else request.in_words("and")
         raise RequestError(
             f"--good {request.good} and --bad {request.bad} have the same {same}, so there is nothing to search"
             + ("" if request.whole else "; --whole runs all of an old tree")
