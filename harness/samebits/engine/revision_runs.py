@@ -17,6 +17,7 @@ from samebits.schema.model import Config, Matrix
 from samebits.train.request import TrainRequest
 
 if TYPE_CHECKING:
+    from samebits.host.revision_modules import RevisionModules
     from samebits.train.matrix import MatrixResult
     from samebits.train.other_revision import RevisionComparison
 
@@ -87,6 +88,7 @@ class RevisionRuns:
         self.request, self.revision, self.today = request, revision, today
         self._stack = contextlib.ExitStack()
         self._then: MatrixRuns | None = None
+        self._modules: RevisionModules | None = None
 
     def steps(self, name: str) -> Iterator[str | TrainedRun]:
         """Stages in words, and at the end the row of a run.
@@ -99,7 +101,7 @@ class RevisionRuns:
     def _steps(self, name: str) -> Iterator[str | TrainedRun]:
         yield "loading the model of the revision"
         row = TrainedRun(config=name)
-        for step in self._loaded().steps(name, ""):
+        for step in self._there(name):
             if isinstance(step, str):
                 yield f"{step} at {self.revision.name}"
             else:
@@ -109,19 +111,34 @@ class RevisionRuns:
             row = replace(row, apart=self._apart(name))
         yield row
 
+    def _there(self, name: str) -> Iterator[str | TrainedRun]:
+        """The stages and the row of a run, made with the modules of the revision; between them, today's are there."""
+        then = self._loaded()
+        assert self._modules is not None
+        steps = then.steps(name, "")
+        while True:
+            with self._modules.imported():
+                step = next(steps, None)
+            if step is None:
+                return
+            yield step
+
     def close(self) -> None:
         """Remove the worktree that this process has made."""
-        self._then = None
+        self._then = self._modules = None
         self._stack.close()
 
     def _loaded(self) -> MatrixRuns:
-        from samebits.host.git import checkout
+        from samebits.host.git import checkout, top_folder
+        from samebits.host.revision_modules import RevisionModules
 
         if self._then is None:
             tree = self.revision.tree
             if not tree.is_dir():
                 tree = self._stack.enter_context(checkout(self.request.tree, self.revision.commit))
-            self._then = MatrixRuns(replace(self.request, root=tree))
+            self._modules = RevisionModules(top_folder(self.request.tree), top_folder(tree))
+            with self._modules.imported():
+                self._then = MatrixRuns(replace(self.request, root=tree))
         return self._then
 
     def _apart(self, name: str) -> str:

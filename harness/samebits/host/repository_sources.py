@@ -47,23 +47,26 @@ class RepositorySources:
         return entries
 
 
-def imported_sources(top: Path, environment: Mapping[str, str], *, but: Path | None = None) -> RepositorySources:
+def imported_sources(
+    top: Path, environment: Mapping[str, str], *, but: Path | None = None, implicit: bool = False
+) -> RepositorySources:
     """What Python imports from a repository: by `sys.path`, PYTHONPATH, `.pth` files and editable installs.
 
-    What is installed in an environment inside the repository does not count, nor the folder that Python puts first on
-    the path of a program, which is the current one or that of the program.
+    What is installed in an environment inside the repository does not count.
 
     Args:
         top: of the repository.
         environment: environment variables of the processes that import.
         but: a folder of the path that does not count.
+        implicit: whether the folder counts that Python puts first on the path of a program, which is the current one or
+            that of the program.
     """
     top, prefix = top.resolve(), Path(sys.prefix).resolve()
 
     def within(folder: Path) -> bool:
         return folder.is_relative_to(top) and not folder.is_relative_to(prefix) and folder.is_dir()
 
-    entries = [*filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *_path()]
+    entries = [*filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *_path(implicit=implicit)]
     folders = dict.fromkeys(Path(entry).resolve() for entry in entries)
     excluded = None if but is None else but.resolve()
     return RepositorySources(
@@ -72,12 +75,12 @@ def imported_sources(top: Path, environment: Mapping[str, str], *, but: Path | N
     )
 
 
-def _path() -> Iterator[str]:
-    """The entries of `sys.path`, without the implicit first one."""
-    implicit = () if sys.flags.safe_path else ("", os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0])))
+def _path(*, implicit: bool) -> Iterator[str]:
+    """The entries of `sys.path`, with or without the implicit first one."""
+    left_out = ("", os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0])))
     for number, entry in enumerate(sys.path):
-        if entry and not (number == 0 and entry in implicit):
-            yield entry
+        if implicit or number or sys.flags.safe_path or entry not in left_out:
+            yield entry or os.curdir
 
 
 def _editable() -> Iterator[tuple[str, Path]]:

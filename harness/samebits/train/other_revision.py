@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from samebits.errors import RequestError, SamebitsError
-from samebits.host.git import checkout, commit_of
+from samebits.host.git import checkout, commit_of, top_folder
+from samebits.host.revision_modules import RevisionModules
 from samebits.schema.model import Matrix, Model
 from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, judge_distances
@@ -40,6 +41,8 @@ class RevisionComparison:
 def matrix_at(request: TrainRequest, revision: str) -> Iterator[tuple[TrainRequest, str, Model, Matrix]]:
     """The request, commit, model and matrix at a revision, whose tree is there for the duration of a `with` block.
 
+    The model has the modules of the revision, also those that Python imports from beside the tree.
+
     Args:
         request: of today's runs.
         revision: a branch, a tag or a commit.
@@ -52,7 +55,8 @@ def matrix_at(request: TrainRequest, revision: str) -> Iterator[tuple[TrainReque
     with checkout(request.tree, revision) as tree:
         then = replace(request, root=tree)
         try:
-            model, matrix = select(then)
+            with RevisionModules(top_folder(request.tree), top_folder(tree)).imported():
+                model, matrix = select(then)
         except SamebitsError as error:
             text = str(error).replace(str(tree), "its tree")
             if _imports_harness(tree):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,6 +76,58 @@ def test_a_change_since_the_revision_is_found(ran: Ran) -> None:
         ("two@HEAD~1", "two", "different", 1),
     ]
     assert not against.problems and not against.notes
+
+
+IMPORTING = """from dataclasses import replace
+from pathlib import Path
+
+from beside_a_model import BEFORE
+
+from tests.support.toy_model import toy, training
+
+
+def build(config, parts):
+    from beside_a_model import SCALE
+
+    return training(config, {}, BEFORE * SCALE)
+
+
+MODEL = replace(toy(Path(__file__).parent), build=build)
+"""
+
+
+@pytest.mark.parametrize("name", ["BEFORE", "SCALE"])
+def test_sources_beside_the_tree_are_those_of_the_revision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Both those that the model imports with itself and those that it imports when it is built."""
+    tree, beside = tmp_path / "checks", tmp_path / "src" / "beside_a_model.py"
+    (tree / "suites/model").mkdir(parents=True)
+    beside.parent.mkdir()
+    (tree / "suites/model/__init__.py").write_text(IMPORTING)
+    text = "BEFORE = 1.0\nSCALE = 1.0\n"
+    git(tmp_path, "init", "-q")
+    for each in (text.replace(f"{name} = 1.0", f"{name} = 1.001"), text):
+        beside.write_text(each)
+        commit(tmp_path)
+    monkeypatch.syspath_prepend(str(beside.parent))
+    request = TrainRequest(config="toy/one", steps=STEPS, root=tree)
+    _, matrix = select(request)
+    today = sys.modules["beside_a_model"]
+    try:
+        with matrix_at(request, "HEAD~1") as (there, at, _, then):
+            revision = Revision(name="HEAD~1", commit=at, tree=there.tree)
+            items = train_items(request, matrix)
+            items += revision_items(revision, then.runs, matrix, {item.key: item.replay for item in items})
+            first = [item for item in items if item.key.partition("@")[0] == matrix.runs[0].name]
+            work = TrainWork(request, cached=False, revision=revision)
+            finished = [event for event in work.run(first, 0) if isinstance(event, Finished)]
+            now, before = (msgspec.json.decode(event.rows[0], type=TrainedRun) for event in finished)
+            work.close()
+        assert not (now.error or before.error) and now.first_bits != before.first_bits
+        assert sys.modules["beside_a_model"] is today
+    finally:
+        del sys.modules["beside_a_model"]
 
 
 @pytest.mark.slow
