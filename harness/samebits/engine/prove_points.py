@@ -27,10 +27,12 @@ from samebits.programs.plan import Plan
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
 from samebits.programs.sides import Site, TracedSides
+from samebits.prove.mesh_queries import platform_of_process
 from samebits.prove.partitioned_gather import needed_by_sums
 from samebits.prove.problem import cotangents_of, other_outputs
 from samebits.prove.prover import Prover, Unproved
 from samebits.prove.selftest import check_proofs
+from samebits.prove.side_queries import SideQueries
 from samebits.schema.domain import RequiredFact
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -97,6 +99,7 @@ class PointProver:
         self.platform = platform or jax.default_backend()
         self._prover = Prover(self._sides, self.platform, assuming=assuming)
         self._derivations = BoundCache(self.platform)
+        self._queries = SideQueries(pair)
         self._lines = RefutedLines(self._prover)
         self._records: dict[tuple[str, str, str], dict[str, Record]] = {}
 
@@ -121,10 +124,25 @@ class PointProver:
         except CouldNotRun as error:
             verdict: Verdict = "skipped" if isinstance(error, NoExplicitForm) else "error"
             return [of_result(without_leaves(pair.name, point, verdict, str(error), again), 0.0)]
+        other = self._other_platform(point, sites)
+        if other is not None:
+            nothing = LeafOutcome(comparison=Comparison(path="*", elements=0), executed=False, unproved=other)
+            undecided = argued(pair, point, nothing)
+            return [undecided.held(pair=pair.name, seconds=round(time.perf_counter() - begin, 4), replay=again)]
         arguments = _prove(self._prover, self._derivations, point, sites, drawn)
         proofs = self._lines.named(point, (sites.alone, sites.on_mesh), drawn, arguments)
         seconds = round((time.perf_counter() - begin) / max(len(proofs), 1), 4)
         return [argument.held(pair=pair.name, seconds=seconds, replay=again) for argument in proofs]
+
+    def _other_platform(self, point: Point, sites: Sites) -> str | None:
+        """Why the programs are not those of the platform, in words; None where they are."""
+        import jax
+
+        if self.platform == jax.default_backend():
+            return None
+        ends = (self.pair.reference_name, sites.alone), (point.variant, sites.on_mesh)
+        queries = [query for side in ends for query in self._queries.of(point.direction, *side)]
+        return platform_of_process(queries, self.platform)
 
     def questions(self, point: Point, sites: Sites) -> list[Question]:
         """The questions of a point, one for each of its inputs."""

@@ -146,14 +146,22 @@ def frame_of(equation: Any) -> Any:
     return next((frame for frame in getattr(traceback, "frames", ()) if not is_machinery(frame.file_name)), None)
 
 
-def is_machinery(file: str) -> bool:
-    """Whether a stack frame belongs to jax, to the interpreter or to this package, and not to what was traced."""
+JAX = frozenset({"jax", "jaxlib"})
+
+
+def is_machinery(file: str, libraries: frozenset[str] | None = None) -> bool:
+    """Whether a stack frame belongs to jax, to the interpreter or to this package, and not to what was traced.
+
+    Args:
+        file: of the frame.
+        libraries: which packages count as such; None for jax and those that are written on top of it.
+    """
     parts = file.replace("\\", "/").split("/")
     ours = file.startswith(_OURS) and not file.startswith(_CARRIED)
-    return file.startswith("<") or ours or bool(_LIBRARIES & set(parts))
+    return file.startswith("<") or ours or bool((_LIBRARIES if libraries is None else libraries) & set(parts))
 
 
-_LIBRARIES = frozenset({"jax", "jaxlib", "flax", "optax", "chex", "equinox", "haiku", "tokamax"})
+_LIBRARIES = frozenset({*JAX, "flax", "optax", "chex", "equinox", "haiku", "tokamax"})
 """Packages whose frames are passed over: the line that a reader can change is the one that calls them."""
 
 _OURS, _CARRIED = f"{PACKAGE}{os.sep}", f"{CARRIED}{os.sep}"

@@ -18,6 +18,7 @@ from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Element, Fact
 from samebits.interpret.all_sizes.models import candidates, sizes_near_constants, small_sizes
 from samebits.interpret.all_sizes.space import Space
+from samebits.prove.mesh_queries import conditions_of
 from samebits.prove.size_cases import by_answer, where_otherwise
 from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family
@@ -155,21 +156,23 @@ def _proved(
 
 
 def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
-    space = Space(programs.family.free, programs.family.below, programs.family.equals)
-    first, second = (Evaluation(space, side.closed, side.inputs, programs.family.platform) for side in programs.sides)
+    family = programs.family
+    space = Space(family.free, family.below, family.equals)
+    first, second = (Evaluation(space, side.closed, side.inputs, family.platform) for side in programs.sides)
     try:
         shape = tuple(space.size(size) for size in programs.sides[0].closed.out_avals[number].shape)
         result = compare(space, first, second, number, shape)
-        limits = [_text(programs.family, fact) for fact in _limits(space, (*first.assumed, *second.assumed))]
+        limits = [_text(family, fact) for fact in _limits(space, (*first.assumed, *second.assumed))]
     except NotCovered as error:
         return SizesProof(leaf, "error", reason=str(error), asked=space.questions.asked)
     if isinstance(result, Doubt):
         return replace(_refuted(programs, leaf, space, result), asked=space.questions.asked)
-    lowest = tuple(f"{name} >= {low}" for name, low in programs.family.free.items())
+    process = conditions_of((query for side in programs.sides for query in side.asked), family.platform)
+    lowest = tuple(f"{name} >= {low}" for name, low in family.free.items())
     return SizesProof(
         leaf,
         "rounding" if result.computed else "proved",
-        tuple(dict.fromkeys((*lowest, *space.bounded, *limits, *result.assumed))),
+        tuple(dict.fromkeys((*lowest, *space.bounded, *limits, *process, *result.assumed))),
         tuple(dict.fromkeys((*first.promised, *second.promised))),
         pieces=result.pieces,
         moved=result.moved,

@@ -1,7 +1,8 @@
 """Whether code asks for the mesh while it is traced: a program that does not is the same on every mesh.
 
 In auto mode a program is one of whole arrays. Where the code of a side never looks at the mesh, the program that is
-traced without one is that of every mesh, whatever the number of devices.
+traced without one is that of every mesh, whatever the number of devices. The devices and the platform of the process
+that traces are noted too: they need not be those on which the program will run.
 """
 
 from __future__ import annotations
@@ -11,44 +12,139 @@ import gc
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import jax
+from jax.experimental import mesh_utils
 from jax.sharding import AbstractMesh, Mesh, NamedSharding
 
-from samebits.interpret.equation import is_machinery, short
+from samebits.interpret.equation import JAX, is_machinery, short
+
+About = Literal["mesh", "devices", "platform"]
+"""What code asks about: a mesh, or the devices or the platform of the process."""
 
 _PLAIN = ("axis_names", "axis_sizes", "axis_types", "devices", "size")
 """What meshes keep as plain attributes, which are read without a call."""
 
 
+_ALL: frozenset[About] = frozenset({"mesh", "devices", "platform"})
+_BACKEND: frozenset[About] = frozenset({"devices", "platform"})
+_OF_DEVICES = frozenset(
+    {
+        "device_count",
+        "local_device_count",
+        "process_index",
+        "process_count",
+        "process_indices",
+        "host_id",
+        "host_count",
+        "host_ids",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What code asked while it was traced.
+
+    Args:
+        place: `file:line`.
+        asks: what the answer is about.
+        name: of the function or the attribute that answered.
+    """
+
+    place: str
+    asks: frozenset[About]
+    name: str
+
+
+class _Watchers:
+    """What is watched in this process.
+
+    Args:
+        active: what those collect that are watching; the innermost last.
+        is_stale: whether caches may have answers about this process: they do where code asked since they were emptied.
+    """
+
+    def __init__(self) -> None:
+        self.active: list[list[Query]] = []
+        self.is_stale = True
+
+
+_WATCHERS = _Watchers()
+
+
 @contextmanager
-def mesh_queries() -> Iterator[list[str]]:
-    """Collect the lines of user code that ask jax for a mesh, or about one, about devices or about processes.
+def process_queries() -> Iterator[list[Query]]:
+    """As `mesh_queries`, for devices and the platform alone: caches are emptied only where such a query was seen since.
+
+    Emptying them at each of the many programs of a proof takes three times as long as the proof.
+    """
+    with _collected(anew=False) as queries:
+        yield queries
+
+
+@contextmanager
+def mesh_queries() -> Iterator[list[Query]]:
+    """Collect the lines of user code that ask jax for a mesh, or about one, about devices, processes or the platform.
 
     Nothing that such code asked before is remembered: caches of jax, of `functools` and of meshes are emptied. To pass
-    a sharding on is not a query: in auto mode it says the same on every mesh.
+    a sharding on is not a query: in auto mode it says the same on every mesh. Inside another one, both collect.
     """
-    places: list[str] = []
-    modules = _files(AbstractMesh, NamedSharding, jax.devices, jax.sharding.get_mesh)
+    with _collected(anew=True) as queries:
+        yield queries
+
+
+@contextmanager
+def _collected(*, anew: bool) -> Iterator[list[Query]]:
+    queries: list[Query] = []
+    _WATCHERS.active.append(queries)
+    try:
+        if anew or _WATCHERS.is_stale:
+            _forget()
+            _WATCHERS.is_stale = False
+        if len(_WATCHERS.active) > 1:
+            yield queries
+        else:
+            with _watching():
+                yield queries
+    finally:
+        # The innermost ends first.
+        _WATCHERS.active.pop()
+
+
+@contextmanager
+def _watching() -> Iterator[None]:
+    """Have queries noted for all that are active."""
+    modules = _asked_by_file()
     thread = threading.get_ident()
 
-    def note(caller: FrameType | None) -> None:
+    def note(caller: FrameType | None, asks: frozenset[About], name: str) -> None:
         if threading.get_ident() != thread:
             return  # programs are compiled in others meanwhile
         while caller is not None and caller.f_code.co_filename == functools.__file__:
             caller = caller.f_back  # of a cached property
-        if caller is not None and not is_machinery(caller.f_code.co_filename):
-            places.append(f"{short(caller.f_code.co_filename)}:{caller.f_lineno}")
+        if caller is None:
+            return
+        # Libraries pass meshes on; where they ask for the platform, they choose what is traced.
+        file = caller.f_code.co_filename
+        if is_machinery(file):
+            asks -= {"mesh"}
+        if asks and not is_machinery(file, JAX):
+            query = Query(f"{short(file)}:{caller.f_lineno}", asks, name)
+            _WATCHERS.is_stale |= asks != {"mesh"}
+            for queries in _WATCHERS.active:
+                queries.append(query)
 
     def watch(frame: FrameType, event: str, _: Any) -> None:
         if event == "call" and frame.f_code.co_filename in modules:
-            note(frame.f_back)
+            name = frame.f_code.co_name
+            note(frame.f_back, _asks(name, modules[frame.f_code.co_filename]), name)
 
-    _forget()
     before = sys.getprofile()
     for kind in (Mesh, AbstractMesh):
         for name in _PLAIN:
@@ -56,13 +152,57 @@ def mesh_queries() -> Iterator[list[str]]:
                 setattr(kind, name, _Watched(name, note))
     sys.setprofile(watch)
     try:
-        yield places
+        yield
     finally:
         _restore_profiler(before)
         for kind in (Mesh, AbstractMesh):
             for name in _PLAIN:
                 if isinstance(vars(kind).get(name), _Watched):
                     delattr(kind, name)
+
+
+def platform_of_process(queries: Iterable[Query], platform: str | None) -> str | None:
+    """Why a program is not the one of a platform, in words: its code asked for that of this process.
+
+    Args:
+        queries: of the code, while it was traced.
+        platform: where the program is to run; None where that is not said.
+    """
+    here = jax.default_backend()
+    place = next((query.place for query in queries if "platform" in query.asks), None)
+    if place is None or platform in (None, here):
+        return None
+    return f"{place} asks for the platform while it is traced, which is {here} here"
+
+
+def conditions_of(queries: Iterable[Query], platform: str | None) -> tuple[str, ...]:
+    """What holds of this process, of what code asked about it.
+
+    Args:
+        queries: of the code, while it was traced.
+        platform: where the program is to run, which is the one of this process.
+    """
+    does_ask = any("platform" in query.asks for query in queries)
+    return (f"the platform is {platform or jax.default_backend()}",) if does_ask else ()
+
+
+def _asked_by_file() -> dict[str, frozenset[About]]:
+    """By file of jax, what its functions tell."""
+    mesh: frozenset[About] = frozenset({"mesh"})
+    files = {
+        inspect.getfile(inspect.unwrap(name)): mesh for name in (AbstractMesh, NamedSharding, jax.sharding.get_mesh)
+    }
+    files[inspect.getfile(mesh_utils.create_device_mesh)] = _ALL
+    return {**files, inspect.getfile(inspect.unwrap(jax.devices)): _BACKEND}
+
+
+def _asks(name: str, of_file: frozenset[About]) -> frozenset[About]:
+    """What a function of jax tells, of what the functions of its file do; a device tells its platform too."""
+    if name == "make_mesh":
+        return _ALL
+    if name == "default_backend":
+        return frozenset({"platform"})
+    return frozenset({"devices"}) if name in _OF_DEVICES else of_file
 
 
 def _restore_profiler(before: Any) -> None:
@@ -80,14 +220,15 @@ class _Watched:
         note: is called with the frame that reads it.
     """
 
-    def __init__(self, name: str, note: Callable[[FrameType | None], None]) -> None:
+    def __init__(self, name: str, note: Callable[[FrameType | None, frozenset[About], str], None]) -> None:
         self._name, self._note = name, note
+        self._asks: frozenset[About] = frozenset({"mesh", "platform"} if name == "devices" else {"mesh"})
 
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
             return self
         frame = inspect.currentframe()
-        self._note(frame and frame.f_back)
+        self._note(frame and frame.f_back, self._asks, self._name)
         try:
             return vars(instance)[self._name]
         except KeyError:
@@ -95,11 +236,6 @@ class _Watched:
 
     def __set__(self, instance: Any, value: Any) -> None:
         vars(instance)[self._name] = value
-
-
-def _files(*names: Callable[..., Any]) -> frozenset[str]:
-    """The files in which these are written."""
-    return frozenset(inspect.getfile(inspect.unwrap(name)) for name in names)
 
 
 def _forget() -> None:

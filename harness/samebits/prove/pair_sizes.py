@@ -7,7 +7,7 @@ it is there. Every other size is a symbol, but for those that a side's code need
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.device_numbers import on_other_numbers
 from samebits.prove.fixed_sizes import tried_at_others, with_kept
 from samebits.prove.mesh_proofs import MeshProofs
-from samebits.prove.mesh_queries import mesh_queries
+from samebits.prove.mesh_queries import Query, conditions_of, mesh_queries
 from samebits.prove.other_numbers import MOST_DEVICES
 from samebits.prove.pair_proof import PairProof, proof_of, undecided
 from samebits.prove.same_program import same_on_one_device
@@ -99,22 +99,24 @@ class PairSizes:
         why, general = "", None
         for attempt in attempts(point, SymbolicMesh.over(mesh, point.case, symbols_of(point)), self._most_fixed):
             try:
-                with mesh_queries() as places:
+                with mesh_queries() as queries:
                     program = traced(attempt.functions[1], attempt.family, point.direction)
                 if any(equation.primitive.name == "shard_map" for equation in equations(program.closed.jaxpr)):
                     return "it has a mesh of its own"
                 reference = traced(attempt.functions[0], attempt.family, point.direction)
             except NotCovered as error:
                 why, general = why or str(error), general or attempt
-                if not places:
+                if not _of_meshes(queries):
                     continue
+            places = _of_meshes(queries)
             if places:
                 return f"{places[0]}{ASKS}"
             if not program.comparisons:
                 proof = self._on_meshes.of_programs(attempt, (reference, program), point).proof
                 return tried_at_others(proof, point, general, why), attempt.family
-            with mesh_queries() as places:  # the programs of other sizes may ask for it
+            with mesh_queries() as queries:  # the programs of other sizes may ask for it
                 proof = _proof(attempt, point)
+            places = _of_meshes(queries)
             if places:
                 return f"{places[0]} asks for the mesh at some sizes"
             return tried_at_others(proof, point, general, why), attempt.family
@@ -152,10 +154,17 @@ def one_program(point: PairPoint, mesh: MeshSpec, most_fixed: int = 3) -> PairPr
         if not all(same_on_one_device(first.closed, second.closed) for first, second in sides):
             return None
         lowest = tuple(f"{name} >= {low}" for name, low in attempt.family.free.items())
-        leaves = [SizesProof(leaf, "proved", lowest) for leaf in sides[0][0].outputs]
+        queries = [query for pair in sides for side in pair for query in side.asked]
+        conditions = (*lowest, *conditions_of(queries, point.platform))
+        leaves = [SizesProof(leaf, "proved", conditions) for leaf in sides[0][0].outputs]
         proof = replace(proof_of(attempt, leaves), mesh=mesh.id, why_mesh="one device", one_program=True)
         return with_kept(proof, general, why)
     return None
+
+
+def _of_meshes(queries: Iterable[Query]) -> list[str]:
+    """The places that ask for more than the platform, which is a condition of a proof."""
+    return [query.place for query in queries if query.asks != {"platform"}]
 
 
 def _proof(attempt: Attempt, point: PairPoint) -> PairProof:

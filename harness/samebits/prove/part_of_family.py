@@ -35,7 +35,7 @@ def known_by(family: Family, sides: Sides, direction: str) -> Hashable | None:
         direction: `forward` or `gradient`.
     """
     texts = [written(side.closed) for side in sides]
-    if None in texts or any(side.comparisons for side in sides):
+    if None in texts or any(side.comparisons or side.asked for side in sides):
         return None
     moved = one_moved_dtype(side.closed.jaxpr for side in sides)
     general = [text.in_any_float(moved) if text and moved else None for text in texts]
@@ -61,7 +61,7 @@ def as_part(
         direction: `forward` or `gradient`.
     """
     values = values_in(general.family, attempt.family)
-    if values is None or any(side.comparisons for side in sides):
+    if values is None or any(side.comparisons or side.asked for side in sides):
         return None
     try:
         for function, side in zip(general.functions, sides, strict=True):

@@ -14,6 +14,7 @@ from samebits.errors import NotCovered, SamebitsError
 from samebits.interpret.all_sizes.space import Space
 from samebits.prove.counted_loops import with_scans
 from samebits.prove.jax_types import jax_types
+from samebits.prove.mesh_queries import Query, platform_of_process, process_queries
 from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family
 from samebits.prove.size_operators import comparisons
@@ -100,12 +101,14 @@ class TracedFamily:
         inputs: names of its flat inputs.
         outputs: names of its flat outputs.
         comparisons: those of sizes with one answer for all, which is wrong for some.
+        asked: what code asked about the devices and the platform of this process.
     """
 
     closed: Any
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     comparisons: tuple[SizeComparison, ...]
+    asked: tuple[Query, ...] = ()
 
 
 Sides = tuple[TracedFamily, TracedFamily]
@@ -135,10 +138,16 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
 
     Raises:
         NotTraced: the function needs a number where it gets a symbol.
+        NotCovered: it asks for the platform, which is another one here than that of the family.
     """
     if isinstance(function, TracedOnce):
-        return function.of(family, direction)
-    return _traced(function, family, direction, _called(function, family))
+        program = function.of(family, direction)
+    else:
+        program = _traced(function, family, direction, _called(function, family))
+    why = platform_of_process(program.asked, family.platform)
+    if why is not None:
+        raise NotCovered(why)
+    return program
 
 
 def each_once(functions: Sequence[Callable[..., Any]]) -> list[TracedOnce]:
@@ -155,13 +164,14 @@ class _Called:
         closed: its jaxpr.
         types: of the arguments.
         outputs: their types, as a tree.
-        comparisons: of sizes.
+        comparisons, asked: of sizes, and about this process.
     """
 
     closed: Any
     types: tuple[Any, ...]
     outputs: Any
     comparisons: tuple[SizeComparison, ...]
+    asked: tuple[Query, ...]
 
 
 def _called(function: Callable[..., Any], family: Family) -> _Called:
@@ -177,9 +187,9 @@ def _called(function: Callable[..., Any], family: Family) -> _Called:
     def forward(*arrays: Any) -> Any:
         return function(*arrays, **statics)
 
-    with _tracing(function, family) as seen:
+    with _tracing(function, family) as seen, process_queries() as queries:
         closed, outputs = jax.make_jaxpr(forward, return_shape=True)(*types)
-    return _Called(closed, tuple(types), outputs, tuple(seen))
+    return _Called(closed, tuple(types), outputs, tuple(seen), _of_process(queries))
 
 
 def _traced(function: Callable[..., Any], family: Family, direction: str, called: _Called) -> TracedFamily:
@@ -192,14 +202,20 @@ def _traced(function: Callable[..., Any], family: Family, direction: str, called
     if direction != "gradient":
         with _tracing(function, family):
             closed = with_scans(called.closed)
-        return TracedFamily(closed, tuple(family.args), tuple(paths), called.comparisons)
+        return TracedFamily(closed, tuple(family.args), tuple(paths), called.comparisons, called.asked)
     chosen, cotangents = _chosen(family, called.types), jax.tree.map(_of_cotangent, called.outputs)
-    with _tracing(function, family, called.comparisons) as seen:
+    with _tracing(function, family, called.comparisons) as seen, process_queries() as queries:
         flat = jaxpr_as_fun(with_scans(called.closed, differentiable=True))
         forward = OnMesh(flat, function.mesh) if isinstance(function, OnMesh) else flat
         closed = jax.make_jaxpr(_pull_back(forward, called.outputs, chosen))(*called.types, cotangents)
     inputs = (*family.args, *(cotangent_of(path) for path in paths))
-    return TracedFamily(closed, inputs, tuple(tuple(family.args)[n] for n in chosen), (*called.comparisons, *seen))
+    outputs, of_process = tuple(tuple(family.args)[n] for n in chosen), (*called.asked, *_of_process(queries))
+    return TracedFamily(closed, inputs, outputs, (*called.comparisons, *seen), of_process)
+
+
+def _of_process(queries: Sequence[Query]) -> tuple[Query, ...]:
+    """The queries about the devices and the platform of this process, each once."""
+    return tuple(dict.fromkeys(query for query in queries if query.asks != {"mesh"}))
 
 
 @contextmanager

@@ -55,7 +55,7 @@ def test_code_that_asks_is_seen_every_time(name: str) -> None:
         with mesh_queries() as places:
             traced(ASKING[name], ON_LINE)
         assert places
-        assert all("test_mesh_queries.py:" in place for place in places)
+        assert all("test_mesh_queries.py:" in query.place for query in places)
 
 
 def test_code_that_does_not_ask_is_not_suspected() -> None:

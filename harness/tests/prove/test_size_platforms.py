@@ -93,3 +93,47 @@ def test_points_are_proved_for_their_own_platform() -> None:
     for platform, verdict in (("cpu", "proved"), ("tpu", "different"), ("cpu", "proved")):
         (leaf,) = prover.prove(replace(point, platform=platform), MeshSpec.parse("none")).leaves
         assert leaf.verdict == verdict, platform
+
+
+def by_backend(x: jax.Array) -> jax.Array:
+    return x if jax.default_backend() == "tpu" else x[::-1]
+
+
+def by_device(x: jax.Array) -> jax.Array:
+    return x if jax.devices()[0].platform == "tpu" else x[::-1]
+
+
+def by_backend_where_large(x: jax.Array) -> jax.Array:
+    return x if x.shape[0] > 128 and jax.default_backend() == "tpu" else x[::-1]
+
+
+@pytest.mark.parametrize("direction", ["forward", "gradient"])
+@pytest.mark.parametrize("variant", [by_backend, by_device, by_backend_where_large])
+def test_code_that_asks_for_another_platform_is_undecided(variant: Function, direction: str) -> None:
+    """It was proved for a TPU as it is on a CPU: only `lax.platform_dependent` has the branches of both."""
+    for reference, side in ((turned, variant), (variant, turned)):
+        (proof,) = prove_all_sizes(reference, side, replace(ON_LINE, platform="tpu"), direction)
+        assert proof.verdict == "error"
+        assert "test_size_platforms.py:" in proof.reason
+        assert proof.reason.endswith("asks for the platform while it is traced, which is cpu here")
+    (proof,) = prove_all_sizes(turned, variant, replace(ON_LINE, platform="cpu"), direction)
+    assert proof.verdict == "proved"
+    assert "the platform is cpu" in proof.conditions
+
+
+def test_the_platform_is_a_condition_for_every_number_of_devices() -> None:
+    pair = Pair(
+        name="turned",
+        reference=turned,
+        variants={"by_backend": by_backend},
+        args={"x": Arg(shape=("length",), spec=("ring",))},
+        cases=(Case(id="small", sizes={"length": 4}),),
+        dtypes=("float32",),
+        meshes=("ring4",),
+        gradients=False,
+    )
+    point = PairPoint(pair, "by_backend", pair.cases[0], "float32", "forward", platform="cpu")
+    proof = PairSizes().prove(point, MeshSpec.parse("ring4"))
+    text = proof.family(proof.leaves[0]).text
+    assert "every number of devices" in text
+    assert "the platform is cpu" in text

@@ -1,0 +1,74 @@
+"""Sides that ask about the process that traces them: no proof for another platform is made of what they say here."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import pytest
+
+from samebits import Arg, Case, Pair
+from samebits.engine.prove_points import prove_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.sides import Site
+from samebits.prove.mesh_queries import conditions_of, platform_of_process
+from samebits.prove.side_queries import SideQueries
+from samebits.schema.meshes import MeshSpec
+
+
+def turned(x: jax.Array) -> jax.Array:
+    return x[::-1]
+
+
+@functools.cache
+def _platform() -> str:
+    return jax.devices()[0].platform
+
+
+def by_backend(x: jax.Array) -> jax.Array:
+    return x if jax.default_backend() == "tpu" else x[::-1]
+
+
+def by_cached_device(x: jax.Array) -> jax.Array:
+    return x if _platform() == "tpu" else x[::-1]
+
+
+def honest(x: jax.Array) -> jax.Array:
+    result: jax.Array = jax.lax.platform_dependent(x, tpu=turned, default=lambda x: x)
+    return result
+
+
+PAIR = Pair(
+    name="turned",
+    reference=turned,
+    variants={"by_backend": by_backend, "by_cached_device": by_cached_device, "honest": honest},
+    args={"x": Arg(shape=("length",))},
+    cases=(Case(id="small", sizes={"length": 4}),),
+    dtypes=("float32",),
+)
+
+
+def test_queries_are_seen_also_behind_caches() -> None:
+    site = Site(case=PAIR.cases[0], dtype="float32", mesh=MeshSpec.parse("none"), mode="auto", built=None)
+    for side, asks in (("by_backend", {"platform"}), ("by_cached_device", {"devices", "platform"})):
+        _platform()
+        for direction in ("forward", "gradient"):
+            queries = SideQueries(PAIR).of(direction, side, site)
+            assert {word for query in queries for word in query.asks} == asks
+            assert "test_side_queries.py:" in str(platform_of_process(queries, "tpu"))
+            assert platform_of_process(queries, "cpu") is None
+            assert "the platform is cpu" in conditions_of(queries, "cpu")
+    assert not SideQueries(PAIR).of("forward", "honest", site)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+def test_what_asks_for_the_platform_is_proved_there_alone(platform: str) -> None:
+    verdicts = {
+        (row.variant, row.direction): row.verdict
+        for row in prove_points(PAIR, Locator(name=PAIR.name), plan(PAIR, Request(full=True), 8), platform)
+    }
+    for direction in ("forward", "gradient"):
+        asking = "proved" if platform == "cpu" else "error"
+        assert verdicts["by_backend", direction] == verdicts["by_cached_device", direction] == asking
+        assert verdicts["honest", direction] == ("different" if platform == "cpu" else "proved")
