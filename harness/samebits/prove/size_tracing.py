@@ -44,10 +44,9 @@ class OnMesh:
             return self.function(*arrays, **sizes)
 
     def placed(self, name: str, kind: Any) -> Any:
-        """The type of an argument with its sharding."""
-        if name not in self.specs:
-            return kind
-        sharding = jax.sharding.NamedSharding(self.mesh, self.specs[name])
+        """The type of an argument with its sharding, of which code sees the mesh alone where it is no part of types."""
+        spec = self.specs.get(name, jax.sharding.PartitionSpec())
+        sharding = jax.sharding.NamedSharding(self.mesh, spec)
         return jax.ShapeDtypeStruct(kind.shape, kind.dtype, sharding=sharding)
 
 
