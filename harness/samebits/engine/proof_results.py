@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from samebits.interpret.rounding_error.estimate import ErrorEstimate
 from samebits.programs.inputs import Array
 from samebits.prove.problem import facts_not_kept
 from samebits.prove.prover import Unproved
-from samebits.schema.assumption import words_of
+from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.domain import RequiredFact, in_words
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
@@ -66,6 +66,22 @@ def unassuming(argument: ProofResult) -> ProofResult:
         return argument
     why = f"the proof rests on assumptions ({words}), and none are accepted"
     return replace(argument, verdict="error", ok=False, reason=why, sizes=None)
+
+
+def assuming_devices(argument: ProofResult, counts: Sequence[str], mesh: str) -> ProofResult:
+    """The same, taking for granted what code was told of the devices of this process.
+
+    Args:
+        argument: the proof.
+        counts: what it was told.
+        mesh: that the proof is for.
+    """
+    if argument.verdict not in ("proved", "rounding"):
+        return argument
+    otherwise = f"the process has other devices, as one that has those of {mesh}"
+    return replace(
+        argument, assumptions=(*argument.assumptions, *(Assumption("devices", text, otherwise) for text in counts))
+    )
 
 
 def by_fields(

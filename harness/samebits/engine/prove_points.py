@@ -14,7 +14,7 @@ from samebits.check.expected_errors import errors_raised
 from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.sites import no_explicit_form
 from samebits.check.verdict import judge_refusal, without_leaves
-from samebits.engine.proof_results import argued, by_fields, by_labels, of_result, unassuming
+from samebits.engine.proof_results import argued, assuming_devices, by_fields, by_labels, of_result, unassuming
 from samebits.engine.prove_lines import RefutedLines
 from samebits.errors import CouldNotRun, NoExplicitForm, NotCovered
 from samebits.host.isolation import note
@@ -27,7 +27,7 @@ from samebits.programs.plan import Plan
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
 from samebits.programs.sides import Site, TracedSides
-from samebits.prove.mesh_queries import platform_of_process
+from samebits.prove.mesh_queries import Query, conditions_of, other_devices, place_of_devices, platform_of_process
 from samebits.prove.partitioned_gather import needed_by_sums
 from samebits.prove.problem import cotangents_of, other_outputs
 from samebits.prove.prover import Prover, Unproved
@@ -124,25 +124,35 @@ class PointProver:
         except CouldNotRun as error:
             verdict: Verdict = "skipped" if isinstance(error, NoExplicitForm) else "error"
             return [of_result(without_leaves(pair.name, point, verdict, str(error), again), 0.0)]
-        other = self._other_platform(point, sites)
+        queries = self._queried(point, sites)
+        other = platform_of_process(queries, self.platform)
         if other is not None:
-            nothing = LeafOutcome(comparison=Comparison(path="*", elements=0), executed=False, unproved=other)
-            undecided = argued(pair, point, nothing)
-            return [undecided.held(pair=pair.name, seconds=round(time.perf_counter() - begin, 4), replay=again)]
+            return [self._undecided(point, other, begin, again)]
         arguments = _prove(self._prover, self._derivations, point, sites, drawn)
         proofs = self._lines.named(point, (sites.alone, sites.on_mesh), drawn, arguments)
+        counts = [text for text in conditions_of(queries, self.platform) if place_of_devices([text])]
+        other = other_devices(place_of_devices(counts), mesh.devices)
+        if other is not None:
+            if not self._prover.assuming or any(proof.verdict == "different" for proof in proofs):
+                return [self._undecided(point, other, begin, again)]
+            proofs = [assuming_devices(proof, counts, mesh.id) for proof in proofs]
         seconds = round((time.perf_counter() - begin) / max(len(proofs), 1), 4)
         return [argument.held(pair=pair.name, seconds=seconds, replay=again) for argument in proofs]
 
-    def _other_platform(self, point: Point, sites: Sites) -> str | None:
-        """Why the programs are not those of the platform, in words; None where they are."""
+    def _queried(self, point: Point, sites: Sites) -> list[Query]:
+        """What the sides ask about this process, where their programs may run on other devices or another platform."""
         import jax
 
-        if self.platform == jax.default_backend():
-            return None
+        if self.platform == jax.default_backend() and MeshSpec.parse(point.mesh).devices == jax.device_count():
+            return []
         ends = (self.pair.reference_name, sites.alone), (point.variant, sites.on_mesh)
-        queries = [query for side in ends for query in self._queries.of(point.direction, *side)]
-        return platform_of_process(queries, self.platform)
+        return [query for side in ends for query in self._queries.of(point.direction, *side)]
+
+    def _undecided(self, point: Point, why: str, begin: float, again: str) -> ProofResult:
+        """The result of a point whose programs are not those that would run."""
+        nothing = LeafOutcome(comparison=Comparison(path="*", elements=0), executed=False, unproved=why)
+        seconds = round(time.perf_counter() - begin, 4)
+        return argued(self.pair, point, nothing).held(pair=self.pair.name, seconds=seconds, replay=again)
 
     def questions(self, point: Point, sites: Sites) -> list[Question]:
         """The questions of a point, one for each of its inputs."""

@@ -58,6 +58,12 @@ def on_other_numbers(proofs: MeshProofs, point: PairPoint, mesh: MeshSpec, own: 
     if own.attempt is None or all(leaf.verdict == "different" for leaf in own.proof.leaves):
         return own.proof
     axes = [_Axis(name) for name in mesh.names]
+    if own.devices_at is not None:
+        why = f"{own.devices_at} asks for the devices of the process"
+        for axis in axes:
+            axis.proofs[mesh.size(axis.name)] = own
+            axis.left_out = {n: why for n in range(1, most + 1) if n != mesh.size(axis.name)}
+        return _together(own.proof, axes, most)
     spent, latest = 0, _cost(own)
     is_any_shown = any(for_all(leaf) is not None for leaf in own.proof.leaves)
     for number in in_order(most) if is_any_shown else few(most):

@@ -9,6 +9,7 @@ from samebits.errors import NotCovered, SamebitsError
 from samebits.interpret.inner_equations import equations
 from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.fixed_sizes import tried_at_others
+from samebits.prove.mesh_queries import conditions_of, place_of_devices
 from samebits.prove.pair_proof import PairProof, for_all, proof_of, undecided
 from samebits.prove.part_of_family import as_part, known_by
 from samebits.prove.size_attempts import Attempt, PairPoint, attempts, numbers_on
@@ -26,12 +27,14 @@ class MeshProof:
         attempt: the family that it is for; None where no program could be traced.
         asked: how many questions z3 was asked; 0 where the proof of another mesh holds on this one too.
         operations: of the program of the variant, in order.
+        devices_at: the line that asks for the devices of this process, which are then those of no other mesh.
     """
 
     proof: PairProof
     attempt: Attempt | None = None
     asked: int = 0
     operations: tuple[str, ...] = ()
+    devices_at: str | None = None
 
     @property
     def is_shown(self) -> bool:
@@ -154,7 +157,10 @@ class MeshProofs:
         leaves = tuple(prove_all_sizes(*attempt.functions, attempt.family, point.direction, sides=sides, turn=turn))
         if program is not None and all(leaf.verdict != "different" for leaf in leaves):
             self._by_program[program] = leaves
-        return MeshProof(proof_of(attempt, leaves), attempt, sum(leaf.asked for leaf in leaves), _operations(sides))
+        known = [*conditions_of((query for side in sides for query in side.asked), attempt.family.platform)]
+        place = place_of_devices([*known, *(text for leaf in leaves for text in leaf.conditions)])
+        spent = sum(leaf.asked for leaf in leaves)
+        return MeshProof(proof_of(attempt, leaves), attempt, spent, _operations(sides), place)
 
 
 def _operations(sides: Sides) -> tuple[str, ...]:
@@ -200,7 +206,7 @@ def _by_others(attempt: Attempt, sides: Sides, point: PairPoint, others: Sequenc
 
 def _named(shown: MeshProof, mesh: MeshSpec, why_mesh: str | None) -> MeshProof:
     """What is shown, with the mesh for which it is."""
-    return replace(shown, proof=shown.proof.on_mesh(mesh.id if mesh.axes else None, why_mesh))
+    return replace(shown, proof=shown.proof.on_mesh(mesh.id if mesh.axes or why_mesh else None, why_mesh))
 
 
 def _name_of(point: PairPoint, mesh: MeshSpec, attempt: Attempt) -> Hashable:

@@ -61,6 +61,12 @@ class Query:
     asks: frozenset[About]
     name: str
 
+    @property
+    def count(self) -> str:
+        """The number that stands for what it asks about devices or processes."""
+        kind = "process" if self.name.startswith(("process", "host")) else "device"
+        return f"jax.{'local_device' if self.name.startswith('local') else kind}_count()"
+
 
 class _Watchers:
     """What is watched in this process.
@@ -182,8 +188,37 @@ def conditions_of(queries: Iterable[Query], platform: str | None) -> tuple[str, 
         queries: of the code, while it was traced.
         platform: where the program is to run, which is the one of this process.
     """
+    queries = tuple(queries)
     does_ask = any("platform" in query.asks for query in queries)
-    return (f"the platform is {platform or jax.default_backend()}",) if does_ask else ()
+    own = (f"the platform is {platform or jax.default_backend()}",) if does_ask else ()
+    counts = {query.count: f"{_COUNTED}{query.place}" for query in reversed(queries) if "devices" in query.asks}
+    return *own, *(f"{count} is {_COUNTS[count]()}{where}" for count, where in counts.items())
+
+
+def place_of_devices(conditions: Iterable[str]) -> str | None:
+    """The line that asks for the devices of this process, of what a proof takes as given; None where none does."""
+    return next((text.partition(_COUNTED)[2] for text in conditions if _COUNTED in text), None)
+
+
+def other_devices(place: str | None, devices: int) -> str | None:
+    """Why what is traced for a mesh need not be what runs there, in words; None where it is.
+
+    Args:
+        place: the line that asks for the devices of this process; None where none does.
+        devices: how many the mesh has.
+    """
+    here = jax.device_count()
+    if place is None or here == devices:
+        return None
+    return f"{place} asks for the devices of the process, which are {here} here, and {devices} on the mesh"
+
+
+_COUNTED = ", as asked at "
+_COUNTS: dict[str, Callable[[], int]] = {
+    "jax.device_count()": jax.device_count,
+    "jax.local_device_count()": jax.local_device_count,
+    "jax.process_count()": jax.process_count,
+}
 
 
 def _asked_by_file() -> dict[str, frozenset[About]]:

@@ -7,7 +7,7 @@ it is there. Every other size is a symbol, but for those that a side's code need
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.device_numbers import on_other_numbers
 from samebits.prove.fixed_sizes import tried_at_others, with_kept
 from samebits.prove.mesh_proofs import MeshProofs
-from samebits.prove.mesh_queries import Query, conditions_of, mesh_queries
+from samebits.prove.mesh_queries import Query, conditions_of, mesh_queries, other_devices
 from samebits.prove.other_numbers import MOST_DEVICES
 from samebits.prove.pair_proof import PairProof, proof_of, undecided
 from samebits.prove.same_program import same_on_one_device
@@ -27,8 +27,8 @@ from samebits.prove.size_of_case import SymbolicMesh
 from samebits.prove.size_tracing import traced
 from samebits.schema.meshes import MeshSpec
 
-ASKS = " asks for the mesh"
-"""How the reason ends why a point is proved on one mesh."""
+ASKS = (" asks for the mesh", " asks for the devices of the process")
+"""How the reasons end why a point is proved on one mesh."""
 
 
 class PairSizes:
@@ -87,7 +87,7 @@ class PairSizes:
             if covers(family, point, mesh):
                 return proof
             everywhere = "the shapes of the case depend on the mesh by more than sums and products"
-        if not mesh.axes:
+        if not mesh.axes and not any(asks in everywhere for asks in ASKS):
             return self._on_mesh(point, mesh, None)
         return self._on_mesh(point, mesh, everywhere)
 
@@ -106,24 +106,32 @@ class PairSizes:
                 reference = traced(attempt.functions[0], attempt.family, point.direction)
             except NotCovered as error:
                 why, general = why or str(error), general or attempt
-                if not _of_meshes(queries):
+                if _why_one_mesh(queries) is None:
                     continue
-            places = _of_meshes(queries)
-            if places:
-                return f"{places[0]}{ASKS}"
+            why_mesh = _why_one_mesh(queries) or _why_one_mesh(reference.asked)
+            if why_mesh is not None:
+                return why_mesh
             if not program.comparisons:
                 proof = self._on_meshes.of_programs(attempt, (reference, program), point).proof
                 return tried_at_others(proof, point, general, why), attempt.family
             with mesh_queries() as queries:  # the programs of other sizes may ask for it
                 proof = _proof(attempt, point)
-            places = _of_meshes(queries)
-            if places:
-                return f"{places[0]} asks for the mesh at some sizes"
+            why_mesh = _why_one_mesh(queries)
+            if why_mesh is not None:
+                return f"{why_mesh} at some sizes"
             return tried_at_others(proof, point, general, why), attempt.family
         return why or "there is no size to prove it for"
 
     def _on_mesh(self, point: PairPoint, mesh: MeshSpec, why_mesh: str | None) -> PairProof:
         shown = self._on_meshes.first(point, mesh, why_mesh)
+        other = other_devices(shown.devices_at, mesh.devices)
+        if other is not None:
+            # Where this process has other devices than the mesh, what differs here need not differ there.
+            leaves = [
+                SizesProof(leaf.leaf, "error", reason=other) if leaf.verdict == "different" else leaf
+                for leaf in shown.proof.leaves
+            ]
+            shown = replace(shown, proof=replace(shown.proof, leaves=tuple(leaves)))
         if not mesh.axes:
             return shown.proof
         return on_other_numbers(self._on_meshes, point, mesh, shown, self._most_devices)
@@ -162,9 +170,12 @@ def one_program(point: PairPoint, mesh: MeshSpec, most_fixed: int = 3) -> PairPr
     return None
 
 
-def _of_meshes(queries: Iterable[Query]) -> list[str]:
-    """The places that ask for more than the platform, which is a condition of a proof."""
-    return [query.place for query in queries if query.asks != {"platform"}]
+def _why_one_mesh(queries: Sequence[Query]) -> str | None:
+    """Why what asked so is proved on one mesh; None where it asked for the platform at most, which is a condition."""
+    for query in queries:
+        if query.asks != {"platform"}:
+            return f"{query.place}{ASKS['mesh' not in query.asks]}"
+    return None
 
 
 def _proof(attempt: Attempt, point: PairPoint) -> PairProof:

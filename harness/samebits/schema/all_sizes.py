@@ -100,7 +100,8 @@ class SizesShown:
             axes = ", ".join(f"{name}={text}" for name, text in self.axes.items())
             return f"every number of devices{f' with {axes}' if axes else ''}"
         alone = " alone" if len(self.devices) > 1 else ""
-        numbers = [f"the devices of {self.mesh}", *(shown.text + alone for shown in self.devices if shown.numbers)]
+        own = "one device" if self.mesh == "none" else f"the devices of {self.mesh}"
+        numbers = [own, *(shown.text + alone for shown in self.devices if shown.numbers)]
         why = [self.why_mesh, *dict.fromkeys(shown.why_not for shown in self.devices)]
         reasons = "; ".join(reason for reason in why if reason)
         return f"{', and '.join(numbers)}{f' ({reasons})' if reasons else ''}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import jax
 import pytest
@@ -72,3 +73,36 @@ def test_what_asks_for_the_platform_is_proved_there_alone(platform: str) -> None
         asking = "proved" if platform == "cpu" else "error"
         assert verdicts["by_backend", direction] == verdicts["by_cached_device", direction] == asking
         assert verdicts["honest", direction] == ("different" if platform == "cpu" else "proved")
+
+
+def _by_count(x: jax.Array) -> jax.Array:
+    return x[::-1] if jax.device_count() <= 8 else x
+
+
+def _by_count_wrong_here(x: jax.Array) -> jax.Array:
+    return x if jax.device_count() <= 8 else x[::-1]
+
+
+def _by_mesh(x: jax.Array) -> jax.Array:
+    return x[::-1] if jax.sharding.get_abstract_mesh().size == 4 else x
+
+
+def test_the_devices_of_the_process_are_assumed_on_a_mesh() -> None:
+    """What was proved on a mesh was the branch of the devices here."""
+    pair = replace(
+        PAIR,
+        variants={"by_count": _by_count, "wrong_here": _by_count_wrong_here, "by_mesh": _by_mesh},
+        args={"x": Arg(shape=("length",), spec=("ring",))},
+        cases=(Case(id="small", sizes={"length": 16}),),
+        meshes=("ring4",),
+        gradients=False,
+    )
+    chosen = plan(pair, Request(full=True), 16)
+    rows = {row.variant: row for row in prove_points(pair, Locator(name=pair.name), chosen, "cpu")}
+    (assumed,) = [taken for taken in rows["by_count"].assumptions if taken.word == "devices"]
+    assert assumed.text.startswith(f"jax.device_count() is {jax.device_count()}, as asked at ")
+    assert rows["wrong_here"].verdict == "error"
+    assert rows["by_mesh"].verdict == "proved"
+    assert not [taken for taken in rows["by_mesh"].assumptions if taken.word == "devices"]
+    strict = prove_points(pair, Locator(name=pair.name), chosen, "cpu", assuming=False)
+    assert {row.variant: row.verdict for row in strict}["by_count"] == "error"
