@@ -44,7 +44,7 @@ class OnMesh:
             return self.function(*arrays, **sizes)
 
     def placed(self, name: str, kind: Any) -> Any:
-        """The type of an argument with its sharding, of which code sees the mesh alone where it is no part of types."""
+        """The type of an argument with its sharding, of which code sees the mesh alone where types do not have it."""
         spec = self.specs.get(name, jax.sharding.PartitionSpec())
         sharding = jax.sharding.NamedSharding(self.mesh, spec)
         return jax.ShapeDtypeStruct(kind.shape, kind.dtype, sharding=sharding)
