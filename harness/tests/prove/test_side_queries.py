@@ -24,7 +24,7 @@ def turned(x: jax.Array) -> jax.Array:
 
 @functools.cache
 def _platform() -> str:
-    return jax.devices()[0].platform
+    return str(jax.devices()[0].platform)
 
 
 def by_backend(x: jax.Array) -> jax.Array:

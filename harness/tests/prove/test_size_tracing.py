@@ -27,7 +27,8 @@ def _flipped(x: jax.Array, right_up_to: int) -> jax.Array:
     split = PartitionSpec("ring")
 
     def body(part: jax.Array) -> jax.Array:
-        return jax.lax.ppermute(part[::-1], "ring", table)
+        turned_round: jax.Array = jax.lax.ppermute(part[::-1], "ring", table)
+        return turned_round
 
     result: jax.Array = jax.shard_map(body, mesh=mesh, in_specs=split, out_specs=split)(x)
     return result
