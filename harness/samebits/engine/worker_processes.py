@@ -47,6 +47,9 @@ PAUSE = 0.02
 TAIL = 8000
 """How many bytes of stderr are looked through for the reason of an end."""
 
+PIECE = 1 << 20
+"""How many bytes of what a process writes are in memory at a time."""
+
 _EVENTS = msgspec.json.Decoder(Event | Unusable)
 
 
@@ -226,18 +229,21 @@ class WorkerProcesses(Executor):
         return Loss(kind="exit", text=f"exit code {code}", last_words=words)
 
     def _pass_on(self, slot: _Slot, *, ended: bool) -> str:
-        """Forward what the process has written since the last time; why it ended, if it did."""
-        try:
-            with slot.errors.open("rb") as file:
-                begin = max(slot.forwarded - TAIL, slot.begun)
-                file.seek(begin)
-                before = file.read(slot.forwarded - begin)
-                text = file.read()
-        except OSError:  # the process has written nothing yet
-            return ""
-        slot.forwarded += len(text)
-        self._forward_lines(slot, text, ended)
-        return last_words(before + text)
+        """Forward what the process has written since the last time, in pieces; why it ended, if it did."""
+        while True:
+            try:
+                with slot.errors.open("rb") as file:
+                    begin = max(slot.forwarded - TAIL, slot.begun)
+                    file.seek(begin)
+                    before = file.read(slot.forwarded - begin)
+                    text = file.read(PIECE)
+            except OSError:  # the process has written nothing yet
+                return ""
+            slot.forwarded += len(text)
+            last = len(text) < PIECE
+            self._forward_lines(slot, text, ended and last)
+            if last:
+                return last_words(before + text)
 
     def _forward_lines(self, slot: _Slot, text: bytes, ended: bool) -> None:
         """Forward whole lines, up to the first stack: what is read may end within a character, or within a stack."""

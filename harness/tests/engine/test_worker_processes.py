@@ -17,6 +17,7 @@ import pytest
 from pebble import ProcessPool
 from pebble.pool.process import PoolManager
 
+from samebits.engine import worker_processes
 from samebits.engine.drive import Done, Limits, drive
 from samebits.engine.work import Item
 from samebits.engine.worker_processes import WorkerProcesses
@@ -231,9 +232,12 @@ def test_a_process_that_the_system_refuses_is_one_line(monkeypatch: pytest.Monke
         WorkerProcesses(ToyWork(), 1, lambda text: None)
 
 
-@pytest.mark.parametrize("width", [1, 3, 1000])
-def test_output_is_forwarded_in_whole_lines_without_stacks(width: int) -> None:
+@pytest.mark.parametrize(("width", "piece"), [(1, 1 << 20), (3, 1 << 20), (1000, 1 << 20), (1000, 7)])
+def test_output_is_forwarded_in_whole_lines_without_stacks(
+    width: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However it is read: no character is cut, and no part of a stack is shown."""
+    monkeypatch.setattr(worker_processes, "PIECE", piece)
     written: list[bytes] = []
     text = 'Schritt 1: 5 µs\nöffnet\nFatal Python error: Aborted\n\n  File "a.py", line 1\nrest'.encode()
     executor = WorkerProcesses(ToyWork(), 1, written.append)
