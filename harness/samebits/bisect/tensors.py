@@ -5,6 +5,9 @@ of its outputs, are replaced by the good step's values, so that each block is ju
 (arXiv 2506.09280), section 4, with an interpreter in place of hooks. Errors are not monotone along a step, so there is
 no binary search: every tensor is compared, in the order in which the good step computes them.
 
+Before that, the whole step is judged: where its outputs are the good ones, there is nothing to search for. A tensor is
+blamed only if its difference reaches them (`whole_step`).
+
 If nothing differs in float64, the search is repeated with every value rounded to its dtype; a tensor that differs only
 then differs by rounding.
 """
@@ -12,16 +15,17 @@ then differs by rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
 from samebits.bisect.result import Finding, Session, command
-from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.space import SearchSpace, space_of_sets
 from samebits.bisect.search.trials import Trials
+from samebits.bisect.step_mixtures import Point, StepMixture, key, label, origin, whole_step
+from samebits.bisect.whole_step import OUTPUTS, BlockSearch, Outcome, judged_outputs
 from samebits.schema.model import Config, Defect
 
 FACTOR = 3.0
@@ -35,21 +39,6 @@ the first wrong tensor is off by at least 1.0e-3."""
 DITHERS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class StepMixture:
-    """A step in which some differences are taken from the bad configuration.
-
-    Args:
-        words: a description for the table.
-        taken: the differences that are taken from the bad configuration.
-        skip: sites of parts whose inner tensors are not compared.
-    """
-
-    words: str
-    taken: frozenset[str]
-    skip: frozenset[str] = frozenset()
-
-
 @dataclass(slots=True)
 class _GoodStep:
     """The good step, interpreted on first use, and the bounds of its tensors.
@@ -60,12 +49,21 @@ class _GoodStep:
         containers: sites of parts that call other parts.
         scales: by whether values are rounded: for each tensor of zeros that the dither moves, the norm of ones, which
             its distances are relative to.
+        outputs: of whole steps, by what they take and whether values are rounded.
     """
 
     sides: Endpoints
     good: dict[bool, tuple[dict[Any, Any], dict[Any, float]]] = field(default_factory=dict)
     containers: set[str] = field(default_factory=set)
     scales: dict[bool, dict[Any, float]] = field(default_factory=dict)
+    outputs: dict[tuple[frozenset[str], bool], dict[Any, Any]] = field(default_factory=dict)
+
+    def whole(self, taken: frozenset[str], rounded: bool) -> dict[Any, Any]:
+        """The outputs of a step that takes these differences, with nothing replaced."""
+        if (taken, rounded) not in self.outputs:
+            values, _ = _interpreted(self.sides, *self.sides.mixture(taken), rounded)
+            self.outputs[taken, rounded] = {t: value for t, value in values.items() if t.part == "step"}
+        return self.outputs[taken, rounded]
 
     def reference(self, rounded: bool) -> tuple[dict[Any, Any], dict[Any, float]]:
         """The tensors of the good step, and the bound of each."""
@@ -97,7 +95,7 @@ def bisect_tensors(request: EndpointsRequest, session: Session) -> Finding:
         session: how the search runs.
 
     Returns:
-        The tensor; `found` is False if every block computes the good values from the good inputs.
+        The tensor; `found` is False if the step returns the good values, or every block computes them from good inputs.
 
     Raises:
         RequestError: the request is invalid.
@@ -106,27 +104,48 @@ def bisect_tensors(request: EndpointsRequest, session: Session) -> Finding:
     how = sides.differing()
     good_step = _GoodStep(sides)
 
-    def judge(point: tuple[StepMixture, bool]) -> Judgement:
-        return _judged(good_step, *point)
+    def judge(point: Point) -> Judgement:
+        return (_judged_whole if point[0].whole else _judged)(good_step, *point)
 
     searched = {
         "what": "tensors", "good": sides.good.digest(), "bad": sides.bad.digest(), "defect": request.defect,
     }  # fmt: skip
-    trials = session.trials(judge, searched=searched, root=sides.root, key=_key, label=_label)
+    trials = session.trials(judge, searched=searched, root=sides.root, key=key, label=label)
     sets = space_of_sets(list(how))
     trials.space = SearchSpace(candidates=sets.candidates, taken=lambda point: sets.taken(point[0].taken))
     good_step.reference(False)
+    search = BlockSearch(list(how), good_step.containers, trials)
+    ends = []
     for rounded in (False, True):
-        for form in _forms(how, good_step.containers):
-            if trials((form, rounded)) == "fail":
-                return _finding(request, sides, trials, (form, rounded))
+        ends.append(trials((whole_step(how), rounded)))
+        outcome = search.run(rounded) if ends[-1] != "pass" else Outcome(None)
+        if outcome.point is not None:
+            return _finding(request, sides, trials, outcome.point, (*search.idle, *outcome.remarks()))
+    differs = ends[0] == "fail"
+    notes = [_sizes(sides), *search.idle, "later steps are judged by: samebits bisect steps"]
+    if set(ends) == {"pass"}:
+        sentence = (
+            f"{OUTPUTS} of {sides.bad.name} in its first step are those of {sides.good.name}, in float64 and rounded"
+        )
+    else:
+        sentence = (
+            f"every block of {sides.bad.name} agrees with that of {sides.good.name} on the same inputs, forward and "
+            f"backward, in float64 and rounded{', or does not matter' if search.idle else ''}"
+        )
+    ending = f"yet {trials.known((whole_step(how), False)).detail}" if differs else "there is nothing to search for"
     return Finding(
         what="tensors",
         found=False,
-        sentence=f"every block of {sides.bad.name} agrees with that of {sides.good.name} on the same inputs, "
-        "forward and backward, in float64 and rounded; there is nothing to search for",
+        sentence=f"{sentence}; {ending}",
+        culprits=(("none of the blocks",),) if differs else (),
         skipped=_skipped(trials),
+        notes=tuple(filter(None, notes)),
     ).with_trials(trials)
+
+
+def _sizes(sides: Endpoints) -> str:
+    sizes = ", ".join(f"{name}={size}" for name, size in sides.bad.sizes.items())
+    return f"at the sizes {sizes}" if sizes else ""
 
 
 def _skipped(trials: Trials[Any]) -> tuple[str, ...]:
@@ -144,29 +163,6 @@ def smallest(sides: Endpoints) -> Endpoints:
 
 def _text(config: Config) -> dict[str, None]:
     return {"text": None} if config.options.get("text") is not None else {}
-
-
-def _forms(how: Mapping[str, str], containers: Iterable[str]) -> list[StepMixture]:
-    """The mixtures to try, innermost first: parts that call no other parts, each part that does, then all together."""
-    inside = set(containers)
-    within = {pair for place in inside for pair in (place, place.partition("@")[0])}
-    outer = [name for name in how if name in within]
-    inner = frozenset(name for name in how if name not in within)
-    mixtures = [StepMixture("parts that call no others", inner)] if inner else []
-    mixtures += [StepMixture(name, frozenset({name}), frozenset({name})) for name in outer]
-    if len(mixtures) > 1:
-        mixtures.append(StepMixture("all together", frozenset(how), frozenset(outer)))
-    return mixtures
-
-
-def _key(point: tuple[StepMixture, bool]) -> str:
-    form, rounded = point
-    return f"{form.words}: {', '.join(sorted(form.taken))}, {'rounded' if rounded else 'float64'}"
-
-
-def _label(point: tuple[StepMixture, bool]) -> str:
-    form, rounded = point
-    return f"{form.words}, {'rounded' if rounded else 'in float64'}"
 
 
 def _interpreted(
@@ -214,6 +210,21 @@ def _run(
     return interpreter, nesting
 
 
+def _judged_whole(good_step: _GoodStep, form: StepMixture, rounded: bool) -> Judgement:
+    from samebits.errors import SamebitsError
+    from samebits.train.distance import relative
+
+    values, bounds = good_step.reference(rounded)
+    scales = good_step.scales[rounded]
+    try:
+        outputs = good_step.whole(form.taken, rounded)
+        before = good_step.whole(form.taken | form.without, rounded) if form.without else None
+    except SamebitsError as error:
+        return untestable(str(error))
+    good = {tensor: value for tensor, value in values.items() if tensor in outputs}
+    return judged_outputs(good, bounds, outputs, before, lambda t, a, b: relative(a, b, scales.get(t, 0.0)))
+
+
 def _judged(good_step: _GoodStep, form: StepMixture, rounded: bool) -> Judgement:
     import numpy as np
 
@@ -243,12 +254,14 @@ def _judged(good_step: _GoodStep, form: StepMixture, rounded: bool) -> Judgement
         )
     first = beyond[0]
     place, good, bad = _largest(values[first], interpreter.values[first])
+    guilty, names = origin(first, form, nesting)
     return failed(
         str(first),
         f"{first} is off by {interpreter.apart[first]:.2e}, bound {bounds[first]:.1e}; "
         f"{compared.index(first)} before it hold",
         place=first.part,
-        guilty=_origin(first, form, nesting),
+        guilty=guilty,
+        names=names,
         backward=first.name.endswith("~"),
         distance=interpreter.apart[first],
         bound=bounds[first],
@@ -258,16 +271,6 @@ def _judged(good_step: _GoodStep, form: StepMixture, rounded: bool) -> Judgement
         compared=len(compared),
         before=compared.index(first),
     )
-
-
-def _origin(first: Any, form: StepMixture, nesting: Any) -> str:
-    """The code that computed a wrong tensor: a part, parts that it calls, or the model between its parts."""
-    if first.enters or first.part == "step":
-        return "what the model computes between its parts"
-    if first.part in form.taken:
-        return str(first.part)
-    inside = sorted(name for name in form.taken if first.part in nesting.within.get(name, ()))
-    return f"{' or '.join(inside)}, called in {first.part}," if inside else first.part
 
 
 def _largest(good: Any, bad: Any) -> tuple[list[int], float, float]:
@@ -281,7 +284,7 @@ def _largest(good: Any, bad: Any) -> tuple[list[int], float, float]:
 
 
 def _finding(
-    request: EndpointsRequest, sides: Endpoints, trials: Trials[Any], point: tuple[StepMixture, bool]
+    request: EndpointsRequest, sides: Endpoints, trials: Trials[Any], point: Point, notes: Sequence[str]
 ) -> Finding:
     judgement = trials.known(point)
     n = judgement.numbers
@@ -296,11 +299,9 @@ def _finding(
         witness=f"element [{where}] is {n['good']!r} in the good step and {n['bad']!r} from the same inputs, {kind}; "
         f"the tensor is off by {n['distance']:.2e}, its bound is {n['bound']:.1e}",
         replay=command("samebits", "bisect", "tensors", *request.words(), "--fresh"),
-        least=least_runs(1) - 1,
+        least=2 + point[1] + (len(sides.differing()) > 1),  # the whole step, a block, and the step without it
         skipped=_skipped(trials),
-        notes=tuple(
-            [f"at the sizes {', '.join(f'{k}={v}' for k, v in sides.bad.sizes.items())}"] if sides.bad.sizes else []
-        ),
+        notes=tuple(filter(None, [_sizes(sides), *notes])),
         detail={
             "tensor": judgement.signature,
             "place": n["place"],

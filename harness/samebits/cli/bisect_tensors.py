@@ -106,7 +106,8 @@ def tensors(chosen: TensorsOptions) -> int:
 
     --config: of a training, the first tensor that exceeds its bound when its block gets the good inputs. Both steps are
     interpreted at the smallest sizes, without compiling; what goes into each part of the model, and the cotangents of
-    what comes out of it, are those of the good training. Forward and backward.
+    what comes out of it, are those of the good training. Forward and backward. Tensors that differ without reaching
+    the loss, the gradients or the new state are passed over.
     """
     session = chosen.session()
     _require_one_kind(chosen)

@@ -174,12 +174,31 @@ def test_the_first_wrong_tensor_is_named(
 def test_tensors_of_a_healthy_training_leave_nothing_to_search(tree: Path, tmp_path: Path) -> None:
     words = ("--config", "healthy", "--choice", "arrange=plain")
     finding = found(tree, tmp_path, "tensors", *words, code=0)
-    assert "on the same inputs, forward and backward" in finding["sentence"]
+    assert "in its first step are those of healthy_reference, in float64 and rounded" in finding["sentence"]
 
 
-def test_another_function_is_named_although_the_loss_is_equal(tree: Path, tmp_path: Path) -> None:
-    """Sorted the other way round, and the largest taken: each tensor is held to its own bound."""
-    finding = found(tree, tmp_path, "tensors", "--config", "healthy")
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("config", ["healthy", "shifted", "late"])
+def test_another_order_that_a_later_part_undoes_is_not_blamed(tree: Path, tmp_path: Path, config: str) -> None:
+    """Sorted the other way round, and the largest taken: `arrange` differs, and the step does not."""
+    finding = found(tree, tmp_path, "tensors", "--config", config, code=0)
+    assert not finding["found"] and finding["sentence"].endswith("; there is nothing to search for")
+    assert {trial["outcome"] for trial in finding["trials"]} == {"pass"}
+
+
+def test_a_difference_that_reaches_nothing_is_passed_over(tree: Path, tmp_path: Path) -> None:
+    """`arrange` differs first; the gradient of the second layer is what is wrong."""
+    finding = found(tree, tmp_path, "tensors", "--config", "unpulled")
+    assert finding["detail"]["tensor"] == "the cotangent of input w of scale@layer2"
+    assert [
+        note for note in finding["notes"] if note.startswith("output value of arrange differs, but reaches neither")
+    ]
+    assert not [note for note in finding["notes"] if "was not tried" in note]
+
+
+@pytest.mark.sampled(1)
+def test_an_order_that_a_later_part_needs_is_blamed(tree: Path, tmp_path: Path) -> None:
+    finding = found(tree, tmp_path, "tensors", "--config", "together")
     assert finding["detail"]["tensor"] == "output value of arrange"
 
 

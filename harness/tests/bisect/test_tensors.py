@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from samebits.bisect import tensors
+from samebits.bisect.step_mixtures import StepMixture
 from samebits.train.taps import Tensor
 
 ZERO, LIVE = Tensor("part:out:zero", 0), Tensor("part:out:live", 0)
@@ -29,6 +30,6 @@ def test_a_zero_that_rounding_moves_has_a_bound(value: float, outcome: str, monk
     monkeypatch.setattr(tensors, "_interpreted", interpreted)
     monkeypatch.setattr(tensors, "_run", ran)
     sides: Any = SimpleNamespace(good=None, mixture=lambda taken: (None, None))
-    judgement = tensors._judged(tensors._GoodStep(sides), tensors.StepMixture("all", frozenset()), False)
+    judgement = tensors._judged(tensors._GoodStep(sides), StepMixture("all", frozenset()), False)
     assert judgement.outcome == outcome
     assert outcome == "pass" or judgement.signature == str(ZERO)
