@@ -133,6 +133,10 @@ class Endpoints:
         plant = _replaced_parts(after, faulty)
         return config, Defect(name="mixture", run=config, plant=plant)
 
+    def good_side(self, name: str) -> str:
+        """The implementation that the good configuration has at a site."""
+        return self._side(self.good, name)
+
     def _side(self, config: Config, name: str) -> str:
         pair = load(Locator(name=pair_of(name), root=str(self.root)))
         return side_at(config, name, pair.reference_name)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
-from samebits.bisect.result import Finding, Session, command
+from samebits.bisect.result import Finding, Session, command, counted
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
-from samebits.bisect.search.space import space_of_sets
+from samebits.bisect.search.space import SearchSpace, space_of_sets
 from samebits.bisect.search.trials import Trials
 from samebits.errors import RequestError
 
 Point = frozenset[str]
 
+
+Run = tuple[Point, int]
+"""The choices taken from the bad training, and over how many steps they are judged."""
 
 JudgePoint = Callable[[Point, int], Judgement]
 """Judges the choices taken from the bad training, over so many steps."""
@@ -46,24 +49,38 @@ def bisect_pairs(
     for name in only:
         if name not in how:
             raise RequestError(f"--only {name}: the two trainings do not differ there; they do in {', '.join(how)}")
-    steps = _Steps(request.steps)
-    judge = judge or judge_here(request)
-    trials = _trials(request, sides, session, sorted(how), lambda point: judge(point, steps.count))
-    trials.space = space_of_sets(list(how))
+    trials = _trials(request, sides, session, sorted(how), judge or judge_here(request))
+    sets_of = space_of_sets(list(how))
+    trials.space = SearchSpace(candidates=sets_of.candidates, taken=lambda run: sets_of.taken(run[0]))
     if only:
         return _single_set(request, frozenset(only), how, trials)
     items = list(how)
-    end = trials.ends(frozenset(), frozenset(items))
-    steps.count = int(end.numbers["step"])  # later steps add nothing
-    sets = minimal_sets(items, trials.fails, most)
-    return _finding(request, sides, how, trials, sets)
+    end = trials.ends((frozenset(), request.steps), (frozenset(items), request.steps))
+    steps = int(end.numbers["step"])  # later steps add nothing to this failure
+    sets = minimal_sets(items, lambda point: trials.fails((point, steps)), most)
+    rest = frozenset(items).difference(*sets.minimal)
+    later = None
+    if sets.whole and sets.minimal and rest and steps < request.steps:  # another failure may show later
+        later = _Later(rest, trials.alone((rest, request.steps)))
+    return _finding(request, sides, trials, _Searched(how, steps, sets, later))
 
 
-@dataclass(slots=True)
-class _Steps:
-    """How many steps are run: fewer once it is known where the trainings diverge."""
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """All choices that are in no minimal set, judged over all steps."""
 
-    count: int
+    rest: Point
+    judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """A finished search: the differences, the step of the failure, its causes, and what the other choices do later."""
+
+    how: dict[str, str]
+    steps: int
+    sets: MinimalSets
+    later: _Later | None
 
 
 def judge_here(request: EndpointsRequest) -> JudgePoint:
@@ -91,48 +108,76 @@ def _trials(
     sides: Endpoints,
     session: Session,
     items: list[str],
-    judge: Callable[[Point], Judgement],
-) -> Trials[Point]:
+    judge_point: JudgePoint,
+) -> Trials[Run]:
+    def judge(run: Run) -> Judgement:
+        judgement = judge_point(*run)
+        if judgement.outcome != "pass" or run[1] == request.steps:
+            return judgement
+        return replace(judgement, detail=f"{judgement.detail}, in {counted(run[1], 'step')}")
+
+    def key(run: Run) -> str:
+        steps = "" if run[1] == request.steps else f" in {counted(run[1], 'step')}"
+        return " ".join(sorted(run[0])) + steps
+
     searched = {
         "what": "pairs", "good": sides.good.digest(), "bad": sides.bad.digest(), "steps": request.steps, "items": items,
         "defect": request.defect,
     }  # fmt: skip
-    return session.trials(
-        judge, searched=searched, root=sides.root, key=lambda point: " ".join(sorted(point)), label=_label
-    )
+    return session.trials(judge, searched=searched, root=sides.root, key=key, label=lambda run: _label(run[0]))
 
 
 def _label(point: Point) -> str:
     return ", ".join(sorted(point)) or "no change"
 
 
-def _finding(
-    request: EndpointsRequest, sides: Endpoints, how: dict[str, str], trials: Trials[Point], sets: MinimalSets
-) -> Finding:
+def _finding(request: EndpointsRequest, sides: Endpoints, trials: Trials[Run], searched: _Searched) -> Finding:
+    how, sets, later = searched.how, searched.sets, searched.later
     words = [_words(choices, how) for choices in sets.minimal]
     sentence = f"{'; and '.join(words)}: {trials.signature}" if words else "no set of choices was found that fails"
     notes = [] if sets.whole else [f"the limit of {len(trials.tried)} sets came first; there may be other causes"]
     for failing, larger in sets.contradictions[:3]:
         notes.append(f"{_label(failing)} fails and {_label(larger)} passes: a change in it heals")
+    if later is not None and later.judgement.outcome == "fail":
+        sentence += f"; another cause is among the others, {_label(later.rest)}: {later.judgement.signature}"
+        notes += _search_of_the_rest(request, sides, sets)
     notes += sorted({f"{t.point}: {t.detail}" for t in trials.tried if t.outcome == "ambiguous"})
     first = sets.minimal[0] if sets.minimal else frozenset()
+    run = first, searched.steps if len(first) < len(how) else request.steps  # all choices together are an end
     return Finding(
         what="pairs",
         found=bool(sets.minimal),
         sentence=sentence,
         culprits=tuple(tuple(sorted(choices)) for choices in sets.minimal),
-        witness=_witness(trials.known(first)) if first else "",
+        witness=_witness(trials.known(run)) if first else "",
         replay=command("samebits", "bisect", "pairs", *request.words(), "--only", ",".join(sorted(first))),
         least=least_runs(len(how)),
         skipped=tuple(f"{t.point}: {t.detail}" for t in trials.tried if t.outcome == "untestable"),
         notes=tuple(notes),
-        detail={"good": sides.good.name, "bad": sides.bad.name, "choices": how, "whole": sets.whole},
+        detail={
+            "good": sides.good.name,
+            "bad": sides.bad.name,
+            "choices": how,
+            "whole": sets.whole,
+            "later": None if later is None else {"choices": sorted(later.rest), "judgement": later.judgement},
+        },
     ).with_trials(trials)
 
 
-def _single_set(request: EndpointsRequest, point: Point, how: dict[str, str], trials: Trials[Point]) -> Finding:
-    outcome = trials(point)
-    judgement = trials.known(point)
+def _search_of_the_rest(request: EndpointsRequest, sides: Endpoints, sets: MinimalSets) -> list[str]:
+    """The command that searches for another cause, where the causes that are known can be replaced by good sides."""
+    known = sorted({name for choices in sets.minimal for name in choices})
+    if request.defect is not None or not set(known) <= set(sides.names()):
+        return []
+    choices = (*request.choices, *(f"{name}={sides.good_side(name)}" for name in known))
+    words = replace(request, choices=choices).words()
+    return [f"the other cause is searched for by: {command('samebits', 'bisect', 'pairs', *words)}"]
+
+
+def _single_set(request: EndpointsRequest, point: Point, how: dict[str, str], trials: Trials[Run]) -> Finding:
+    run = point, request.steps
+    outcome = trials(run)
+    judgement = trials.known(run)
     failed = outcome == "fail"
     sentence = f"{_words(point, how)}: {judgement.signature or judgement.detail}"
     return Finding(

@@ -64,6 +64,22 @@ def test_one_wrong_choice_of_one_layer_is_named(tree: Path, tmp_path: Path) -> N
     assert "scale@layer3 (wrong in place of plain) alone" in shown_again(finding)["out"]
 
 
+def test_a_cause_that_shows_at_a_later_step_is_another_cause(tree: Path, tmp_path: Path) -> None:
+    """The first shows in step 1, where the search stops; the other choices are judged over all steps."""
+    words = ("--config", "good", "--choice", "scale@layer1=wrong", "--choice", "descend=stuck", "--steps", "7")
+    finding = found(tree, tmp_path, "pairs", *words)
+    assert finding["culprits"] == [["scale@layer1"]]
+    assert finding["sentence"].endswith("another cause is among the others, descend: step 7: parameter/layer1")
+    rows = [(trial["point"], trial["outcome"], trial["detail"]) for trial in finding["trials"]]
+    assert ("descend", "pass", "identical bits, in 1 step") in rows
+    assert rows[-1][:2] == ("descend", "fail") and rows[-1][2].startswith("step 7: parameter/layer1 off by")
+    assert finding["detail"]["later"]["choices"] == ["descend"]
+    again = next(note for note in finding["notes"] if note.startswith("the other cause is searched for by: "))
+    assert again.endswith(
+        f"--choice scale@layer1=wrong --choice descend=stuck --choice scale@layer1=plain --steps 7 --root {tree}"
+    )
+
+
 @pytest.mark.slow
 def test_two_choices_that_fail_only_together_are_named(tree: Path, tmp_path: Path) -> None:
     finding = found(tree, tmp_path, "pairs", "--config", "together")

@@ -160,6 +160,10 @@ class Trials(Generic[P]):
             self._rows[key] = replace(self._rows[key], outcome="ambiguous", detail=judgement.detail)
         return judgement.outcome
 
+    def alone(self, point: P) -> Judgement:
+        """Judge a point for itself: a failure with another signature than the bad end's counts too."""
+        return self._look(point, self.repeat)
+
     def fails(self, point: P) -> bool:
         """Whether a point fails as the bad end does."""
         return self(point) == "fail"
