@@ -121,11 +121,13 @@ class Pretended:
     Args:
         judge: the optimized text to an exit code; by default as a check of the pair would end.
         other: whether a tree with "odd" in its text fails elsewhere.
+        mismatches: the optimized text to the number of elements that differ where the check fails.
         trees: what each tree had when it was run: text of the optimized file, and of the suite.
     """
 
     judge: Callable[[str], int] = lambda text: 2 if "(x:" in text else int("axis=1" in text)
     other: bool = False
+    mismatches: Callable[[str], int] = lambda text: 7
     trees: list[tuple[str, str]] = field(default_factory=list)
 
     def __call__(
@@ -140,7 +142,9 @@ class Pretended:
             return ProcessResult(
                 code=code, err=f"samebits: pair 'rev': {tree}/optimized_impls/rev.py does not import\n"
             )
-        file.write_text(document(ok=not code, leaf="aux" if self.other and "odd" in text else "out"))
+        wrong = self.mismatches(text) if code else 0
+        leaf = "aux" if self.other and "odd" in text else "out"
+        file.write_text(document(ok=not code, leaf=leaf, mismatches=wrong))
         return ProcessResult(code=code)
 
 

@@ -134,7 +134,7 @@ def test_todays_suites_over_old_implementations(tmp_path: Path) -> None:
     assert (done.code, finding["culprits"][-1]) == (3, [culprit]), done.out + done.err
     assert "rev.py does not import: SyntaxError" in finding["skipped"][0]
     assert finding["detail"]["after"]["judgement"]["signature"] == f"{PLACE}: different"
-    assert "from it on: different, out[0, 3]: reference=" in finding["witness"]
+    assert "at it: different, out[0, 3]: reference=" in finding["witness"]
 
 
 @pytest.mark.slow

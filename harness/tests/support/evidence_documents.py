@@ -123,7 +123,7 @@ def commit_search(candidates: int = 12, culprit: int = 9, broken: int = 6) -> Fi
         found=True,
         sentence=f"commit {culprit:012d} 'change {culprit}' introduced it",
         culprits=((f"{culprit:012d}".ljust(40, "0"),),),
-        witness="before: bitwise; from it on: different",
+        witness="before: bitwise; at it: different",
         replay="samebits bisect commits --good a --bad b -- check norm",
         least=6,
         skipped=(f"change {broken}: does not import",),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from samebits.bisect.commits.request import CommitsRequest
-from samebits.bisect.result import Finding, command
+from samebits.bisect.result import Finding, command, counted
 from samebits.bisect.search.history import FirstFailing, least_runs
 from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.trials import Trials
@@ -58,12 +58,16 @@ def commit_finding(search: CommitSearch, first: FirstFailing[str]) -> Finding:
             "`samebits` is the one of your path at every commit; .venv/bin/samebits is the tree's own (--setup)"
         )
     start, end = trials.known(before), trials.known(last.id)
+    at_bad = numbers_in_words(trials.known(search.bad.id))
+    otherwise = at_bad != numbers_in_words(end)
+    sentence = _sentence(culprits, trials.signature or "", _later(search, last) if sure else None)
     return Finding(
         what="commits",
         found=sure,
-        sentence=_sentence(culprits, trials.signature or "", sure=sure),
+        sentence=sentence + ("; at --bad it fails otherwise, so a later commit may matter" if otherwise else ""),
         culprits=tuple((commit.id,) for commit in culprits),
-        witness=f"before: {numbers_in_words(start)}; from it on: {numbers_in_words(end)}",
+        witness=f"before: {numbers_in_words(start)}; at it: {numbers_in_words(end)}"
+        + (f"; at --bad: {at_bad}" if otherwise else ""),
         replay=_replay(request, before, last.id),
         least=least_runs(search.candidates),
         skipped=tuple(f"{commits[commit]}: {trials.known(commit).detail}" for commit in first.skipped),
@@ -100,11 +104,28 @@ def _passing_parent(search: CommitSearch, culprit: Commit, notes: list[str]) -> 
     return before, sure
 
 
-def _sentence(culprits: Sequence[Commit], signature: str, *, sure: bool) -> str:
+def _later(search: CommitSearch, culprit: Commit) -> str:
+    """From where on the failure was seen; commits that the search did not need are not judged."""
+    after = {culprit.id}
+    for commit in search.commits.values():  # parents come before children
+        if after & {*commit.parents}:
+            after.add(commit.id)
+    later = after - {culprit.id, search.bad.id}
+    outcomes = [search.trials.known(commit).outcome for commit in later if search.trials.remembers(commit)]
+    if outcomes.count("fail") == len(later):
+        return "from it on"
+    judged = (
+        f"{len(outcomes)} of {counted(len(later), 'commit')} after it {'was' if len(outcomes) == 1 else 'were'} judged"
+    )
+    others = len(outcomes) - outcomes.count("fail")
+    return f"from it on where judged: {judged}" + (f", and {others} of these not FAIL" if others else "")
+
+
+def _sentence(culprits: Sequence[Commit], signature: str, later: str | None) -> str:
     last = culprits[-1]
     commit = f"commit {last.id[:12]} '{last.subject}' by {last.author}, {last.date},"
-    if sure:
-        return f"{commit} introduced it: PASS before, FAIL ({signature}) from it on"
+    if later is not None:
+        return f"{commit} introduced it: PASS before, FAIL ({signature}) {later}"
     if len(culprits) > 1:
         names = ", ".join(str(culprit) for culprit in culprits[:5]) + (", ..." if len(culprits) > 5 else "")
         hidden = "and all but the last cannot be judged"

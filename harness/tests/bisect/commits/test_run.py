@@ -116,9 +116,9 @@ def test_the_culprit_of_forty_commits_with_two_broken_builds(tmp_path: Path) -> 
     date = history.git("log", "-1", "--format=%as", culprit)
     assert found.sentence == (
         f"commit {culprit[:12]} 'change 27' by Ada, {date}, introduced it: "
-        f"PASS before, FAIL ({PLACE}: different) from it on"
+        f"PASS before, FAIL ({PLACE}: different) from it on where judged: 1 of 12 commits after it was judged"
     )
-    assert found.witness == "before: proved, 0 of 20 elements differ; from it on: different, 7 of 20 elements differ"
+    assert found.witness == "before: proved, 0 of 20 elements differ; at it: different, 7 of 20 elements differ"
     assert [text[:12] for text in found.skipped] == [hashes[20][:12], hashes[24][:12]]
     assert all("rev.py does not import" in text and "/tmp" not in text for text in found.skipped)
     assert found.runs <= math.ceil(math.log2(40)) + 3
@@ -136,6 +136,32 @@ def test_the_culprit_of_forty_commits_with_two_broken_builds(tmp_path: Path) -> 
         f"samebits bisect commits --good {hashes[26][:12]} --bad {culprit[:12]} --root {history.root} -- "
         "check rev --variant fast"
     )
+
+
+def test_commits_that_were_not_judged_are_not_vouched_for(tmp_path: Path) -> None:
+    """It fails, is mended, and fails in another way: the search does not need the commits in between."""
+    history = History(tmp_path / "tree")
+    for text in (BAD, BAD + "# 2\n", GOOD + "# mended\n", BAD + "# odd\n"):
+        history.commit("change", text)
+
+    def judge(text: str) -> int:
+        return int("axis=1" in text)
+
+    found = search(
+        history, "trunk~4", "trunk", Pretended(judge=judge, mismatches=lambda text: 9 if "odd" in text else 7)
+    )
+    assert found.sentence.endswith(
+        f"FAIL ({PLACE}: different) from it on where judged: 1 of 2 commits after it was judged; "
+        "at --bad it fails otherwise, so a later commit may matter"
+    )
+    assert found.witness.endswith("7 of 20 elements differ; at --bad: different, 9 of 20 elements differ")
+
+
+def test_where_all_later_commits_were_judged_nothing_is_added(tmp_path: Path) -> None:
+    history = History(tmp_path / "tree")
+    for text in (GOOD + "# 1\n", BAD, BAD + "# 3\n"):
+        history.commit("change", text)
+    assert search(history, "trunk~3", "trunk").sentence.endswith(": different) from it on")
 
 
 @pytest.fixture(scope="module")
