@@ -172,6 +172,16 @@ def _finding(request: FlagsRequest, judge: FlagsJudge, trials: Trials[Chosen], h
     notes = _notes(trials, healed)
     difference = _difference(judge, notes)
     leaf = difference.leaf
+    untried = tuple(f"{trial.point}: {trial.detail}" for trial in trials.tried if trial.outcome == "untestable")
+    if len(untried) == len(trials.tried) - 1:  # the other is the one as usual
+        return Finding(
+            what="flags",
+            found=False,
+            sentence=f"{where} differs in '{leaf}', and none of the options could be tried: {untried[0]}",
+            witness=difference.witness,
+            skipped=untried,
+            notes=tuple(notes),
+        ).with_trials(trials)
     if not minimal:
         closer = f"; {difference.closer}" if difference.closer else ""
         return Finding(

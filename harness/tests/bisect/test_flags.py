@@ -184,6 +184,18 @@ def test_unknown_options_have_no_effect_and_a_crash_is_survived(tmp_path: Path) 
         apart.close()
 
 
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("more", [(), ("--only",)])
+@pytest.mark.sampled(1)
+def test_options_that_do_not_compile_were_not_tried(tmp_path: Path, more: tuple[str, ...]) -> None:
+    ended = samebits(*point(tmp_path / "tree"), "--option", "xla_nonsense=1", "--journal", tmp_path / "journal", *more)
+    assert ended.code == 3, ended.err
+    out = " ".join(ended.out.split())
+    assert "whatever is disabled" not in out
+    assert "'plain' of scaled differs in 'out', and none of the options could be tried: xla_nonsense=1: " in out
+    assert "skipped, could not be judged: xla_nonsense=1: " in out
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(
