@@ -41,6 +41,7 @@ class Finding:
         notes: further remarks.
         detail: fields specific to this bisection.
         seconds: wall time.
+        interrupted: whether the search was stopped before its end.
     """
 
     what: str
@@ -58,6 +59,7 @@ class Finding:
     notes: tuple[str, ...] = ()
     detail: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    interrupted: bool = False
 
     def with_trials(self, trials: Trials[Any]) -> Finding:
         """The same finding with the points of a search and their counts."""
@@ -80,6 +82,7 @@ class Session:
         repeat: how many times each point is run.
         say: receives progress messages.
         judged: as in `Trials`.
+        begun: receives the trials of the search, for what is known of them where it is interrupted.
         before: what was read before the search began, which belongs to nothing that it judges.
     """
 
@@ -88,6 +91,7 @@ class Session:
     repeat: int = 1
     say: Say = lambda text: None
     judged: Judged = lambda seconds, left: None
+    begun: Callable[[Trials[Any]], None] = lambda trials: None
     before: frozenset[str] = field(default_factory=lambda: frozenset(READS.all()))
 
     def trials(
@@ -124,9 +128,11 @@ class Session:
         if self.fresh:
             path.unlink(missing_ok=True)
         journal = SearchJournal(path, what, self._reads)
-        return Trials(
+        trials = Trials(
             judge, key=key, label=label, journal=journal, repeat=self.repeat, say=self.say, judged=self.judged
         )
+        self.begun(trials)
+        return trials
 
     def _reads(self) -> Iterable[str]:
         return set(READS.all()) - self.before

@@ -6,9 +6,10 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from samebits.bisect.result import Finding, Session
-from samebits.bisect.search.trials import NothingFails
+from samebits.bisect.result import Finding, Session, counted
+from samebits.bisect.search.trials import NothingFails, Trials
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.engine.ray_request import RayRequest
 from samebits.host.environment import Environment
@@ -36,6 +37,8 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
     apart: bool = False
     ray: RayRequest | None = None
 
+    on_interrupt = "interrupted; what was judged so far is shown"
+
     def load(self, run: CommandRun) -> Environment:
         """The environment; what is searched for is loaded by the search."""
         return run.start_backend(workers=int(self.apart), ray=self.ray)
@@ -44,12 +47,14 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
         """Search; where nothing fails, that is the finding."""
         from samebits.train.cache import persistent_compile_cache
 
+        begun: list[Trials[Any]] = []
+        session = replace(self.session, begun=begun.append)
         with (
             run.progress(f"bisect {self.what}") as bar,
             persistent_compile_cache() if self.cached else contextlib.nullcontext(),
         ):
             try:
-                results.append(self.search(replace(self.session, say=bar.say, judged=partial(_judged, bar))))
+                results.append(self.search(replace(session, say=bar.say, judged=partial(_judged, bar))))
             except NothingFails as nothing:
                 results.append(
                     Finding(
@@ -61,6 +66,21 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
                         repeats=sum(trial.looks - 1 for trial in nothing.tried),
                     )
                 )
+            except KeyboardInterrupt:
+                results.append(self._interrupted(begun))
+                raise
+
+    def _interrupted(self, begun: list[Trials[Any]]) -> Finding:
+        """What is known of a search that did not come to its end."""
+        finding = Finding(
+            what=self.what, found=False, sentence="interrupted before anything was judged", interrupted=True
+        )
+        if not begun:
+            return finding
+        again = "the same command" + (" without --fresh" if self.session.fresh else "")
+        judged = counted(sum(trials.runs for trials in begun), "point")
+        sentence = f"interrupted, {judged} judged; {again} continues from the journal"
+        return replace(finding, sentence=sentence).with_trials(begun[-1])
 
     def document(self, run: CommandRun, inputs: Environment, results: list[Finding]) -> BisectDocument:
         """The finding with its time."""

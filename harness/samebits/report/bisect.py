@@ -49,7 +49,9 @@ class BisectDocument:
 
 
 def exit_code(finding: Finding) -> int:
-    """0: nothing fails; 1: it fails, and here is the cause; 3: it fails, and the cause could not be determined."""
+    """0: nothing fails; 1: it fails, and here is the cause; 3: the cause could not be determined, or not yet."""
+    if finding.interrupted:
+        return 3
     if finding.found:
         return 1
     return 3 if finding.culprits or finding.skipped else 0
@@ -90,7 +92,8 @@ def closing(finding: Finding) -> str:
     """How much it took."""
     again = f" and {plural(finding.repeats, 'repeat')}" if finding.repeats else ""
     least = f"; {finding.least} is the least possible" if finding.least else ""
-    return f"{plural(finding.runs, 'run')}{again}{least}; {finding.seconds:.1f} s"
+    cut = "interrupted; " if finding.interrupted else ""
+    return f"{cut}{plural(finding.runs, 'run')}{again}{least}; {finding.seconds:.1f} s"
 
 
 def show_bisected(to: Console, finding: Finding) -> None:

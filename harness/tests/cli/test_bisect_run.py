@@ -1,0 +1,66 @@
+"""Ctrl-C in a bisection: what was judged so far is shown and written, and the same command continues."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from samebits.bisect.result import Finding, Session
+from samebits.bisect.search.judgement import Judgement, failed, passed
+from samebits.cli.bisect_run import BisectCommand
+from samebits.cli.pipeline import ReportFiles, run_command
+from samebits.host import environment
+
+environment.prepare()
+
+
+def interrupted(folder: Path, points: int, fresh: bool = False) -> int:
+    """A search of numbers, the first of which fails, that is interrupted after so many."""
+
+    def judge(point: int) -> Judgement:
+        if point == points:
+            raise KeyboardInterrupt
+        return passed("holds") if point else failed("differs")
+
+    def search(session: Session) -> Finding:
+        trials = session.trials(judge, searched={"what": "numbers"})
+        for point in range(points + 1):
+            trials(point)
+        raise AssertionError
+
+    session = Session(journal=folder / "journal", fresh=fresh)
+    command = BisectCommand(what="numbers", search=search, session=session, cached=False)
+    return run_command(command, ReportFiles(json=folder / "r.json", markdown=folder / "r.md"))
+
+
+def test_points_judged_before_an_interrupt_are_shown_and_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert interrupted(tmp_path, 2) == 3
+    out, err = capsys.readouterr()
+    assert "samebits: interrupted; what was judged so far is shown" in err
+    assert "interrupted, 2 points judged; the same command continues from the journal" in out
+    finding = json.loads((tmp_path / "r.json").read_text())["finding"]
+    assert (finding["interrupted"], finding["found"]) == (True, False)
+    assert [trial["outcome"] for trial in finding["trials"]] == ["fail", "pass"]
+    assert "**interrupted, 2 points judged;" in (tmp_path / "r.md").read_text()
+    assert interrupted(tmp_path, 3) == 3, "it goes on where it was"
+    again = json.loads((tmp_path / "r.json").read_text())["finding"]
+    assert [trial["remembered"] for trial in again["trials"]] == [True, True, False]
+
+
+def test_a_fresh_search_continues_without_fresh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert interrupted(tmp_path, 1, fresh=True) == 3
+    assert "1 point judged; the same command without --fresh continues" in capsys.readouterr().out
+
+
+def test_an_interrupt_before_the_first_judgement_is_written_too(tmp_path: Path) -> None:
+    def search(session: Session) -> Finding:
+        raise KeyboardInterrupt
+
+    command = BisectCommand(what="numbers", search=search, session=Session(), cached=False)
+    assert run_command(command, ReportFiles(json=tmp_path / "r.json")) == 3
+    finding = json.loads((tmp_path / "r.json").read_text())["finding"]
+    assert (finding["interrupted"], finding["sentence"]) == (True, "interrupted before anything was judged")
