@@ -14,6 +14,7 @@ from samebits.schema.result import Problem
 from samebits.train.compare import Pairing
 from samebits.train.detection import Detection
 from samebits.train.envelope import Envelope
+from samebits.train.parts import SAME_RUN
 from samebits.train.record import RunRecord
 
 
@@ -236,6 +237,10 @@ def expectation_lines(document: TrainDocument) -> list[str]:
             )
         elif comparison.verdict == "bitwise" and comparison.expected != "bitwise":
             lines.append(f"{comparison.b} has the bits of {comparison.a}, which was not promised ({comparison.reason})")
+        elif comparison.reason == SAME_RUN:
+            lines.append(
+                f"{comparison.b} is {comparison.a} once more: that shows that its bits repeat, and nothing else"
+            )
     return lines
 
 
@@ -270,6 +275,8 @@ def closing(document: TrainDocument) -> str:
     """One sentence: what ran, what came out."""
     s = document.summary
     counts = ", ".join(f"{verdict} {count}" for verdict, count in s.verdicts.items() if count) or "nothing compared"
+    again = sum(comparison.reason == SAME_RUN for comparison in document.comparisons)
+    counts += f" ({again} of {SAME_RUN})" if again else ""
     begin = f"{plural(s.runs, 'run')} of {plural(s.steps, 'step')}, {plural(s.comparisons, 'comparison')}: {counts}"
     state = f"{s.failed} not as expected" if s.failed else "all as expected" if s.comparisons else "nothing can be said"
     if document.problems:

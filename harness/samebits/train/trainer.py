@@ -21,6 +21,7 @@ from samebits.programs.placement import put_tree
 from samebits.programs.spanning import fetched_tree, in_step
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model, Training
+from samebits.train.mesh_use import require_axes_used, require_known_axes
 from samebits.train.parts import chosen_parts
 from samebits.train.record import Recorded, RunRecord, step_record
 from samebits.train.trace_step import replicated, shardings, types
@@ -37,6 +38,10 @@ class Trainer:
         pool: of compiling threads.
         defect: planted into the parts, if given.
         group: the processes that the mesh spans; None in a process of its own.
+
+    Raises:
+        DeclarationError: the configuration cannot be built, or a spec names an axis that no mesh of the model has.
+        CouldNotRun: the step cannot be traced, or nothing is split over an axis of the mesh.
     """
 
     def __init__(
@@ -61,6 +66,7 @@ class Trainer:
             self.start = self.training.initial()  # off the mesh, in C order of its leaves
             with self._active():
                 first = self.training.batch(1)
+                require_known_axes(model, config, self.training)
                 self._state_at = shardings(self.training.state_spec, self.start, self.mesh, self.built)
                 self._batch_at = shardings(self.training.batch_spec, first, self.mesh, self.built)
                 lowered = self._lower(first)
@@ -81,7 +87,9 @@ class Trainer:
         whole = replicated(self.built)
         outputs = {"loss": whole, "perplexity": whole, "gradients": self._state_at["parameters"]}
         jitted = jax.jit(self.training.step, out_shardings=(self._state_at, outputs))
-        self.traced = jitted.trace(types(self.start, self._state_at), types(batch, self._batch_at))
+        arguments = types(self.start, self._state_at), types(batch, self._batch_at)
+        self.traced = jitted.trace(*arguments)
+        require_axes_used(self.config, arguments, self.traced.jaxpr)
         return self.traced.lower()
 
     def _compile(self, lowered: Any) -> Any:

@@ -12,7 +12,7 @@ from samebits.schema.contract import Contract, Exemption
 from samebits.schema.domain import Domain
 from samebits.schema.model import Config
 from samebits.schema.pair import Pair
-from samebits.train.parts import expected_verdict
+from samebits.train.parts import SAME_RUN, expected_verdict
 from samebits.train.promises import promises_bits
 from tests.support.foreign import AXES, write_pair
 from tests.support.toys import toy
@@ -80,6 +80,11 @@ NOT_PROMISED: dict[str, Pair] = {
 def test_bits_are_promised_where_the_contracts_promise_them(what: str) -> None:
     pair = {**PROMISED, **NOT_PROMISED}[what]
     assert promises_bits(pair, (pair.reference_name, "other"), RUN) == (what in PROMISED)
+
+
+def test_a_run_that_is_repeated_is_promised_its_bits(tmp_path: Path) -> None:
+    assert expected_verdict(RUN, RUN.having(name="again"), tmp_path) == ("bitwise", SAME_RUN)
+    assert expected_verdict(RUN, RUN.having(name="again", seed=1), tmp_path) == ("rounding", "another seed")
 
 
 @pytest.mark.parametrize(

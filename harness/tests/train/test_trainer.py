@@ -259,6 +259,16 @@ def test_the_command_prints_writes_and_ends_with_zero(tmp_path: Path) -> None:
     assert "#1" in done.out and "envelope: one against itself" in done.out
 
 
+def test_a_configuration_that_is_its_reference_says_so(tmp_path: Path) -> None:
+    """Its comparison is one of the bits of a run with those of the same run."""
+    done = samebits("train", "--config", "toy/one", "--steps", "2", "--no-cache", "--root", write_tree(tmp_path))
+    assert done.code == 0, done.out + done.err
+    assert "bitwise 1 (1 of the same configuration, run twice); " in done.out
+    assert "one is reference once more: that shows that its bits repeat, and nothing else" in done.out
+    wide = samebits("train", "--config", "toy/two", "--steps", "2", "--no-cache", "--root", tmp_path)
+    assert wide.code == 0 and "run twice" not in wide.out and "once more" not in wide.out
+
+
 WRONG = (
     (("--matrix", "toys"), "matrix 'toys' is unknown; did you mean toy?"),
     (("--config", "twos"), "config 'twos' is unknown"),
