@@ -22,7 +22,7 @@ from samebits.train.beside import compare_beside
 from samebits.train.cache import persistent_compile_cache
 from samebits.train.compare import ORDER
 from samebits.train.load import load_model
-from samebits.train.matrix import run_matrix
+from samebits.train.matrix import run_matrix, uncompared_runs
 from samebits.train.request import TrainRequest
 
 
@@ -87,6 +87,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
             others = read_as(self.beside, TrainDocument).results
             records = {name: recorded.run for name, recorded in runs.runs.items()}
             comparisons += compare_beside(records, others, runs.envelope, self.beside.name)
+        alone = uncompared_runs(self.matrix, runs.runs, comparisons)
         verdicts = Counter(comparison.verdict for comparison in comparisons)
         return TrainDocument(
             environment=inputs,
@@ -102,6 +103,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
             notes=(*run.notes, *(against.notes if against else ())),
             twins=self.matrix.twins,
             detection=trained.detection,
+            uncompared=tuple(alone),
             summary=TrainSummary(
                 runs=len(runs.runs),
                 steps=self.request.steps,
@@ -109,6 +111,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
                 failed=sum(not comparison.ok for comparison in comparisons),
                 verdicts={verdict: verdicts[verdict] for verdict in reversed(ORDER)},
                 seconds=runs.seconds,
+                uncompared=len(alone),
             ),
         )
 

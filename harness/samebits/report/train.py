@@ -11,7 +11,7 @@ from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural
 from samebits.schema.result import Problem
-from samebits.train.compare import Pairing
+from samebits.train.compare import Pairing, Uncompared
 from samebits.train.detection import Detection
 from samebits.train.envelope import Envelope
 from samebits.train.parts import SAME_RUN
@@ -49,6 +49,7 @@ class TrainSummary:
         comparisons: pairs of runs that were compared.
         failed: comparisons below what is expected, and planted defects that were not seen.
         verdicts: how many comparisons have each verdict.
+        uncompared: runs that were held against nothing.
     """
 
     runs: int
@@ -58,6 +59,7 @@ class TrainSummary:
     verdicts: dict[str, int]
     seconds: float
     interrupted: bool = False
+    uncompared: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +73,7 @@ class TrainDocument:
         twins: pairs of runs that were compared besides, by name.
         results: one per run.
         comparisons: which runs were held against which, and what came out.
+        uncompared: the runs that are in no comparison, and why.
         clusters: names of runs with identical bits.
         envelope: None where no run could be measured.
         detection: which gate sees which planted defect, where that was asked for.
@@ -93,6 +96,7 @@ class TrainDocument:
     detection: Detection | None = None
     twins: tuple[tuple[str, str], ...] = field(default=())
     written: Written | None = None
+    uncompared: tuple[Uncompared, ...] = ()
 
 
 def envelope_record(envelope: Envelope | None) -> EnvelopeRecord | None:
@@ -117,7 +121,8 @@ def exit_code(document: TrainDocument) -> int:
     codes = {problem.exit_code for problem in document.problems}
     if 2 in codes:
         return 2
-    return 3 if codes or document.summary.interrupted or not document.comparisons else 0
+    undecided = codes or document.uncompared or not document.comparisons
+    return 3 if undecided or document.summary.interrupted else 0
 
 
 HEADS = {
@@ -244,6 +249,11 @@ def expectation_lines(document: TrainDocument) -> list[str]:
     return lines
 
 
+def uncompared_lines(document: TrainDocument) -> list[str]:
+    """Which runs were trained and held against nothing, and why."""
+    return [f"{alone.run}: held against nothing: {alone.reason}" for alone in document.uncompared]
+
+
 def detection_table(detection: Detection) -> tuple[list[str], list[list[str]]]:
     """A row for each planted defect: which gate sees it, and where ours finds it."""
     rows = [
@@ -279,6 +289,8 @@ def closing(document: TrainDocument) -> str:
     counts += f" ({again} of {SAME_RUN})" if again else ""
     begin = f"{plural(s.runs, 'run')} of {plural(s.steps, 'step')}, {plural(s.comparisons, 'comparison')}: {counts}"
     state = f"{s.failed} not as expected" if s.failed else "all as expected" if s.comparisons else "nothing can be said"
+    if document.uncompared and s.comparisons:
+        state += f", but {plural(len(document.uncompared), 'run')} held against nothing"
     if document.problems:
         state += f", but {plural(len(document.problems), 'problem')}"
     return f"{'interrupted; ' if s.interrupted else ''}{begin}; {s.seconds:.1f} s; {state}"

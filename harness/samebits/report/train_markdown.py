@@ -16,6 +16,7 @@ from samebits.report.train import (
     expectation_lines,
     pairing_table,
     run_table,
+    uncompared_lines,
 )
 from samebits.report.train_failing import failing_runs
 
@@ -40,7 +41,7 @@ def trained_markdown(document: TrainDocument) -> str:
     if document.detection is not None:
         parts.append(markdown_table(*detection_table(document.detection)))
     lines = [*cluster_lines(document)]
-    lines += [*expectation_lines(document), *envelope_lines(document), *document.notes]
+    lines += [*uncompared_lines(document), *expectation_lines(document), *envelope_lines(document), *document.notes]
     lines += [f"could not run {problem.pair}: {problem.message}" for problem in document.problems]
     parts.append("\n".join(f"- {escaped(text)}" for text in lines))
     return joined(parts)

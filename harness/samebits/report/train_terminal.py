@@ -18,6 +18,7 @@ from samebits.report.train import (
     expectation_lines,
     pairing_table,
     run_table,
+    uncompared_lines,
 )
 from samebits.report.train_failing import failing_runs
 from samebits.report.words import plural
@@ -41,6 +42,10 @@ def show_trained(to: Console, document: TrainDocument, *, verbose: bool = False)
     ]
     if len(document.problems) > WORST:
         end.append((f"and {plural(len(document.problems) - WORST, 'more problem')}", "bold red"))
+    alone = uncompared_lines(document)
+    end += [(text, "bold red") for text in alone[:WORST]]
+    if len(alone) > WORST:
+        end.append((f"and {plural(len(alone) - WORST, 'more run')} held against nothing", "bold red"))
     end.append((closing(document), "bold green" if good else "bold red"))
     end += [] if command is None else [(f"next: {command}", "")]
     forms: list[Form] = [_every(document)]

@@ -53,6 +53,19 @@ class Pairing:
     loss_bounds: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Uncompared:
+    """A run that was trained and is in no comparison, so that nothing can be said about it.
+
+    Args:
+        run: its name.
+        reason: why it is in none.
+    """
+
+    run: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class BoundedDistance:
     """The distance of one loss, or of one array of a single step, between two runs, with its bound.

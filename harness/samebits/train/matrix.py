@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from samebits.host.process_group import ProcessGroup
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Matrix, Model
 from samebits.schema.result import Problem
-from samebits.train.compare import Pairing, clusters, judge_runs
+from samebits.train.compare import Pairing, Uncompared, clusters, judge_runs
 from samebits.train.envelope import Envelope, Forced, forced, forced_steps, measure
 from samebits.train.parts import expected_verdict
 from samebits.train.record import Recorded, RunRecord
@@ -60,12 +60,34 @@ def compared_runs(matrix: Matrix) -> list[tuple[Config, Config]]:
     bound that accepts this accepts faults too.
     """
     first, twin_of = matrix.runs[0], {b: a for a, b in matrix.twins}
-    pairs = []
+    others = [(matrix.run(twin_of[run.name]) if run.name in twin_of else first, run) for run in matrix.runs[1:]]
+    return [(other, run) for other, run in others if not _apart(other, run)]
+
+
+def _apart(other: Config, run: Config) -> str:
+    """Why a run is not compared with another one; empty where it is."""
+    if run.dtype == "float32" or (other.mesh, other.shard_mode) == (run.mesh, run.shard_mode):
+        return ""
+    return f"{run.dtype} on another mesh" if other.mesh != run.mesh else f"{run.dtype} in another shard mode"
+
+
+def uncompared_runs(matrix: Matrix, runs: Collection[str], comparisons: Iterable[Pairing]) -> list[Uncompared]:
+    """The runs that are in no comparison, but the first one, which is what the others are held against.
+
+    Args:
+        matrix: of the runs.
+        runs: the names of those that were trained.
+        comparisons: all that were made, those with another revision or document included.
+    """
+    compared = {name for pairing in comparisons for name in (pairing.a, pairing.b)}
+    first, twin_of = matrix.runs[0], {b: a for a, b in matrix.twins}
+    alone = []
     for run in matrix.runs[1:]:
-        other = matrix.run(twin_of[run.name]) if run.name in twin_of else first
-        if run.dtype == "float32" or (other.mesh, other.shard_mode) == (run.mesh, run.shard_mode):
-            pairs.append((other, run))
-    return pairs
+        if run.name in runs and run.name not in compared:
+            other = matrix.run(twin_of[run.name]) if run.name in twin_of else first
+            reason = _apart(other, run) or f"the comparison with {other.name} could not be made"
+            alone.append(Uncompared(run=run.name, reason=reason))
+    return alone
 
 
 def run_matrix(

@@ -33,6 +33,7 @@ from samebits.report.train import (
     expectation_lines,
     pairing_table,
     run_table,
+    uncompared_lines,
 )
 from samebits.report.train_failing import failing_runs
 from samebits.report.words import plural
@@ -71,7 +72,7 @@ def train_section(document: TrainDocument) -> Section:
             splits=[[split.run, split.others, f"step {split.step}", split.leaf] for split in parted],
             first=_first_words(document, parted),
             clusters=cluster_lines(document),
-            expectations=expectation_lines(document),
+            expectations=[*uncompared_lines(document), *expectation_lines(document)],
             envelope=envelope_lines(document),
             detection=None if document.detection is None else detection_table(document.detection),
         ),
