@@ -160,7 +160,8 @@ BAD_INPUT = {
         says="spec ('data', None, None) has 3 entries; expected at most one per dimension",
     ),
     "mesh larger than the devices": Mistake(
-        says="samebits: mesh 'data16' needs 16 devices and 8 are there; on CPU ask for them: --devices 16",
+        says="samebits: mesh 'data16' needs 16 devices and 8 are there; on CPU ask for them: --devices 16, "
+        "or JAX_NUM_CPU_DEVICES=16 where the command has no --devices",
         words=("check", "--mesh", "data16"),
     ),
     "a shape in place of an argument": Mistake(

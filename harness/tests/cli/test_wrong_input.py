@@ -52,7 +52,8 @@ MESSAGES = {
     ),
     "mesh larger than the devices": (
         ("good", "--mesh", "data16"),
-        "mesh 'data16' needs 16 devices and 8 are there; on CPU ask for them: --devices 16",
+        "mesh 'data16' needs 16 devices and 8 are there; on CPU ask for them: --devices 16, "
+        "or JAX_NUM_CPU_DEVICES=16 where the command has no --devices",
     ),
     "mesh axis that the pair does not have": (
         ("good", "--mesh", "context2"),

@@ -127,7 +127,8 @@ def test_filters_pin_one_point() -> None:
         (
             Request(meshes=("data32",)),
             MeshError,
-            "mesh 'data32' needs 32 devices and 8 are there; on CPU ask for them: --devices 32",
+            "mesh 'data32' needs 32 devices and 8 are there; on CPU ask for them: --devices 32, "
+            "or JAX_NUM_CPU_DEVICES=32 where the command has no --devices",
         ),
         (
             Request(meshes=("stage2",)),

@@ -92,7 +92,8 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "more devices than there are": (
         lambda: MeshSpec.parse("expert4_fsdp4").require(8),
-        "mesh 'expert4_fsdp4' needs 16 devices and 8 are there; on CPU ask for them: --devices 16",
+        "mesh 'expert4_fsdp4' needs 16 devices and 8 are there; on CPU ask for them: --devices 16, "
+        "or JAX_NUM_CPU_DEVICES=16 where the command has no --devices",
     ),
 }
 
