@@ -49,13 +49,13 @@ def diff(chosen: DiffOptions) -> int:
     """Compare two documents of one command: last night's and today's, two machines, two versions of jax.
 
     OLD and NEW are files that `--json` wrote: of check, prove, compile, tune, train, golden check, claims, faults,
-    bisect, defaults or advise. Shown are new failures, verdicts that fell although the contract holds, results that
-    are no longer compared, changed contracts, where the reference itself has other bits, what is slower, figures of
-    compiled programs that changed, and where the environments differ. Nothing is run again.
+    bisect, defaults or advise. Shown are new and worse failures, verdicts that fell although the contract holds,
+    results that are no longer compared, changed contracts, where the reference itself has other bits, what is slower,
+    figures of compiled programs that changed, and where the environments differ. Nothing is run again.
 
-    Exit codes: 0 nothing is worse, 1 a new failure, or a verdict that fell in the same environment; 2 a file is not
-    such a document, the files are of two commands, or a declaration is newly wrong; 3 the documents have no result in
-    common.
+    Exit codes: 0 nothing is worse, 1 a new failure, a failure with a lower verdict, or a verdict that fell in the same
+    environment; 2 a file is not such a document, the files are of two commands, or a declaration is newly wrong; 3 the
+    documents have no result in common.
     """
     files = chosen.report_files()
     from samebits.cli.diff_run import DiffCommand

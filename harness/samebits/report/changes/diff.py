@@ -1,9 +1,9 @@
 """Two documents of one command: what became better, worse, new, missing or slower, and whether anything is worse.
 
-In: both documents, of any command that has verdicts. Out: new failures, verdicts that fell, what is no longer compared;
-and apart from these changed contracts, bits of the reference that moved, times and figures of compiled programs. A
-verdict that fell fails in the same environment only, and only under the same contract: a branch that declares less,
-with its reason, is a decision for its review. A time never fails.
+In: both documents, of any command that has verdicts. Out: new failures, failures with a lower verdict than before,
+verdicts that fell, what is no longer compared; and apart from these changed contracts, bits of the reference that
+moved, times and figures of compiled programs. A verdict that fell fails in the same environment only, and only under
+the same contract: a branch that declares less, with its reason, is a decision for its review. A time never fails.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ def compare_documents(
             "and they have none in common; were both made with the same pairs and filters?"
         )
     differences = environment_changes(environment_of(old), environment_of(new))
-    known = {(problem.pair, problem.message) for problem in _problems(old)}
     document = DiffDocument(
         compared=new.command,
         old=DocumentHead(file=files[0], written=old.written),
@@ -75,11 +74,12 @@ def compare_documents(
         moved=_moved(before.bits, after.bits),
         slower=_slower(before.seconds, after.seconds, slower or Slower()),
         figures=_figures(before, after),
-        problems=tuple(p for p in _problems(new) if (p.pair, p.message) not in known),
+        problems=_new_problems(old, new),
         notes=(*_limits(files[0], old), *_limits(files[1], new)),
         summary=DiffSummary(compared=compared, changes={}, moved=0, same_environment=not differences, failed=0),
     )
-    return replace(document, summary=_summary(document, before.seconds, after.seconds))
+    known = len(_problems(new)) - len(document.problems)
+    return replace(document, summary=_summary(document, before.seconds, after.seconds, known))
 
 
 def exit_code(document: DiffDocument) -> int:
@@ -91,8 +91,9 @@ def exit_code(document: DiffDocument) -> int:
 
 
 def _summary(
-    document: DiffDocument, before: Mapping[ResultPlace, float], after: Mapping[ResultPlace, float]
+    document: DiffDocument, before: Mapping[ResultPlace, float], after: Mapping[ResultPlace, float], known: int
 ) -> DiffSummary:
+    """The counts of a comparison whose documents have some problems in common."""
     common = before.keys() & after.keys()
     return replace(
         document.summary,
@@ -104,6 +105,7 @@ def _summary(
         figures=len(document.figures),
         seconds_before=round(sum(before[place] for place in common), 3),
         seconds_after=round(sum(after[place] for place in common), 3),
+        still_fail=sum(result.change == "still fails" for result in document.results) + known,
     )
 
 
@@ -117,6 +119,12 @@ def environment_of(document: Any) -> Environment | None:
 def _problems(document: Any) -> tuple[Problem, ...]:
     problems: tuple[Problem, ...] = getattr(document, "problems", ())
     return problems
+
+
+def _new_problems(old: Any, new: Any) -> tuple[Problem, ...]:
+    """Those of the new document that the old one does not have."""
+    known = {(problem.pair, problem.message) for problem in _problems(old)}
+    return tuple(problem for problem in _problems(new) if (problem.pair, problem.message) not in known)
 
 
 def _limits(file: str, document: Any) -> Iterable[str]:
@@ -156,7 +164,9 @@ def _change(before: VerdictRow | None, after: VerdictRow, *, explained: bool) ->
     if after.state == "skipped":
         return None if before.state == "skipped" else "no longer compared"
     if after.state == "failed":
-        return "still fails" if before.state == "failed" else "new failure"
+        if before.state == "failed":
+            return "worse failure" if after.rank > before.rank else "still fails"
+        return "new failure"
     if before.state == "failed":
         return "fixed"
     if before.state == "skipped":

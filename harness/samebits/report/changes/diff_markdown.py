@@ -28,7 +28,7 @@ def diff_markdown(document: DiffDocument) -> str:
     worst = [group for group in groups if group.fails][:WORST]
     problems = [f"problem: pair '{problem.pair}': {problem.message}" for problem in document.problems]
     lines = [
-        f"### samebits diff: {'worse' if document.summary.failed else 'held'}",
+        f"### samebits diff: {_title(document)}",
         "",
         escaped(diff_sentence(document)),
         "",
@@ -43,6 +43,14 @@ def diff_markdown(document: DiffDocument) -> str:
     if rest:
         lines += ["", *_folded(rest, LINES - len(lines) - 1, whole=not worst)]
     return "\n".join(lines).strip("\n") + "\n"
+
+
+def _title(document: DiffDocument) -> str:
+    """What it comes to; `held` where the new document has no failure at all."""
+    if document.summary.failed:
+        return "worse"
+    still = document.summary.still_fail
+    return f"no worse; {still} still {'fails' if still == 1 else 'fail'}" if still else "held"
 
 
 def _bullets(lines: Sequence[str]) -> list[str]:

@@ -12,9 +12,16 @@ from samebits.report.changes.rows import ResultPlace
 from samebits.report.document import SCHEMA
 from samebits.schema.result import Problem
 
-Change = Literal["new failure", "fell", "no longer compared", "still fails", "fixed", "rose", "added"]
+Change = Literal["new failure", "worse failure", "fell", "no longer compared", "still fails", "fixed", "rose", "added"]
 
-CHANGES: tuple[Change, ...] = ("new failure", "fell", "no longer compared", "still fails", "fixed", "rose", "added")
+WORSE: tuple[Change, ...] = ("new failure", "worse failure", "fell")
+"""Changes for the worse; the last one is excused by another environment or declaration."""
+
+NOT_BETTER: tuple[Change, ...] = ("no longer compared", "still fails")
+
+BETTER: tuple[Change, ...] = ("fixed", "rose", "added")
+
+CHANGES: tuple[Change, ...] = (*WORSE, *NOT_BETTER, *BETTER)
 """In the order of a report."""
 
 
@@ -41,7 +48,8 @@ class ChangedResult(ResultPlace):
 
     Args:
         pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `ResultPlace`.
-        change: what changed; `fell` and `rose` are verdicts that satisfy the contract on both sides.
+        change: what changed; `fell` and `rose` are verdicts that satisfy the contract on both sides, and a
+            `worse failure` satisfies it on neither, with a lower verdict than before.
         before, after: the verdicts; None where there is no result.
         ok: whether the new result suffices; False where there is none.
         declared: whether the contract or exemption of the result, or the reason of it, changed too.
@@ -126,6 +134,7 @@ class DiffSummary:
         slower: results, or their points, that became slower.
         figures: changed figures of compiled programs.
         seconds_before, seconds_after: the times of what both documents have, added up.
+        still_fail: failures and problems of the new document that the old one has too, and that are not worse.
     """
 
     compared: int
@@ -138,6 +147,7 @@ class DiffSummary:
     figures: int = 0
     seconds_before: float = 0.0
     seconds_after: float = 0.0
+    still_fail: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,4 +189,4 @@ class DiffDocument:
     def fails(self, changed: ChangedResult) -> bool:
         """Whether a change is worse, and neither another environment nor the declaration explains it."""
         fell = changed.change == "fell" and self.summary.same_environment and not changed.declared
-        return fell or changed.change == "new failure"
+        return fell or changed.change in ("new failure", "worse failure")

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from samebits.report.changes.diff_records import CHANGES, ChangedResult, DiffDocument, DocumentHead
+from samebits.report.changes.diff_records import (
+    BETTER,
+    CHANGES,
+    NOT_BETTER,
+    WORSE,
+    ChangedResult,
+    DiffDocument,
+    DocumentHead,
+)
 from samebits.report.changes.environments import environment_sentence
 from samebits.report.changes.groups import (
     ChangeGroup,
@@ -28,9 +36,6 @@ CAP = 10
 FEW = 5
 """And of everything else."""
 
-_LISTED = ("new failure", "fell", "no longer compared", "still fails")
-"""Changes that a terminal lists before everything else; better and added results follow at the end."""
-
 
 def diff_sentence(document: DiffDocument) -> str:
     """One sentence: how many results were compared, what changed, and what it comes to."""
@@ -46,6 +51,9 @@ def diff_sentence(document: DiffDocument) -> str:
         counts.append(plural(summary.figures, "changed figure"))
     if document.problems:
         counts.append(plural(len(document.problems), "new problem"))
+    known = summary.still_fail - summary.changes.get("still fails", 0)
+    if known > 0:
+        counts.append(plural(known, "known problem"))
     state = f"{summary.failed} worse" if summary.failed else "nothing is worse"
     return f"{plural(summary.compared, 'result')} compared: {', '.join(counts) or 'no change'}; {state}"
 
@@ -96,7 +104,7 @@ def show_diff(to: Console, document: DiffDocument) -> None:
     """The comparison in a terminal."""
     for line in head_lines(document):
         _line(to, line, "dim")
-    _show_groups(to, result_groups(document, _LISTED), details=True)
+    _show_groups(to, result_groups(document, (*WORSE, *NOT_BETTER)), details=True)
     for problem in document.problems:
         _line(to, f"NEW PROBLEM  pair '{problem.pair}': {problem.message}", "bold red")
     parts: tuple[Callable[[DiffDocument], list[ChangeGroup]], ...] = (
@@ -104,11 +112,12 @@ def show_diff(to: Console, document: DiffDocument) -> None:
     )  # fmt: skip
     for groups in parts:
         _show_groups(to, groups(document))
-    _show_groups(to, result_groups(document, [change for change in CHANGES if change not in _LISTED]))
+    _show_groups(to, result_groups(document, BETTER))
     times = times_sentence(document)
     if times is not None:
         _line(to, times)
-    _line(to, diff_sentence(document), "bold red" if document.summary.failed else "bold green")
+    colour = "red" if document.summary.failed else "yellow" if document.summary.still_fail else "green"
+    _line(to, diff_sentence(document), f"bold {colour}")
 
 
 def _show_groups(to: Console, groups: Sequence[ChangeGroup], *, details: bool = False) -> None:

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from samebits.report.changes.diff_records import CHANGES, ChangedFigure, ChangedResult, DiffDocument
+from samebits.report.changes.diff_records import (
+    BETTER,
+    CHANGES,
+    NOT_BETTER,
+    WORSE,
+    ChangedFigure,
+    ChangedResult,
+    DiffDocument,
+)
 from samebits.report.changes.rows import ResultPlace
 from samebits.report.words import plural, short_meshes
 
@@ -56,12 +64,12 @@ class ChangeGroup:
 def all_groups(document: DiffDocument) -> list[ChangeGroup]:
     """Every change of a comparison, the gravest first."""
     return [
-        *result_groups(document, CHANGES[:2]),
-        *result_groups(document, CHANGES[2:4]),
+        *result_groups(document, WORSE),
+        *result_groups(document, NOT_BETTER),
         *contract_groups(document),
         *moved_groups(document),
         *figure_rows(document),
-        *result_groups(document, CHANGES[4:]),
+        *result_groups(document, BETTER),
         *slower_groups(document),
     ]
 

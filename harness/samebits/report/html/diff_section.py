@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from samebits.report.changes.diff_records import CHANGES, DiffDocument
+from samebits.report.changes.diff_records import BETTER, NOT_BETTER, WORSE, DiffDocument
 from samebits.report.changes.diff_text import diff_sentence, head_words, times_sentence
 from samebits.report.changes.groups import (
     ChangeGroup,
@@ -21,6 +21,7 @@ from samebits.report.words import plural
 
 SIGNS: Mapping[str, str] = {
     "new failure": "✗",
+    "worse failure": "✗",
     "fell": "↓",
     "no longer compared": "?",
     "still fails": "✗",
@@ -71,7 +72,7 @@ def diff_section(document: DiffDocument) -> Section:
 def _state(document: DiffDocument) -> State:
     if document.summary.failed:
         return "failed"
-    return "incomplete" if document.notes else "passed"
+    return "incomplete" if document.notes or document.summary.still_fail else "passed"
 
 
 def _headline(document: DiffDocument, worse: Sequence[ChangeGroup]) -> str:
@@ -88,7 +89,7 @@ def _headline(document: DiffDocument, worse: Sequence[ChangeGroup]) -> str:
 
 
 def _parts(document: DiffDocument, worse: list[ChangeGroup]) -> list[tuple[str, list[ChangeGroup]]]:
-    rest = [group for group in result_groups(document, CHANGES[:4]) if not group.fails]
+    rest = [group for group in result_groups(document, (*WORSE, *NOT_BETTER)) if not group.fails]
     return [
         ("Worse", worse),
         ("Lower, missing or still failing", rest),
@@ -96,7 +97,7 @@ def _parts(document: DiffDocument, worse: list[ChangeGroup]) -> list[tuple[str, 
         ("Other bits of the reference, of a program or a run", moved_groups(document)),
         ("Slower", slower_groups(document)),
         ("Figures of compiled programs", figure_rows(document)),
-        ("Better and new", result_groups(document, CHANGES[4:])),
+        ("Better and new", result_groups(document, BETTER)),
     ]
 
 

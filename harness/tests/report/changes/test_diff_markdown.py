@@ -34,6 +34,15 @@ def test_no_change_has_no_fold() -> None:
     assert text.startswith("### samebits diff: held") and "<details>" not in text
 
 
+def test_held_is_said_where_nothing_fails() -> None:
+    failing = compare_documents(document(different()), document(different()))
+    assert diff_markdown(failing).startswith("### samebits diff: no worse; 1 still fails\n")
+    known = (Problem(pair="a", message="old"), Problem(pair="b", message="old"))
+    wrong = compare_documents(document(result(), problems=known), document(result(), problems=known))
+    assert diff_markdown(wrong).startswith("### samebits diff: no worse; 2 still fail\n")
+    assert "2 known problems; nothing is worse" in diff_markdown(wrong)
+
+
 @pytest.mark.parametrize("count", [1, WORST, WORST + 1, 40, 500])
 def test_at_most_sixty_lines(count: int) -> None:
     newer = replace(ENVIRONMENT, versions={**ENVIRONMENT.versions, "jax": "0.12.0"})
