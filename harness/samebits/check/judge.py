@@ -35,6 +35,7 @@ class Ruling:
         required, ok: the lowest verdict accepted, and whether this one suffices.
         reason: why less than `bitwise` is accepted, or why this does not suffice.
         exempt: an exemption of the declaration covers the leaf.
+        undeclared: neither a contract nor an exemption of the declaration covers it.
         domain: for which inputs the contract promises it.
         sizes: of what is proved, whether that is for all sizes or for these of the case.
         against_mesh: the verdict is on the comparison with the reference on the same mesh.
@@ -46,6 +47,7 @@ class Ruling:
     ok: bool
     reason: str | None
     exempt: bool
+    undeclared: bool
     domain: str | None
     sizes: Sizes | None = None
     against_mesh: bool = False
@@ -76,6 +78,7 @@ def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
         ok=ok,
         reason=reason,
         exempt=exemption is not None,
+        undeclared=exemption is None and contract not in pair.contracts,
         domain=None if contract.domain is None else str(contract.domain),
         sizes=_sizes(verdict, outcome),
     )

@@ -53,6 +53,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         picture=None if ruling.against_mesh else _picture(outcome, ruling.ok, element, label),
         **_lines(ruling, outcome),
         exempt=ruling.exempt,
+        undeclared=ruling.undeclared,
         machine=_machine(outcome, ruling.against_mesh),
         domain=ruling.domain,
         emulated=run.emulated,

@@ -137,6 +137,7 @@ def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> ProofResult:
         required=ruling.required,
         ok=ruling.ok,
         exempt=ruling.exempt,
+        undeclared=ruling.undeclared,
         elements=outcome.comparison.elements,
         witness=wrong if ruling.verdict == "different" else None,
         reason=ruling.reason,

@@ -23,6 +23,7 @@ class ProofResult(Shown):
             `refused` (the expected error), or `error` (neither shown nor refuted).
         required, ok: the contract or the exemption of the leaf, and whether the proof alone reaches it.
         exempt: an exemption of the declaration covers the leaf.
+        undeclared: as in `Result`.
         unkept: of `words`, those that the inputs of the case do not keep.
         method: `labels`, `fields`, `all sizes`, `trace` (of expected errors), or none.
         elements: of the leaf.
@@ -59,6 +60,7 @@ class ProofResult(Shown):
     required: str = ""
     ok: bool = False
     exempt: bool = False
+    undeclared: bool | None = None
     method: str | None = None
     elements: int = 0
     domain: str | None = None

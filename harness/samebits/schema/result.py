@@ -95,6 +95,8 @@ class Result(Shown):
         lines: where `different` fails, the places of the source that make the leaf differ, likeliest first.
         no_lines: where none are named, why.
         exempt: an exemption of the declaration covers this result.
+        undeclared: whether neither a contract nor an exemption of the declaration covers it, so that what is required
+            follows from what was proved; None where no contract counts, and in documents of older versions.
         machine: where `bitwise` is required, why another machine may have other bits; None where none can.
         domain: for which inputs the contract promises it.
         emulated: operations of this backend that were emulated.
@@ -153,6 +155,7 @@ class Result(Shown):
     lines: tuple[LineDifference, ...] = ()
     no_lines: str | None = None
     exempt: bool = False
+    undeclared: bool | None = None
     machine: str | None = None
     domain: str | None = None
     emulated: tuple[str, ...] = ()

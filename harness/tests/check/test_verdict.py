@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,14 @@ def test_a_result_is_what_a_worker_process_sends() -> None:
     results = run(toy(thirds=lambda x, *, factor=2.0: x * (factor * (1 + 1e-6))))
     assert any(result.witness for result in results)
     assert [from_text(to_text(result), Result) for result in results] == results
+
+
+def test_a_result_says_whether_a_contract_covers_it() -> None:
+    """Both in `check` and in `prove`, since a default contract follows the verdict."""
+    pair = replace(toy(), contracts=(Contract(direction="forward"),))
+    proofs = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(), 8)))
+    for rows in (run(pair), proofs):
+        assert {(row.direction, row.undeclared) for row in rows} == {("forward", False), ("gradient", True)}
 
 
 def test_a_promise_must_be_in_the_contract() -> None:

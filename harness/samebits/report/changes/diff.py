@@ -3,7 +3,8 @@
 In: both documents, of any command that has verdicts. Out: new failures, failures with a lower verdict than before,
 verdicts that fell, what is no longer compared; and apart from these changed contracts, bits of the reference that
 moved, times and figures of compiled programs. A verdict that fell fails in the same environment only, and only under
-the same contract: a branch that declares less, with its reason, is a decision for its review. A time never fails.
+the same contract: a branch that declares less, with its reason, is a decision for its review. A default contract that
+follows what was proved is none. A time never fails.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ def _changed(change: Change, before: VerdictRow | None, after: VerdictRow | None
         before=None if before is None else before.verdict,
         after=None if after is None else after.verdict,
         ok=after is not None and after.state == "ok",
-        declared=before is not None and after is not None and before.promise != after.promise,
+        declared=before is not None and after is not None and after.declared_otherwise(before),
         reason=None if after is None else after.reason,
         replay=row.replay,
     )
@@ -198,7 +199,7 @@ def _contracts(
         # An undecided row does not carry the reason of its contract.
         if place in before
         and "error" not in (before[place].verdict, row.verdict)
-        and before[place].promise != row.promise
+        and row.declared_otherwise(before[place])
     )
 
 

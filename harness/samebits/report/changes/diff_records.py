@@ -52,7 +52,7 @@ class ChangedResult(ResultPlace):
             `worse failure` satisfies it on neither, with a lower verdict than before.
         before, after: the verdicts; None where there is no result.
         ok: whether the new result suffices; False where there is none.
-        declared: whether the contract or exemption of the result, or the reason of it, changed too.
+        declared: whether the declared contract or exemption of the result, or the reason of it, changed too.
         reason: of the new result.
         replay: the command that shows the new result, or the old one where there is no other.
     """

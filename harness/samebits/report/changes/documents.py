@@ -10,6 +10,7 @@ from samebits.audit.claims.row import Holds
 from samebits.errors import RequestError
 from samebits.report.changes.rows import DocumentRows, ResultPlace, VerdictRow, place_of, without
 from samebits.report.outcomes import witness_words
+from samebits.schema.contract import COMPUTES, MOVES
 from samebits.schema.result import VERDICTS
 
 FIGURES = ("temp_bytes", "peak_bytes", "wire_bytes", "bytes_accessed", "flops")
@@ -67,9 +68,17 @@ def _of_contract(result: Any, place: ResultPlace) -> VerdictRow:
         contract=f"{result.required}{known}",
         # The reason of an error is what happened, and not part of the declaration.
         why=(result.verdict != "error" and result.reason) or "",
+        undeclared=_undeclared(result),
         reason=_found(result),
         replay=result.replay,
     )
+
+
+def _undeclared(result: Any) -> bool:
+    """Whether no contract was declared; of an older document, whether the row is as if there were none."""
+    if result.undeclared is not None or result.exempt:
+        return bool(result.undeclared)
+    return (result.required, result.reason) in [(usual.lowest, usual.reason) for usual in (MOVES, COMPUTES)]
 
 
 def _found(result: Any) -> str | None:

@@ -72,6 +72,7 @@ class VerdictRow:
         state: whether it holds, fails, or was not made.
         contract: what is required, in words; empty where the command has no contracts.
         why: the declared reason of the contract; a difference of either is a decision of a person.
+        undeclared: no contract was declared, and what is required follows from what was proved.
         reason: why the verdict is not better.
         replay: the command that shows the result again.
     """
@@ -82,6 +83,7 @@ class VerdictRow:
     state: State
     contract: str = ""
     why: str = ""
+    undeclared: bool = False
     reason: str | None = None
     replay: str = ""
 
@@ -89,6 +91,14 @@ class VerdictRow:
     def promise(self) -> str:
         """What is required and why."""
         return f"{self.contract}: {self.why}" if self.why else self.contract
+
+    def declared_otherwise(self, before: VerdictRow) -> bool:
+        """Whether the declaration requires something else than before; a default follows what was proved.
+
+        Args:
+            before: the same result in an older document.
+        """
+        return self.promise != before.promise and not (self.undeclared and before.undeclared)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -13,6 +13,7 @@ from samebits.report.changes.diff import compare_documents, exit_code
 from samebits.report.changes.diff_records import DiffDocument, Slower
 from samebits.report.document import read_as, to_json
 from samebits.report.prove import ProofDocument
+from samebits.schema.contract import COMPUTES as DEFAULT
 from samebits.schema.result import Problem
 from tests.support.documents import ENVIRONMENT, different, document, result
 
@@ -60,6 +61,27 @@ def test_each_change(base: Any, branch: Any, change: str | None, code: int) -> N
     assert exit_code(found) == code
     assert found.summary.changes == ({change: 1} if change else {})
     assert found.summary.failed == (code == 1)
+
+
+MOVES = result(verdict="proved", undeclared=True)
+COMPUTES = result(verdict="rounding", required="rounding", reason=DEFAULT.reason, undeclared=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "declared"),
+    [
+        (MOVES, COMPUTES, False),
+        (replace(MOVES, undeclared=False), COMPUTES, True),
+        (MOVES, replace(COMPUTES, undeclared=False, reason="in another order"), True),
+        (replace(MOVES, undeclared=None), replace(COMPUTES, undeclared=None), False),  # of an older version
+        (replace(MOVES, undeclared=None), replace(ROUNDING, undeclared=None), True),
+    ],
+)
+def test_a_default_that_follows_the_verdict(old: Any, new: Any, declared: bool) -> None:
+    found = changes((old,), (new,))
+    (changed,) = found.results
+    assert (changed.change, changed.declared, len(found.contracts)) == ("fell", declared, declared)
+    assert exit_code(found) == (not declared)
 
 
 def test_a_verdict_that_fell_elsewhere_is_no_failure() -> None:
