@@ -26,7 +26,14 @@ from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
 from samebits.train.golden.permit import Permit, permit
 from samebits.train.golden.record import Surroundings
-from samebits.train.golden.runs import GoldenSession, NamedConfig, accept_goldens, goldens_to_check, selected
+from samebits.train.golden.runs import (
+    GoldenSession,
+    NamedConfig,
+    accept_goldens,
+    goldens_to_check,
+    selected,
+    without_goldens,
+)
 from samebits.train.load import load_model
 
 
@@ -93,8 +100,14 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
         results[:] = wanted.in_order(results)
 
     def document(self, run: CommandRun, inputs: GoldenCheckInputs, results: list[CheckedGolden]) -> GoldenDocument:
-        """A result per golden."""
-        return GoldenDocument(command="golden check", environment=inputs.surroundings, results=tuple(results))
+        """A result per golden, and which matrices have none."""
+        missing = () if self.matrices or self.configs else without_goldens(inputs.model, inputs.surroundings)
+        return GoldenDocument(
+            command="golden check",
+            environment=inputs.surroundings,
+            results=tuple(results),
+            notes=(_unchecked(missing),) if missing else (),
+        )
 
     def markdown(self, document: GoldenDocument) -> str:
         """A table for a pull request."""
@@ -111,12 +124,18 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
         unusable = [result.message for result in results if result.exit_code > 1]
         for message in unusable if self.verbose else unusable[:WORST]:
             say(message)
-        show_golden_check(run.console, results, verbose=self.verbose)
+        show_golden_check(run.console, results, verbose=self.verbose, notes=document.notes)
 
     def exit_code(self, inputs: GoldenCheckInputs, document: GoldenDocument) -> int:
         """1 where a golden changed, before 2 for a damaged file, before 3 for a run that could not be made."""
         codes = {result.exit_code for result in _checked(document)}
         return next((code for code in (1, 2, 3) if code in codes), 0 if codes else COULD_NOT_TELL)
+
+
+def _unchecked(matrices: Sequence[str]) -> str:
+    if len(matrices) == 1:
+        return f"matrix {matrices[0]} has no goldens here: not checked"
+    return f"matrices {', '.join(matrices)} have no goldens here: not checked"
 
 
 def _checked(document: GoldenDocument) -> list[CheckedGolden]:

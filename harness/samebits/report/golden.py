@@ -81,6 +81,7 @@ class GoldenDocument:
     environment: Surroundings | None
     results: tuple[CheckedGolden | AcceptedGolden | GoldenRow, ...]
     problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
     written: Written | None = None
 
 

@@ -26,6 +26,7 @@ def checked_markdown(document: GoldenDocument) -> str:
         rows = table_rows("Goldens", CHECK_HEADS, [checked_row(result) for result in results], bad)
         parts.append(replace(rows, opened=False))
     by_evidence = [result for result in results if result.ok and result.lane == "evidence"]
+    parts += [escaped(note) for note in document.notes]
     if by_evidence:
         parts.append(escaped(f"{by_evidence[0].name}: {by_evidence[0].message}"))
     return fitted(parts)

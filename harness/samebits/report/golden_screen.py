@@ -35,19 +35,23 @@ def failing_goldens(results: Sequence[CheckedGolden]) -> list[Failing]:
     return [_failing(group, len(results)) for group in ordered]
 
 
-def show_golden_check(to: Console, results: Sequence[CheckedGolden], *, verbose: bool = False) -> None:
+def show_golden_check(
+    to: Console, results: Sequence[CheckedGolden], *, verbose: bool = False, notes: Sequence[str] = ()
+) -> None:
     """The report of a check.
 
     Args:
         to: where it is printed.
         results: in the order of the document.
         verbose: whether every golden is shown, however many there are; otherwise one screen.
+        notes: of the document, as what was not checked.
     """
     if not to.is_terminal:
         to.width = max(to.width, WIDTH)
     failing = failing_goldens(results)
     command = next_command(failing)
-    end: list[Styled] = [(checked_sentence(results), "")] + ([] if command is None else [(f"next: {command}", "")])
+    end: list[Styled] = [*((note, "yellow") for note in notes), (checked_sentence(results), "")]
+    end += [] if command is None else [(f"next: {command}", "")]
     forms: list[Form] = [lambda console: show_checked(console, results)]
     if not verbose:
         short = [result for result in results if not result.ok]

@@ -230,8 +230,8 @@ class MeshSpec:
         if self.devices > available:
             raise MeshError(
                 f"mesh '{self.id}' needs {self.devices} devices and {available} are there; "
-                f"on CPU ask for them: --devices {self.devices}, or JAX_NUM_CPU_DEVICES={self.devices} "
-                "where the command has no --devices"
+                f"on CPU ask for them: --devices {self.devices}, "
+                f"or JAX_NUM_CPU_DEVICES={self.devices} where the command has no --devices"
             )
 
     def _jax_types(self, mode: Mode) -> tuple[Any, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import jax
-
 from samebits.errors import DeclarationError, MeshNotUsed
 from samebits.programs.captured_values import equations
 from samebits.programs.placement import idle_axes
@@ -52,6 +50,8 @@ def require_axes_used(config: Config, arguments: Any, jaxpr: Any) -> None:
     Raises:
         MeshNotUsed: there is such an axis.
     """
+    import jax
+
     mesh = MeshSpec.parse(config.mesh)
     idle = idle_axes(jax.tree.leaves(arguments), mesh)
     if not idle:
@@ -72,6 +72,8 @@ def require_axes_used(config: Config, arguments: Any, jaxpr: Any) -> None:
 
 def _split_over(value: Any, names: bool) -> Iterator[str]:
     """The axes in a parameter of an equation: of specs and shardings, and names where the parameter is of names."""
+    import jax
+
     if isinstance(value, jax.sharding.NamedSharding):
         value = value.spec
     if isinstance(value, jax.sharding.PartitionSpec):

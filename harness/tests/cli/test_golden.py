@@ -30,6 +30,13 @@ def goldens(root: Path) -> Path:
     return root / "suites/model/goldens/cpu"
 
 
+TWO_MATRICES = """
+from dataclasses import replace
+
+MODEL = replace(MODEL, matrices=(*MODEL.matrices, replace(MODEL.matrices[0], name="other")))
+"""
+
+
 @pytest.fixture(scope="module")
 def accepted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tree whose goldens of the whole matrix are accepted; not to be changed."""
@@ -56,6 +63,19 @@ def test_what_was_accepted_holds_bit_for_bit(accepted: Path, tmp_path: Path) -> 
         ("toy/two", "same", "exact"),
     ]
     assert "2 of 2 goldens hold" in ended.out
+
+
+def test_a_matrix_without_goldens_is_not_checked_and_named(accepted: Path, tmp_path: Path) -> None:
+    root = copy(accepted, tmp_path / "tree")
+    model = root / "suites/model/__init__.py"
+    model.write_text(model.read_text() + TWO_MATRICES)
+    for words, noted in (((), True), (("--matrix", "toy"), False)):
+        ended = samebits_golden("check", "--root", root, *words)
+        assert ended.code == 0 and "2 of 2 goldens hold" in ended.out, ended.err
+        assert ("matrix other has no goldens here: not checked" in ended.out) == noted
+    alone = samebits_golden("check", "--root", root, "--matrix", "other", "--config", "one")
+    assert alone.code == 1 and "golden 'other/one' is missing on cpu" in alone.out
+    assert "not checked" not in alone.out
 
 
 @pytest.mark.slow

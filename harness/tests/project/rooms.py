@@ -72,7 +72,6 @@ THROUGH = (
             "bisect/trainings",
             "cli/bisect_pairs",
             "cli/bisect_pairs_run",
-            "cli/bisect_run",
             "cli/bisect_steps",
             "train/taps",
         ),

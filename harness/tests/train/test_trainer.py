@@ -13,10 +13,10 @@ import pytest
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.host import environment
 from samebits.schema.model import Config, Matrix, Model
-from samebits.train.compare import Uncompared, clusters, judge_runs
+from samebits.train.compare import clusters, judge_runs
 from samebits.train.distance import loss_ulps, relative, step_distances
 from samebits.train.envelope import FORCED, dithered, forced_steps
-from samebits.train.matrix import MatrixResult, compared_runs, run_matrix, uncompared_runs
+from samebits.train.matrix import MatrixResult, compared_runs, run_matrix
 from samebits.train.other_revision import matrix_at
 from samebits.train.record import leaf_record
 from samebits.train.request import TrainRequest, select
@@ -153,25 +153,6 @@ def test_only_runs_on_one_mesh_are_compared_in_bfloat16() -> None:
     assert [(a.name, b.name) for a, b in compared_runs(wide)] == [("one", "two"), ("one", "again")]
 
 
-def test_runs_in_no_comparison_are_named_with_the_reason(healthy: MatrixResult) -> None:
-    """But the first one, which the others are held against."""
-    runs = tuple(run.having(dtype="bfloat16") for run in MATRIX.runs)
-    matrix = replace(
-        MATRIX, runs=(*runs, runs[0].having(name="again"), runs[0].having(name="x", shard_mode="explicit"))
-    )
-    (pairing,) = healthy.comparisons
-    names = [run.name for run in matrix.runs]
-    assert uncompared_runs(matrix, names, [replace(pairing, b="again")]) == [
-        Uncompared(run="two", reason="bfloat16 on another mesh"),
-        Uncompared(run="x", reason="bfloat16 in another shard mode"),
-    ]
-    assert uncompared_runs(matrix, ["one", "x"], [replace(pairing, a="x of earlier", b="x")]) == []
-    assert uncompared_runs(MATRIX, ["one", "two"], []) == [
-        Uncompared(run="two", reason="the comparison with one could not be made")
-    ]
-    assert uncompared_runs(MATRIX, ["one"], []) == []
-
-
 def test_dither_moves_every_nonzero_float_by_one_ulp() -> None:
     array = np.array([1.0, -2.5, 0.0, 3e-40], np.float32)
     moved = dithered(array, np.random.default_rng(0))
@@ -277,16 +258,6 @@ def test_the_command_prints_writes_and_ends_with_zero(tmp_path: Path) -> None:
     assert len(run["steps"]) == 20 and all(isinstance(names, list) for names in read["clusters"])
     assert "| one " in tables.read_text() and "all as expected" in tables.read_text()
     assert "#1" in done.out and "envelope: one against itself" in done.out
-
-
-def test_a_configuration_that_is_its_reference_says_so(tmp_path: Path) -> None:
-    """Its comparison is one of the bits of a run with those of the same run."""
-    done = samebits("train", "--config", "toy/one", "--steps", "2", "--no-cache", "--root", write_tree(tmp_path))
-    assert done.code == 0, done.out + done.err
-    assert "bitwise 1 (1 of the same configuration, run twice); " in done.out
-    assert "one is reference once more: that shows that its bits repeat, and nothing else" in done.out
-    wide = samebits("train", "--config", "toy/two", "--steps", "2", "--no-cache", "--root", tmp_path)
-    assert wide.code == 0 and "run twice" not in wide.out and "once more" not in wide.out
 
 
 WRONG = (

@@ -3,8 +3,8 @@
 In: both documents, of any command that has verdicts. Out: new failures, failures with a lower verdict than before,
 verdicts that fell, what is no longer compared; and apart from these changed contracts, bits of the reference that
 moved, times and figures of compiled programs. A verdict that fell fails in the same environment only, and only under
-the same contract: a branch that declares less, with its reason, is a decision for its review. A default contract that
-follows what was proved is none. A time never fails.
+the same contract: a branch that declares less, with its reason, is a decision for its review. A default contract, which
+follows what was proved, decides nothing. A time never fails.
 """
 
 from __future__ import annotations

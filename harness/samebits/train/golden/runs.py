@@ -147,6 +147,12 @@ def with_goldens(model: Model, here: Surroundings) -> list[NamedConfig]:
     return [named for named in known if named.matrix in begun or (named in there and not named.matrix)]
 
 
+def without_goldens(model: Model, here: Surroundings) -> list[str]:
+    """The matrices without a golden here, where another one has some, so that a check of all leaves them out."""
+    begun = {named.matrix for named in with_goldens(model, here)}
+    return [matrix.name for matrix in model.matrices if begun and matrix.name not in begun]
+
+
 def strays(model: Model, here: Surroundings, matrices: Sequence[str]) -> list[CheckedGolden]:
     """Goldens of this platform that belong to no configuration, so that nothing checks them."""
     known = {golden_path(model, here, named.matrix, named.config.name) for named in everything(model).values()}
