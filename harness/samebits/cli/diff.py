@@ -53,9 +53,9 @@ def diff(chosen: DiffOptions) -> int:
     results that are no longer compared, changed contracts, where the reference itself has other bits, what is slower,
     figures of compiled programs that changed, and where the environments differ. Nothing is run again.
 
-    Exit codes: 0 nothing is worse, 1 a new failure, a failure with a lower verdict, or a verdict that fell in the same
-    environment; 2 a file is not such a document, the files are of two commands, or a declaration is newly wrong; 3 the
-    documents have no result in common.
+    Exit codes: 0 nothing is worse, 1 a new failure, a failure with a lower verdict, or a verdict that fell or a loss of
+    training that moved further than rounding in the same environment; 2 a file is not such a document, the files are
+    of two commands, or a declaration is newly wrong; 3 the documents have no result in common.
     """
     files = chosen.report_files()
     from samebits.cli.diff_run import DiffCommand

@@ -107,7 +107,7 @@ def _is_written(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except BlockingIOError:  # whoever has the lock writes it
         return True
     except OSError:  # a file system without locks, or one that may not be read
         return False

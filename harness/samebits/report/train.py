@@ -114,6 +114,19 @@ def envelope_record(envelope: Envelope | None) -> EnvelopeRecord | None:
     )
 
 
+def measured_envelope(record: EnvelopeRecord | None) -> Envelope | None:
+    """The envelope that was published, for losses; the bounds of arrays need its dtype too."""
+    if record is None:
+        return None
+    return Envelope(
+        config=record.config,
+        loss=[*record.loss_noise],
+        leaves={**record.leaf_noise},
+        rewrites={**record.rewrites},
+        perplexity=[*record.perplexity_noise],
+    )
+
+
 def exit_code(document: TrainDocument) -> int:
     """0: every comparison is as expected; 1: one is not; 2: a wrong request; 3: something could not be decided."""
     if document.summary.failed or detection_failed(document.detection):

@@ -33,14 +33,33 @@ def compare_beside(
         other = known.get(name)
         if other is None:
             raise RequestError(f"--beside {where}: has no run '{name}'; it must be of the same matrix")
-        if (other.digest, len(other.steps)) != (run.digest, len(run.steps)):
-            raise RequestError(
-                f"--beside {where}: run '{name}' has {len(other.steps)} steps of configuration {other.digest}; here it "
-                f"has {len(run.steps)} of {run.digest}"
-            )
-        if envelope is None:
-            continue
-        pairings.append(
-            judge_runs(replace(other, config=f"{name} of {where}"), run, {}, {}, envelope, "rounding", REASON)
-        )
+        unlike = other_request(run, other)
+        if unlike is not None:
+            raise RequestError(f"--beside {where}: run '{name}' {unlike}")
+        if envelope is not None:
+            pairings.append(judge_beside(other, run, envelope, where))
     return pairings
+
+
+def other_request(run: RunRecord, other: RunRecord) -> str | None:
+    """What another document was asked for where that is another configuration or length; None where it is the same.
+
+    Args:
+        run: of this document.
+        other: the run of the same name in another document.
+    """
+    if (other.digest, len(other.steps)) == (run.digest, len(run.steps)):
+        return None
+    return f"has {len(other.steps)} steps of configuration {other.digest}; here it has {len(run.steps)} of {run.digest}"
+
+
+def judge_beside(other: RunRecord, run: RunRecord, envelope: Envelope, where: str) -> Pairing:
+    """A run beside the same run of another document.
+
+    Args:
+        other: of the other document.
+        run: of this one.
+        envelope: of this one's reference.
+        where: the name of the other document.
+    """
+    return judge_runs(replace(other, config=f"{run.config} of {where}"), run, {}, {}, envelope, "rounding", REASON)

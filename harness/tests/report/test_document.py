@@ -52,6 +52,7 @@ RESULT_KEYS = [
     "lines",
     "no_lines",
     "exempt",
+    "undeclared",
     "machine",
     "domain",
     "emulated",

@@ -1,10 +1,10 @@
 """Two documents of one command: what became better, worse, new, missing or slower, and whether anything is worse.
 
 In: both documents, of any command that has verdicts. Out: new failures, failures with a lower verdict than before,
-verdicts that fell, what is no longer compared; and apart from these changed contracts, bits of the reference that
-moved, times and figures of compiled programs. A verdict that fell fails in the same environment only, and only under
-the same contract: a branch that declares less, with its reason, is a decision for its review. A default contract, which
-follows what was proved, decides nothing. A time never fails.
+verdicts that fell, what is no longer compared, losses that moved further than rounding; and apart from these changed
+contracts, bits of the reference that moved, times and figures of compiled programs. A verdict that fell fails in the
+same environment only, and only under the same contract: a branch that declares less, with its reason, is a decision for
+its review. A default contract, which follows what was proved, decides nothing. A time never fails.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from samebits.report.changes.diff_records import (
 )
 from samebits.report.changes.documents import document_rows
 from samebits.report.changes.environments import environment_changes
+from samebits.report.changes.losses import moved_losses, not_judged
 from samebits.report.changes.rows import PARTS, DocumentRows, ResultPlace, VerdictRow
 from samebits.schema.result import Problem
 
@@ -73,10 +74,11 @@ def compare_documents(
         results=_changes(before.verdicts, after.verdicts),
         contracts=_contracts(before.verdicts, after.verdicts),
         moved=_moved(before.bits, after.bits),
+        losses=tuple(moved_losses(before.runs, after.runs)),
         slower=_slower(before.seconds, after.seconds, slower or Slower()),
         figures=_figures(before, after),
         problems=_new_problems(old, new),
-        notes=(*_limits(files[0], old), *_limits(files[1], new)),
+        notes=(*_limits(files[0], old), *_limits(files[1], new), *not_judged(before.runs, after.runs)),
         summary=DiffSummary(compared=compared, changes={}, moved=0, same_environment=not differences, failed=0),
     )
     known = len(_problems(new)) - len(document.problems)
@@ -85,7 +87,7 @@ def compare_documents(
 
 def exit_code(document: DiffDocument) -> int:
     """1 where a change fails, else the exit code of a new problem, else 0."""
-    if any(document.fails(result) for result in document.results):
+    if any(map(document.fails, document.results)) or any(map(document.loss_fails, document.losses)):
         return 1
     codes = {problem.exit_code for problem in document.problems}
     return next((code for code in (1, 2, 3) if code in codes), 0)
@@ -100,7 +102,10 @@ def _summary(
         document.summary,
         changes=dict(Counter(result.change for result in document.results)),
         moved=len(document.moved),
-        failed=sum(document.fails(result) for result in document.results) + len(document.problems),
+        failed=sum(map(document.fails, document.results))
+        + sum(map(document.loss_fails, document.losses))
+        + len(document.problems),
+        losses=len(document.losses),
         contracts=len(document.contracts),
         slower=len(document.slower),
         figures=len(document.figures),

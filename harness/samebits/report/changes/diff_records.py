@@ -93,6 +93,29 @@ class MovedReference(ResultPlace):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MovedLoss(ResultPlace):
+    """A training run whose loss moved, judged as `samebits train --beside` does.
+
+    Args:
+        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `ResultPlace`.
+        step: the last step at which it moved.
+        before, after: the loss there.
+        max_ulp: the largest distance of the losses at any step, in float32 ulps.
+        bound: how far rounding alone may move it at the last step.
+        verdict: `rounding` within the envelope of the new document, `different` beyond it.
+        reason: where it moved first.
+    """
+
+    step: int
+    before: str
+    after: str
+    max_ulp: int
+    bound: int
+    verdict: Literal["bitwise", "rounding", "different"]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ChangedFigure(ResultPlace):
     """A time that became longer, or a figure of a compiled program that changed.
 
@@ -134,6 +157,7 @@ class DiffSummary:
         slower: results, or their points, that became slower.
         figures: changed figures of compiled programs.
         seconds_before, seconds_after: the times of what both documents have, added up.
+        losses: training runs whose loss moved.
         still_fail: failures and problems of the new document that the old one has too, and that are not worse.
     """
 
@@ -147,6 +171,7 @@ class DiffSummary:
     figures: int = 0
     seconds_before: float = 0.0
     seconds_after: float = 0.0
+    losses: int = 0
     still_fail: int = 0
 
 
@@ -163,6 +188,7 @@ class DiffDocument:
         results: the results that changed, the gravest changes first.
         contracts: the results whose contracts changed.
         moved: where the reference moved.
+        losses: the training runs whose losses moved.
         slower: what became slower, the largest difference first.
         figures: the figures of compiled programs that changed.
         problems: of the new document, and not of the old one.
@@ -179,6 +205,7 @@ class DiffDocument:
     results: tuple[ChangedResult, ...]
     contracts: tuple[ChangedContract, ...] = ()
     moved: tuple[MovedReference, ...]
+    losses: tuple[MovedLoss, ...] = ()
     slower: tuple[ChangedFigure, ...] = ()
     figures: tuple[ChangedFigure, ...] = ()
     problems: tuple[Problem, ...]
@@ -190,3 +217,7 @@ class DiffDocument:
         """Whether a change is worse, and neither another environment nor the declaration explains it."""
         fell = changed.change == "fell" and self.summary.same_environment and not changed.declared
         return fell or changed.change in ("new failure", "worse failure")
+
+    def loss_fails(self, loss: MovedLoss) -> bool:
+        """Whether a loss moved further than rounding moves it, in the same environment."""
+        return loss.verdict == "different" and self.summary.same_environment

@@ -22,6 +22,9 @@ from samebits.report.changes.groups import (
     contract_groups,
     figure_rows,
     kind_of,
+    kind_of_loss,
+    loss_groups,
+    loss_size,
     moved_groups,
     result_groups,
     slower_groups,
@@ -41,6 +44,8 @@ def diff_sentence(document: DiffDocument) -> str:
     """One sentence: how many results were compared, what changed, and what it comes to."""
     summary = document.summary
     counts = [f"{change} {summary.changes[change]}" for change in CHANGES if summary.changes.get(change)]
+    if summary.losses:
+        counts.append(f"loss moved in {plural(summary.losses, 'run')}")
     if summary.contracts:
         counts.append(f"contract changed {summary.contracts}")
     if summary.moved:
@@ -105,6 +110,7 @@ def show_diff(to: Console, document: DiffDocument) -> None:
     for line in head_lines(document):
         _line(to, line, "dim")
     _show_groups(to, result_groups(document, (*WORSE, *NOT_BETTER)), details=True)
+    _show_groups(to, loss_groups(document), details=True)
     for problem in document.problems:
         _line(to, f"NEW PROBLEM  pair '{problem.pair}': {problem.message}", "bold red")
     parts: tuple[Callable[[DiffDocument], list[ChangeGroup]], ...] = (
@@ -157,6 +163,19 @@ def diff_outcomes(document: DiffDocument, lines: DeclarationLines) -> Outcomes:
         )
         for changed in document.results
         if changed.change != "no longer compared"
+    ]
+    rows += [
+        OutcomeRow(
+            pair=loss.pair,
+            variant="",
+            case="",
+            name=loss.item,
+            status="failed" if document.loss_fails(loss) else "passed",
+            verdict=kind_of_loss(document, loss),
+            message=f"{loss.before} before, {loss_size(loss)} now; {loss.reason}",
+            details=(loss.reason,),
+        )
+        for loss in document.losses
     ]
     return Outcomes(command="diff", rows=(*rows, *problem_rows(document.problems)), lines=lines)
 

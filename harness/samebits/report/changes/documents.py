@@ -8,8 +8,9 @@ from typing import Any, get_args
 
 from samebits.audit.claims.row import Holds
 from samebits.errors import RequestError
-from samebits.report.changes.rows import DocumentRows, ResultPlace, VerdictRow, place_of, without
+from samebits.report.changes.rows import DocumentRows, ResultPlace, EnvelopedRun, VerdictRow, place_of, without
 from samebits.report.outcomes import witness_words
+from samebits.report.train import measured_envelope
 from samebits.schema.contract import COMPUTES, MOVES
 from samebits.schema.result import VERDICTS
 
@@ -155,8 +156,10 @@ def _tune(document: Any, rows: DocumentRows) -> None:
 
 
 def _train(document: Any, rows: DocumentRows) -> None:
+    envelope = measured_envelope(document.envelope)
     for ran in document.results:
         place = ResultPlace(pair=document.matrix, item=ran.config)
+        rows.runs[place] = EnvelopedRun(record=ran, envelope=envelope)
         rows.bits[place] = ran.bits
         rows.add_seconds(place, ran.compile_seconds + (ran.step_seconds or 0.0) * len(ran.steps))
         rows.add_figures(place, ran, ("temp_bytes",))

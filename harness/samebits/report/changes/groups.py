@@ -14,9 +14,11 @@ from samebits.report.changes.diff_records import (
     ChangedFigure,
     ChangedResult,
     DiffDocument,
+    MovedLoss,
 )
 from samebits.report.changes.rows import ResultPlace
 from samebits.report.words import plural, short_meshes
+from samebits.train.distance import FAR
 
 P = TypeVar("P", bound=ResultPlace)
 
@@ -65,6 +67,7 @@ def all_groups(document: DiffDocument) -> list[ChangeGroup]:
     """Every change of a comparison, the gravest first."""
     return [
         *result_groups(document, WORSE),
+        *loss_groups(document),
         *result_groups(document, NOT_BETTER),
         *contract_groups(document),
         *moved_groups(document),
@@ -117,6 +120,30 @@ def _of_results(document: DiffDocument, rows: Sequence[ChangedResult]) -> Change
         reason=first.reason,
         replay=first.replay,
     )
+
+
+def loss_groups(document: DiffDocument) -> list[ChangeGroup]:
+    """The training runs whose losses moved, each on its own."""
+    return [
+        ChangeGroup(
+            kind=kind_of_loss(document, loss), fails=document.loss_fails(loss), side=loss.side(), what="", where="",
+            before=loss.before, after=loss_size(loss), count=1, reason=loss.reason,
+        )
+        for loss in document.losses
+    ]  # fmt: skip
+
+
+def kind_of_loss(document: DiffDocument, loss: MovedLoss) -> str:
+    """That a loss moved, and why that does not fail where it does not."""
+    if document.loss_fails(loss):
+        return "loss moved"
+    return "loss moved, in another environment" if loss.verdict == "different" else "loss moved, by rounding"
+
+
+def loss_size(loss: MovedLoss) -> str:
+    """What a loss became, at which step, and how far it moved."""
+    far = f"up to {loss.max_ulp} ulp" if loss.max_ulp < FAR else "not finite"
+    return f"{loss.after} at step {loss.step} ({far})"
 
 
 def contract_groups(document: DiffDocument) -> list[ChangeGroup]:

@@ -14,6 +14,7 @@ from samebits.errors import CouldNotRun, RequestError
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.changes.environments import EnvironmentChange, environment_changes
+from samebits.report.changes.losses import last_loss, moved_loss
 from samebits.report.changes.rows import PARTS, DocumentRows, ResultPlace
 from samebits.report.document import SCHEMA
 
@@ -69,7 +70,7 @@ class Move:
         at: the place of the later document in the order, from 0.
         since: the place of the last document before it that has the result.
         before, after: the verdicts.
-        worse: whether it holds no longer, or holds at a lower verdict.
+        worse: whether it holds no longer, or holds at a lower verdict; of a loss, always.
         because: what else changed between the two documents: packages, processor, settings, commit.
     """
 
@@ -83,11 +84,11 @@ class Move:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HistoryRow(ResultPlace):
-    """A result whose verdict changed.
+    """A result whose verdict changed, or a training run whose loss moved further than rounding.
 
     Args:
         pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `ResultPlace`.
-        verdicts: one per document; None where it has no such result.
+        verdicts: one per document, of a training run its last loss; None where it has no such result.
         failed: the documents in which it fails, by their place in the order.
         moves: where it changed.
     """
@@ -174,13 +175,15 @@ def _of_command(command: str, documents: Sequence[Dated], commits: Sequence[str]
     order, ordered = _ordered(documents, {commit: number for number, commit in enumerate(commits)})
     places = dict.fromkeys(place for document in ordered for place in document.rows.verdicts)
     rows = [_row(place, ordered) for place in places]
-    changed = [row for row in rows if row.moves]
+    runs = dict.fromkeys(place for document in ordered for place in document.rows.runs)
+    losses = [row for row in (_loss_row(place, ordered) for place in runs) if row.moves]
+    changed = [*losses, *(row for row in rows if row.moves)]
     return CommandHistory(
         command=command,
         order=order,
         documents=tuple(_point(number, ordered) for number in range(len(ordered))),
         results=tuple(sorted(changed, key=lambda row: -row.moves[-1].at)),
-        unchanged=len(rows) - len(changed),
+        unchanged=len(rows) + len(losses) - len(changed),
     )
 
 
@@ -235,6 +238,27 @@ def _row(place: ResultPlace, ordered: Sequence[Dated]) -> HistoryRow:
         verdicts=tuple(None if row is None else row.verdict for row in rows),
         failed=tuple(number for number, row in enumerate(rows) if row is not None and row.state == "failed"),
         moves=tuple(moves),
+    )
+
+
+def _loss_row(place: ResultPlace, ordered: Sequence[Dated]) -> HistoryRow:
+    """A training run, whose verdicts are its losses; it moved where its loss moved further than rounding moves it."""
+    moves: list[Move] = []
+    last: int | None = None
+    for number, document in enumerate(ordered):
+        run = document.rows.runs.get(place)
+        if run is None:
+            continue
+        moved = None if last is None else moved_loss(place, ordered[last].rows.runs[place], run)
+        if last is not None and moved is not None and moved.verdict == "different":
+            because = _because(ordered[last], document)
+            moves.append(
+                Move(at=number, since=last, before=moved.before, after=moved.after, worse=True, because=because)
+            )
+        last = number
+    texts = [None if (run := document.rows.runs.get(place)) is None else last_loss(run) for document in ordered]
+    return HistoryRow(
+        **{name: getattr(place, name) for name in PARTS}, verdicts=tuple(texts), failed=(), moves=tuple(moves)
     )
 
 

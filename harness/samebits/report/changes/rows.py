@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
+from samebits.train.envelope import Envelope
+from samebits.train.record import RunRecord
+
 State = Literal["ok", "failed", "skipped"]
 
 
@@ -101,6 +104,19 @@ class VerdictRow:
         return self.promise != before.promise and not (self.undeclared and before.undeclared)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvelopedRun:
+    """A training run of a document.
+
+    Args:
+        record: its steps.
+        envelope: of the document, how far rounding alone moves losses; None where none was measured.
+    """
+
+    record: RunRecord
+    envelope: Envelope | None
+
+
 @dataclass(kw_only=True, slots=True)
 class DocumentRows:
     """Everything of a document that is compared with another.
@@ -110,12 +126,14 @@ class DocumentRows:
         bits: digests of what the reference gave, or of programs and runs.
         seconds: processor or wall time, as the document has it.
         figures: of compiled programs, by the name of the figure.
+        runs: of training.
     """
 
     verdicts: dict[ResultPlace, VerdictRow] = field(default_factory=dict)
     bits: dict[ResultPlace, str] = field(default_factory=dict)
     seconds: dict[ResultPlace, float] = field(default_factory=dict)
     figures: dict[tuple[ResultPlace, str], float] = field(default_factory=dict)
+    runs: dict[ResultPlace, EnvelopedRun] = field(default_factory=dict)
 
     def add(self, row: VerdictRow) -> None:
         """Add a result; of several at one place the last one counts."""

@@ -11,6 +11,7 @@ from samebits.report.changes.groups import (
     ChangeGroup,
     contract_groups,
     figure_rows,
+    loss_groups,
     moved_groups,
     result_groups,
     slower_groups,
@@ -25,6 +26,7 @@ SIGNS: Mapping[str, str] = {
     "fell": "↓",
     "no longer compared": "?",
     "still fails": "✗",
+    "loss moved": "✗",
     "contract": "§",
     "other bits": "≠",
     "slower": "◷",
@@ -46,7 +48,7 @@ def diff_section(document: DiffDocument) -> Section:
     Args:
         document: of `samebits diff`.
     """
-    worse = [group for group in result_groups(document) if group.fails]
+    worse = [group for group in (*result_groups(document), *loss_groups(document)) if group.fails]
     return Section(
         id="diff",
         title=f"diff of {document.compared}",
@@ -93,6 +95,7 @@ def _parts(document: DiffDocument, worse: list[ChangeGroup]) -> list[tuple[str, 
     return [
         ("Worse", worse),
         ("Lower, missing or still failing", rest),
+        ("Losses", [group for group in loss_groups(document) if not group.fails]),
         ("Contracts", contract_groups(document)),
         ("Other bits of the reference, of a program or a run", moved_groups(document)),
         ("Slower", slower_groups(document)),

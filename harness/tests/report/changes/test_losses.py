@@ -1,0 +1,108 @@
+"""Runs of two `train` documents: a loss beyond what rounding alone explains is worse, one within it is listed."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from samebits.host.written import Written
+from samebits.report.changes.diff import compare_documents, exit_code
+from samebits.report.changes.diff_markdown import diff_markdown
+from samebits.report.changes.diff_records import DiffDocument
+from samebits.report.changes.diff_text import diff_outcomes, show_diff
+from samebits.report.changes.documents import document_rows
+from samebits.report.changes.history import Dated, history_of
+from samebits.report.changes.losses import last_loss, not_judged
+from samebits.report.declaration_lines import DeclarationLines
+from samebits.report.html.diff_section import diff_section
+from samebits.report.train import EnvelopeRecord, TrainDocument
+from samebits.train.compare import Pairing
+from samebits.train.record import RunRecord, StepRecord
+from tests.support.blank import blank
+from tests.support.documents import ENVIRONMENT
+
+NOISE = blank(EnvelopeRecord, config="one", loss_noise=(1, 2), loss_bound=(4, 5))
+ULP = 2.0**-23
+
+
+def trained(*losses: float, **more: Any) -> TrainDocument:
+    """A document of one run, which agrees with another."""
+    steps = tuple(
+        blank(StepRecord, step=number, loss=loss, loss_hex=loss.hex()) for number, loss in enumerate(losses, 1)
+    )
+    run = blank(RunRecord, config="one", digest=more.pop("digest", "d"), steps=steps)
+    both = blank(Pairing, a="one", b="two", expected="bitwise", verdict="bitwise", ok=True)
+    given: dict[str, Any] = {"environment": ENVIRONMENT, "envelope": NOISE, **more}
+    return blank(TrainDocument, matrix="toy", results=(run,), comparisons=(both,), **given)
+
+
+def shown(found: DiffDocument) -> str:
+    to = Console(file=io.StringIO(), width=200)
+    show_diff(to, found)
+    return to.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("loss", "verdict", "code"),
+    [(1.5, None, 0), (1.5 + 3 * ULP, "rounding", 0), (1.5 + 9 * ULP, "different", 1), (1.25, "different", 1)],
+)
+def test_a_loss_is_judged_as_beside_another_document(loss: float, verdict: str | None, code: int) -> None:
+    found = compare_documents(trained(2.0, 1.5), trained(2.0, loss))
+    assert [row.verdict for row in found.losses] == ([verdict] if verdict else [])
+    assert (exit_code(found), found.summary.failed, found.summary.losses) == (code, code, int(verdict is not None))
+    assert diff_markdown(found).startswith(f"### samebits diff: {'worse' if code else 'held'}\n")
+    statuses = [row.status for row in diff_outcomes(found, DeclarationLines({})).rows]
+    assert statuses == ([] if verdict is None else ["failed" if code else "passed"])
+    assert diff_section(found).state == ("failed" if code else "passed")
+
+
+def test_the_losses_and_the_size_are_said() -> None:
+    text = shown(compare_documents(trained(2.0, 1.5), trained(2.0, 1.25)))
+    assert "LOSS MOVED  toy/one: 1.5 -> 1.25 at step 2 (up to 2097152 ulp)" in text
+    assert "first at step 2, loss: 2097152 ulp, and rounding alone explains 5" in text
+    close = shown(compare_documents(trained(2.0, 1.5), trained(2.0, 1.5 + ULP)))
+    assert "LOSS MOVED, BY ROUNDING  toy/one: 1.5 -> 1.50000012 at step 2 (up to 1 ulp)" in close
+
+
+def test_another_environment_explains_a_loss() -> None:
+    newer = replace(ENVIRONMENT, versions={**ENVIRONMENT.versions, "jax": "0.12.0"})
+    found = compare_documents(trained(2.0, 1.5), trained(2.0, 1.25, environment=newer))
+    assert exit_code(found) == 0 and "LOSS MOVED, IN ANOTHER ENVIRONMENT" in shown(found)
+
+
+@pytest.mark.parametrize(
+    ("new", "why"),
+    [
+        (trained(2.0, 1.25, digest="e"), "has 2 steps of configuration d; here it has 2 of e"),
+        (trained(2.0), "has 2 steps of configuration d; here it has 1 of d"),
+        (
+            trained(2.0, 1.25, envelope=None),
+            "the new document has no envelope that says how far rounding alone moves it",
+        ),
+    ],
+)
+def test_what_is_not_judged_is_said(new: TrainDocument, why: str) -> None:
+    old = trained(2.0, 1.5)
+    line = f"losses of run 'one' are not compared: {why}"
+    assert compare_documents(old, new).notes == (line,)
+    assert [*not_judged(document_rows(old).runs, document_rows(new).runs)] == [line]
+
+
+def test_a_history_lists_runs_whose_losses_moved() -> None:
+    documents = [
+        Dated(
+            file=f"{number}.json", command="train", written=Written(time=f"2026-01-0{number}T00:00:00Z"),
+            environment=ENVIRONMENT, rows=document_rows(trained(2.0, loss)),
+        )
+        for number, loss in enumerate((1.5, 1.5 + ULP, 1.25), 1)
+    ]  # fmt: skip
+    (history,) = history_of("folder", documents).results
+    (row,) = history.results
+    assert (row.side(), row.verdicts, history.unchanged) == ("toy/one", ("1.5", "1.5", "1.25"), 1)
+    assert [(move.at, move.before, move.after, move.worse) for move in row.moves] == [(2, "1.5", "1.25", True)]
+    (run,) = documents[2].rows.runs.values()
+    assert last_loss(run) == "1.25"
