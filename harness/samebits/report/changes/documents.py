@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from samebits.audit.claims.row import Holds
 from samebits.errors import RequestError
-from samebits.report.changes.rows import DocumentRows, ResultPlace, EnvelopedRun, VerdictRow, place_of, without
+from samebits.report.changes.rows import DocumentRows, EnvelopedRun, ResultPlace, VerdictRow, place_of, without
 from samebits.report.outcomes import witness_words
 from samebits.report.train import measured_envelope
 from samebits.schema.contract import COMPUTES, MOVES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from samebits.report.changes.diff_records import MovedLoss
-from samebits.report.changes.rows import PARTS, ResultPlace, EnvelopedRun
+from samebits.report.changes.rows import PARTS, EnvelopedRun, ResultPlace
 from samebits.train.beside import judge_beside, other_request
 from samebits.train.compare import Pairing
 from samebits.train.record import StepRecord
