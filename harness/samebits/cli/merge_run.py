@@ -13,6 +13,7 @@ from samebits.engine.check_work import key_of_point
 from samebits.engine.run_work import EngineSettings
 from samebits.host.isolation import note
 from samebits.programs.plan import Request
+from samebits.report.contradictions import edited, holds_wrongly, repeats
 from samebits.report.document import Document
 from samebits.report.shards import (
     ShardFile,
@@ -57,7 +58,7 @@ class MergeCommand(CheckCommand):
         }
         pairs = {item.pair.name: item.pair for item in inputs.loaded}
         there: set[str] = set()
-        places: set[tuple[str, str]] = set()
+        is_twice = repeats()
         otherwise: dict[str, Problem] = {}
         for file in self.files:
             if file.written is not None and file.written.dirty:
@@ -68,9 +69,9 @@ class MergeCommand(CheckCommand):
                     there.add(key)
                     results.append(result)
                     problem = held_otherwise(file, pairs[result.pair], result)
-                    if (key, result.leaf) in places:
-                        problem = edited(file, result, "is there twice")
-                    places.add((key, result.leaf))
+                    twice = is_twice(result)
+                    if twice is not None:
+                        problem = Problem(pair=result.pair, message=edited(file.path, result, twice), exit_code=2)
                     if problem is not None:
                         otherwise.setdefault(result.pair, problem)
                 else:
@@ -110,19 +111,14 @@ def held_otherwise(file: ShardFile, pair: Pair, result: Result) -> Problem | Non
     if not result.ok:
         return None
     if result.required in declared:
-        short = result.verdict in ("different", "unstable", "error") and not result.exempt
-        return edited(file, result, f"is '{result.verdict}' and ok") if short else None
+        wrong = holds_wrongly(result)
+        message = edited(file.path, result, wrong or "")
+        return Problem(pair=result.pair, message=message, exit_code=2) if wrong else None
     message = (
         f"{file.path} holds '{result.leaf}' of '{result.variant}' against '{result.required}', and the declaration "
         f"here requires '{declared[0]}': it is of another declaration; check again"
     )
     return Problem(pair=result.pair, message=message, exit_code=2)
-
-
-def edited(file: ShardFile, result: Result, what: str) -> Problem:
-    """What is wrong with a result that no check writes so."""
-    place = f"'{result.leaf}' of '{result.variant}' on {result.mesh}, {result.direction}"
-    return Problem(pair=result.pair, message=f"{file.path}: {place} {what}: it was edited; check again", exit_code=2)
 
 
 def required_of(pair: Pair, result: Result) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from samebits.errors import RequestError
+from samebits.report.contradictions import require_consistent
 from samebits.report.document import Document, PairHead, as_record, read_raw
 from samebits.report.golden import GoldenDocument
 from samebits.report.json_schema import RECORDS
@@ -26,14 +27,16 @@ def read_any_document(path: Path) -> object:
 
     Raises:
         RequestError: the file cannot be read, is empty or cut off, is not JSON, has another schema or an unknown
-            command, or is not what this command writes.
+            command, is not what this command writes, or contradicts itself.
     """
     raw = read_raw(path)
     kinds = _kinds()
     command = raw.get("command")
     if not isinstance(command, str) or command not in kinds:
         raise RequestError(f'{path}: "command" is {command!r}; expected one of {", ".join(kinds)}')
-    return _as_written(as_record(path, raw, kinds[command]))
+    document: object = as_record(path, raw, kinds[command])
+    require_consistent(path, document)
+    return _as_written(document)
 
 
 def join_shards(documents: Sequence[tuple[Path, object]]) -> list[tuple[str, object]]:

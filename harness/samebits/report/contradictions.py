@@ -1,0 +1,89 @@
+"""Documents that contradict themselves: rows that no check writes so, and a summary that is not that of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from pathlib import Path
+
+from samebits.errors import RequestError
+from samebits.report.document import Document
+from samebits.report.prove import ProofDocument
+from samebits.schema.point import Point
+from samebits.schema.proof import ProofResult
+from samebits.schema.result import Result, summarise
+
+COUNTS = ("cases", "ok", "failed", "skipped", "exempt")
+
+
+def require_consistent(path: Path, document: object) -> None:
+    """Reject a document of `check`, `compare` or `prove` that contradicts itself; any other passes.
+
+    Args:
+        path: its file.
+        document: as it was read.
+
+    Raises:
+        RequestError: a row is there twice, one holds with a verdict that does not, or the summary is not that of the
+            rows.
+    """
+    if not isinstance(document, (Document, ProofDocument)):
+        return
+    is_twice = repeats()
+    for row in document.results:
+        what = is_twice(row) or holds_wrongly(row)
+        if what is not None:
+            raise RequestError(edited(path, row, what))
+    if isinstance(document, Document):
+        _require_counts(path, document)
+
+
+def repeats() -> Callable[[Result | ProofResult], str | None]:
+    """A function that says of each row in turn whether its place was there before."""
+    seen: set[Hashable] = set()
+
+    def is_twice(row: Result | ProofResult) -> str | None:
+        place = (row.pair, *(getattr(row, name) for name in Point.__slots__), row.leaf)
+        if place in seen:
+            return "is there twice"
+        seen.add(place)
+        return None
+
+    return is_twice
+
+
+def holds_wrongly(row: Result | ProofResult) -> str | None:
+    """What is wrong with a row that holds although its verdict never does; None where nothing is."""
+    never = row.verdict in ("different", "unstable", "error") and not row.exempt
+    return f"is '{row.verdict}' and ok" if row.ok and (never or row.verdict == "skipped") else None
+
+
+def edited(path: Path, row: Result | ProofResult, what: str) -> str:
+    """The line about a row that no check writes so.
+
+    Args:
+        path: the file.
+        row: of it.
+        what: is wrong with it.
+    """
+    place = f"'{row.leaf}' of '{row.variant}' on {row.mesh}, {row.direction}"
+    return f"{path}: {place} {what}: it was edited; check again"
+
+
+def _require_counts(path: Path, document: Document) -> None:
+    said, counted = document.summary, summarise(document.results, selected=0, product=0, seconds=0.0)
+    for name in COUNTS:
+        here, rows = getattr(said, name), getattr(counted, name)
+        if here != rows:
+            raise RequestError(
+                f"{path}: its summary says {name} {here}, and its rows come to {rows}: it was edited; check again"
+            )
+    shown = {verdict: count for verdict, count in said.verdicts.items() if count}
+    if shown != counted.verdicts:
+        raise RequestError(
+            f"{path}: its summary says {_words(shown)}, and its rows are {_words(dict(counted.verdicts))}: it was "
+            "edited; check again"
+        )
+
+
+def _words(verdicts: dict[str, int]) -> str:
+    return ", ".join(f"{verdict} {count}" for verdict, count in verdicts.items()) or "no verdicts"
