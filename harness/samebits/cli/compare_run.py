@@ -68,8 +68,10 @@ class CompareCommand(CheckCommand):
         mesh = pair_mesh(item.pair)
         try:
             pair, notes = with_gradients(item.pair, session().use(item.pair.name), mesh.build(item.pair.modes[0]))
-        except (CouldNotRun, DeclarationError):  # running it gives the error, with its line
+        except CouldNotRun:  # running it gives the error, with its line
             return item
+        except DeclarationError as error:
+            raise DeclarationError(in_options(str(error))) from error
         run.notes += notes
         declared = (item.locator, pair)
         return (

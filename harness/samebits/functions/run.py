@@ -137,13 +137,18 @@ def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tu
     Raises:
         RequestError: the reference returns no array.
         CouldNotRun: the reference raised.
+        DeclarationError: the functions share state; after what is traced here, nobody could see that.
     """
+    from samebits.check.trace_order import TraceOrder
     from samebits.functions.zero_gradients import without_zero_gradients
     from samebits.programs.sides import Site, TracedSides
 
     (case,), mesh = pair.cases[:1], pair_mesh(pair)
     sides = TracedSides(pair, programs)
     alone = Site(case=case, dtype=pair.dtypes[0], mesh=mesh, mode=pair.modes[0], built=None)
+    on_mesh = dict.fromkeys(pair.variant_names, replace(alone, built=built))
+    sites, order = {**on_mesh, pair.reference_name: alone}, TraceOrder(sides)
+    order.require_same(order.before(sites), sites)
     forward = sides.forward(pair.reference_name, alone)
     if forward.error is not None:
         return pair, ()  # running it gives the error, with its line
@@ -155,7 +160,6 @@ def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tu
         return pair, ()
     if not sides.pulled_back(forward.traced.out_info):
         return replace(pair, gradients=False), (f"'{pair.reference_name}' has no float output: no gradient",)
-    on_mesh = dict.fromkeys(pair.variant_names, replace(alone, built=built))
     return without_zero_gradients(pair, sides, {pair.reference_name: alone, **on_mesh})
 
 
