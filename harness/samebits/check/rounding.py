@@ -37,7 +37,7 @@ Noise below it: sums of up to 1e4 float64 terms, about 1e-14. Nearest fault abov
 """
 
 SHRUNK = 0.01
-"""Of the difference of an element in its dtype, what is left in float64 where it is rounding: by far less than this."""
+"""The share of an element's difference that may remain in float64: rounding leaves by far less, a fault all of it."""
 
 Array = NDArray[Any]
 
@@ -49,7 +49,7 @@ class RoundingEvidence:
     Args:
         identity: difference of the sides in float64, relative to the leaf's largest value.
         beyond: the same, of elements that differ by more than float64 itself explains, or the rounding of constants.
-        kept: the difference of an element that is as large in float64, relative to the element; the largest.
+        kept: the largest difference of an element, relative to the element, that does not shrink in float64.
         accuracy: whether the variant is less accurate than the reference, and over how many draws.
         error_reference, error_optimized: largest errors against the oracle, relative to the leaf's largest value.
         log2_error: the base-two logarithm of the probability that the identity over finite fields is an accident; None
@@ -264,7 +264,8 @@ def _kept(sample: LeafSample, usable: Array, narrow: Array, wide: Array, size: A
     left = (narrow > 0) & (wide > SHRUNK * narrow) & (wide > IDENTITY * size)
     if left.any() and sample.noise is not None:
         noise = sample.noise()
-        left &= ~(wide <= noise[usable]) if noise is not None else True
+        if noise is not None:
+            left &= ~(wide <= noise[usable])
     return float(np.max(np.divide(wide, size, where=left, out=np.zeros_like(wide)), initial=0.0))
 
 

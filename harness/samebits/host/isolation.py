@@ -117,8 +117,8 @@ def undone(who: str, *, importing: bool = False) -> Iterator[list[str]]:
 
     Args:
         who: as the note names it, such as `importing FILE`.
-        importing: of an import: numbers that are drawn from Python's random generator are undone without a note, and
-            functions that stand for something else in any module are put back.
+        importing: whether a module is imported: numbers that it draws from Python's random generator are undone
+            without a note, and functions that it replaces in modules loaded before (`SharedFunctions`) are put back.
 
     Yields:
         What changed, in words; filled when the context ends.

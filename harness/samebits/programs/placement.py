@@ -73,7 +73,7 @@ def settled(leaf: Any) -> Any:
 def as_taken(leaf: Any) -> Any:
     """An argument as a compiled program takes it: dtypes narrower than a byte from the host.
 
-    jax compiles for arrays that pack them, and rejects its own, which do not (`lower().compile()` of jax 0.10 to 0.11).
+    jax compiles for arrays that pack them, and rejects its own, which do not (`lower().compile()` of jax 0.10.2).
     Arrays that span processes have to stay where they are.
     """
     packed = isinstance(leaf, jax.Array) and leaf.is_fully_addressable and _is_packed(leaf.dtype)
