@@ -52,7 +52,7 @@ SYMBOLS = Assumption(
 
 REALS = Assumption(
     "numbers",
-    "no denominator is 0, no number under a root is negative, and none is infinite or NaN",
+    "no denominator is 0, no number under a root is negative, and no number is infinite or NaN",
     "a size, a mask that selects nothing, or an input makes one so: there the sides may differ",
     inherent=True,
 )

@@ -118,7 +118,7 @@ def _later(search: CommitSearch, culprit: Commit) -> str:
         f"{len(outcomes)} of {counted(len(later), 'commit')} after it {'was' if len(outcomes) == 1 else 'were'} judged"
     )
     others = len(outcomes) - outcomes.count("fail")
-    return f"from it on where judged: {judged}" + (f", and {others} of these not FAIL" if others else "")
+    return f"from it on where judged: {judged}" + (f", and {others} of these did not fail" if others else "")
 
 
 def _sentence(culprits: Sequence[Commit], signature: str, later: str | None) -> str:
