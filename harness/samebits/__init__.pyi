@@ -46,6 +46,7 @@ from samebits.schema.program_facts import Facts as Facts
 from samebits.schema.real_size import RealSize as RealSize
 from samebits.schema.values import Integers as Integers
 from samebits.schema.values import Normal as Normal
+from samebits.schema.values import Uniform as Uniform
 from samebits.testing.asserts import assert_same_bits as assert_same_bits
 from samebits.testing.plugin import compile_test as compile_test
 from samebits.testing.plugin import pair_test as pair_test

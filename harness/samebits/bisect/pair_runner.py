@@ -23,7 +23,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from samebits.schema.result import Result
-from samebits.schema.values import Integers, Normal
+from samebits.schema.values import Integers, Normal, Uniform
 from samebits.user_errors import one_line
 
 if TYPE_CHECKING:
@@ -207,6 +207,8 @@ class SpotRunner:
         arg = self.args.get(name)
         if arg is not None and isinstance(arg.values, Integers):
             return float(value).is_integer() and arg.values.low <= value < arg.values.high
+        if arg is not None and isinstance(arg.values, Uniform):
+            return arg.values.low <= float(value) <= arg.values.high
         return arg is None or isinstance(arg.values, Normal) or callable(arg.values)
 
     def compare(self, arrays: Mapping[str, Array]) -> list[Comparison]:

@@ -240,7 +240,9 @@ def _equal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | Non
 
 def _same_formulas(same: FieldIdentity) -> str:
     """What the fields say, and the kinds of what they assume; each is in the result with how it could be false."""
-    return f"the same formulas ({same.probability}" + (f"; assumes {same.assumed})" if same.assumed else ")")
+    words = f"the same formulas ({same.probability}" + (f"; assumes {same.assumed})" if same.assumed else ")")
+    beyond = [each.counterexample for each in same.assumptions if each.counterexample is not None]
+    return "; ".join((words, *(f"not so beyond the given inputs: {text}" for text in beyond)))
 
 
 def _by_movement(outcome: LeafOutcome) -> str:

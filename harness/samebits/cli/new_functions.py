@@ -11,7 +11,7 @@ from samebits.programs.implementations import function_named
 from samebits.schema.argument_text import argument_word
 from samebits.schema.case import Arg
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.values import Integers
+from samebits.schema.values import Integers, Uniform
 
 FILE = "suites/test_{name}.py"
 
@@ -47,10 +47,11 @@ def _text(
 ) -> str:
     floats = [str(arg.dtype) for arg in arguments.args.values() if "float" in str(arg.dtype)]
     main = (floats or [str(arg.dtype) for arg in arguments.args.values()])[0]
-    integers = any(isinstance(arg.values, Integers) for arg in arguments.args.values())
+    drawn = [kind.__name__ for kind in (Integers, Uniform)
+             if any(isinstance(arg.values, kind) for arg in arguments.args.values())]  # fmt: skip
     file = FILE.format(name=name)
     case = f'Case(id="small"{f", statics={dict(statics)!r}" if statics else ""})'
-    imports = ", ".join(["Arg", "Case", *(["Integers"] if integers else []), "Pair", "pair_test"])
+    imports = ", ".join([*sorted(["Arg", "Case", "Pair", *drawn]), "pair_test"])
     return "\n".join(
         [
             f'"""{functions[1]} in place of {functions[0]}: `samebits check {name}`, or `pytest {file}`."""',
@@ -84,6 +85,8 @@ def _arg(arg: Arg, main: str) -> str:
     parts += [f"spec={_quoted(arg.spec)}"] if arg.spec else []
     if isinstance(arg.values, Integers):
         parts.append(f"values=Integers(low={arg.values.low}, high={arg.values.high})")
+    if isinstance(arg.values, Uniform):
+        parts.append(f"values=Uniform(low={arg.values.low!r}, high={arg.values.high!r})")
     parts += [f"special={_quoted(arg.special)}"] if arg.special else []
     return f"Arg({', '.join(parts)})"
 

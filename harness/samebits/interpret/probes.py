@@ -5,12 +5,15 @@ looks like one that is computed. The same proof is tried with the elements of ea
 in its domain, and what was decided is decided anew. Of inputs with many equal elements, such as zeros, only those that
 occur once change places. Inputs that look structured stay as they are: those that have few such elements, with
 infinities, sorted, triangular or symmetric ones, and those whose rows add up to one number.
+
+Thresholds that normally distributed numbers never pass, such as the 6 of `relu6` or a norm that is clipped at 1, decide
+nothing until inputs are larger or smaller. Inputs whose distribution is declared are not stretched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +45,56 @@ def permuted(question: Question, seed: str) -> Question | None:
         inputs.append(replace(argument, values=values.reshape(argument.values.shape)))
         moved = True
     return replace(question, inputs=inputs) if moved else None
+
+
+STRETCHES = (64.0, 2.0**-10)
+"""By how much inputs are stretched: beyond saturations such as 6, 30 and 100, and below clipped norms.
+
+Powers of two, so that no number is rounded.
+"""
+
+_NAMED = 3  # of the inputs that are stretched; the rest is counted
+
+
+@dataclass(frozen=True, slots=True)
+class Stretched:
+    """A question at inputs of other magnitudes.
+
+    Args:
+        words: how its inputs are those of the case, in words.
+        question: the programs, with these inputs.
+        beyond_given: an array was given instead of one of them, and numbers of this magnitude perhaps do not occur.
+    """
+
+    words: str
+    question: Question
+    beyond_given: bool
+
+
+def stretched(question: Question) -> Iterator[Stretched]:
+    """The question with inputs of other magnitudes: all of them alike, then every other one."""
+    free = [argument.name for argument in question.inputs if argument.magnitudes != "stated"]
+    larger, smaller = STRETCHES
+    if not free:
+        return
+    yield _times(question, free, larger, f"with the inputs {larger:g} times as large")
+    yield _times(question, free, smaller, f"with the inputs {1 / smaller:g} times smaller")
+    for chosen in (free[::2], free[1::2]) if len(free) > 1 else ():
+        named = "'" + "', '".join(chosen[:_NAMED]) + "'"
+        named += f" and {len(chosen) - _NAMED} more" if len(chosen) > _NAMED else ""
+        yield _times(question, chosen, larger, f"with {named} {larger:g} times as large")
+
+
+def _times(question: Question, names: Collection[str], factor: float, words: str) -> Stretched:
+    """The question with some of its inputs multiplied."""
+    inputs = [
+        replace(argument, values=np.asarray(argument.values, np.float64) * factor)
+        if argument.name in names
+        else argument
+        for argument in question.inputs
+    ]
+    given = any(argument.magnitudes == "given" for argument in inputs if argument.name in names)
+    return Stretched(words, replace(question, inputs=inputs), given)
 
 
 def free_places(array: Array) -> Array:

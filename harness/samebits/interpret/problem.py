@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret.equation import Array, Type, type_of
+
+Magnitudes = Literal["all", "given", "stated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +22,14 @@ class Input:
         name: as the reader knows it, such as `x` or `cotangent of out`.
         values: those of the case: they decide comparisons; where they are integers, fields know no others.
         is_index_operand: integers that address memory or choose experts; the proof holds for these values.
+        magnitudes: of floats, what is known of the numbers that may be given: `all` where nothing is stated of them,
+            `given` where there is an array of them, `stated` where a distribution is declared.
     """
 
     name: str
     values: Array
     is_index_operand: bool = False
+    magnitudes: Magnitudes = "stated"
 
     def kind(self, aval: Any) -> Type:
         """The type that a program gives this input.

@@ -21,10 +21,11 @@ from samebits.numerics.seeds import generator
 from samebits.programs.given_values import given_array, variation
 from samebits.programs.input_bounds import arg_below, check_finite, check_values, equal_array
 from samebits.programs.made_values import made_array
+from samebits.programs.uniform_values import uniform_array
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.values import Given, Integers, Normal
+from samebits.schema.values import Given, Integers, Normal, Uniform
 
 Array = NDArray[Any]
 Record = dict[str, Array]
@@ -178,6 +179,8 @@ def drawn_values(
     where = f"case '{case.id}': argument '{name}'"
     if isinstance(arg.values, Given):
         return given_array(arg.values, shape, dtype, where)
+    if isinstance(arg.values, Uniform):
+        return uniform_array(arg.values, rng, shape, dtype, where)
     if isinstance(arg.values, Integers):
         return _integers(arg.values, rng, shape, dtype, where)
     if isinstance(arg.values, Normal):

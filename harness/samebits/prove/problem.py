@@ -9,7 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from samebits.interpret.problem import Input, Question
+from samebits.interpret.probes import free_places
+from samebits.interpret.problem import Input, Magnitudes, Question
 from samebits.interpret.real_programs import real_program
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison
@@ -20,7 +21,7 @@ from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site, TracedSides
 from samebits.schema.case import Arg
 from samebits.schema.domain import Fact, RequiredFact, cotangent_of
-from samebits.schema.values import Integers
+from samebits.schema.values import Given, Integers, Normal
 
 _TREE: tuple[Kind, ...] = ("structure", "dtype", "shape")
 """Differences of outputs that leave no common cotangent."""
@@ -140,6 +141,13 @@ def is_index_operand(arg: Arg, array: Array) -> bool:
     return array.dtype.kind in "iub" and (arg.dtype is not None or isinstance(arg.values, Integers))
 
 
+def magnitudes(arg: Arg, array: Array) -> Magnitudes:
+    """What the declaration says of the numbers of an argument; an array that looks structured is taken at its word."""
+    if arg.values == Normal() and floats.is_float(array.dtype):
+        return "all"
+    return "given" if isinstance(arg.values, Given) and free_places(_real(array)).size else "stated"
+
+
 def traced_program(sides: TracedSides, direction: str, side: str, site: Site) -> Program:
     """A side's program, forward or pull-back.
 
@@ -156,7 +164,10 @@ def _inputs(
     args: Mapping[str, Arg], record: Record, cotangents: Mapping[str, Array] | None, dtype: str
 ) -> tuple[Input, ...]:
     """The flat inputs in the order in which jax flattens the arguments of a side's program."""
-    known = {name: Input(name, _real(array), is_index_operand(args[name], array)) for name, array in record.items()}
+    known = {
+        name: Input(name, _real(array), is_index_operand(args[name], array), magnitudes(args[name], array))
+        for name, array in record.items()
+    }
     if cotangents is None:
         return tuple(jax.tree.leaves(known, is_leaf=lambda leaf: isinstance(leaf, Input)))
     chosen = {name: known[name] for name in differentiable(args, dtype)}

@@ -21,7 +21,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.result import Result
-from samebits.schema.values import Given, Integers, Normal
+from samebits.schema.values import Given, Integers, Normal, Uniform
 
 SOURCE_LINES = 120
 """How much of a function is shown, at most."""
@@ -90,6 +90,8 @@ def _values(arg: Arg) -> str:
         changed = [f"{name} {getattr(values, name):g}" for name in ("scale", "offset")
                    if getattr(values, name) != getattr(usual, name)]  # fmt: skip
         return ", ".join(("normal", *changed))
+    if isinstance(values, Uniform):
+        return f"uniform from {values.low:g} to {values.high:g}"
     if isinstance(values, Integers):
         also = f", and {', '.join(map(str, values.also))}" if values.also else ""
         return f"integers from {values.low} to {values.high - 1}{also}"

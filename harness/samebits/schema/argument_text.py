@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 from samebits.errors import DeclarationError, RequestError
 from samebits.schema.case import SPECIALS, Arg, Spec
-from samebits.schema.values import Integers, Normal, Values
+from samebits.schema.values import Integers, Normal, Uniform, Values
 
-EXAMPLES = "x=f32[8,16], ids=i32[8]:0..99, q=bf16[8@data,16]:nan,-0.0"
+EXAMPLES = "x=f32[8,16], ids=i32[8]:0..99, p=f32[8]:0..1, q=bf16[8@data,16]:nan,-0.0"
 """The spelling in three words, for messages and `--help`."""
 
 _WORD = re.compile(r"(?P<name>[^=\[\]:]*)=(?P<dtype>[^=\[\]:]*)\[(?P<dimensions>[^\[\]]*)\](?P<values>(:[^:]*)*)")
 _DIMENSION = re.compile(r"(?P<size>[^@]*)(@(?P<axes>\([^()]*\)|[^@()]*))?")
-_RANGE = re.compile(r"(?P<low>-?\d+)\.\.(?P<high>-?\d+)")
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_RANGE = re.compile(rf"(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER})")
 _SHORT = re.compile(r"(?P<kind>bf|f|i|u|c)(?P<rest>\d\w*)")
 _LONG = {"bf": "bfloat", "f": "float", "i": "int", "u": "uint", "c": "complex"}
 
@@ -40,7 +41,7 @@ def parse_argument(word: str) -> NamedArg:
     """Read one argument.
 
     Args:
-        word: `NAME=DTYPE[DIMENSIONS]`, then `:LOW..HIGH` for integers of this range (both included), or `:SPECIAL,...`
+        word: `NAME=DTYPE[DIMENSIONS]`, then `:LOW..HIGH` for numbers of this range (both included), or `:SPECIAL,...`
             for special values; a dimension is a size, with `@AXIS` or `@(AXIS,AXIS)` where it is split. No dimension
             is a scalar. The dtype is short (`f32`, `bf16`, `i8`, `f8_e4m3fn`) or long (`float32`).
 
@@ -114,8 +115,16 @@ def argument_word(name: str, arg: Arg) -> str:
     axes = (*arg.spec, *(None,) * (len(arg.shape) - len(arg.spec)))
     sizes = ",".join(f"{size}{_axes_text(entry)}" for size, entry in zip(arg.shape, axes, strict=True))
     values = f":{arg.values.low}..{arg.values.high - 1}" if isinstance(arg.values, Integers) else ""
+    values = (
+        f":{_shortest(arg.values.low)}..{_shortest(arg.values.high)}" if isinstance(arg.values, Uniform) else values
+    )
     special = ":" + ",".join(arg.special) if arg.special else ""
     return f"{name}={dtype}[{sizes}]{values}{special}"
+
+
+def _shortest(number: float) -> str:
+    """A float as it is read back."""
+    return f"{number:g}" if float(f"{number:g}") == number else repr(float(number))
 
 
 def _axes_text(entry: str | tuple[str, ...] | None) -> str:
@@ -157,7 +166,7 @@ def _values(suffixes: list[str], dtype: str, word: str) -> tuple[Values, tuple[s
         elif values is not None:
             raise RequestError(f"argument '{word}': two ranges; give one, as in ids=i32[8]:0..99")
         else:
-            values = _range(int(match["low"]), int(match["high"]), dtype, word)
+            values = _range(match["low"], match["high"], dtype, word)
     return Normal() if values is None else values, special
 
 
@@ -172,12 +181,19 @@ def _specials(suffix: str, word: str) -> tuple[str, ...]:
     return names
 
 
-def _range(low: int, high: int, dtype: str, word: str) -> Integers:
-    """Integers from `low` to `high`, both included, that the dtype can hold."""
+def _range(first: str, last: str, dtype: str, word: str) -> Values:
+    """Numbers from the first to the last, both included, that the dtype can hold."""
     import ml_dtypes
 
+    if dtype.startswith(("float", "bfloat")):
+        if not float(first) < float(last):
+            raise RequestError(f"argument '{word}': the range {first}..{last} is empty; expected LOW..HIGH")
+        return Uniform(low=float(first), high=float(last))
     if not dtype.startswith(("int", "uint")):
-        raise RequestError(f"argument '{word}': a range is of integers, and {dtype} is not; leave out :{low}..{high}")
+        raise RequestError(f"argument '{word}': {dtype} has no ranges; leave out :{first}..{last}")
+    if not all(re.fullmatch(r"-?\d+", end) for end in (first, last)):
+        raise RequestError(f"argument '{word}': {first}..{last} is not a range of integers, which {dtype} needs")
+    low, high = int(first), int(last)
     info = ml_dtypes.iinfo(dtype)
     if high < low:
         raise RequestError(f"argument '{word}': the range {low}..{high} is empty; expected LOW..HIGH, both included")

@@ -14,6 +14,8 @@ class Assumption:
         word: its kind, in one word: `shapes`, `values`, `comparisons`, `range`, `underflow`, `roots`, `casts` ...
         text: what is assumed.
         false_where: how it could be false, in one line.
+        counterexample: other inputs at which it was seen to be false, and how both sides differ there; None where none
+            were tried or none were seen.
         inherent: every proof of its method rests on it, whatever the programs are, and the contract covers it:
             the shapes of the case, and rounding. A request for proofs without assumptions leaves these out.
     """
@@ -22,6 +24,7 @@ class Assumption:
     text: str
     false_where: str
     inherent: bool = False
+    counterexample: str | None = None
 
     def __str__(self) -> str:
         return f"{self.text}; false where {self.false_where}"

@@ -68,8 +68,9 @@ class Arg:
             random key, as jax prints its dtype.
         spec: the mesh axes of each dimension, as in `PartitionSpec`; axes that a mesh lacks are left out, and
             dimensions without an entry are not split.
-        values: how the elements are drawn: `Normal()` by default, `Integers(high=...)`, or a function `(rng, shape)
-            -> array` of a NumPy generator. Integers with a bound `below` are drawn from `[0, below)` by default.
+        values: how the elements are drawn: `Normal()` by default, `Uniform(low=..., high=...)`, `Integers(high=...)`,
+            or a function `(rng, shape) -> array` of a NumPy generator. Integers with a bound `below` are drawn from
+            `[0, below)` by default.
         special: special values that the component is defined for (`-0.0`, `nan`, `nan_payload`, `inf`, `-inf`,
             `subnormal`, `largest`); they are put into a second set of inputs of the same shape. None by default.
         differentiable: whether the gradient with respect to this argument is compared (float arguments only); True by

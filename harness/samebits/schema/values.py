@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,8 @@ from samebits.errors import DeclarationError
 class Normal:
     """Normal numbers, made distinct on the dtype's own number line wherever it has that many numbers.
 
-    Equivalent to `offset + scale * rng.standard_normal(shape)`, then nudged upward to the next free number.
+    Equivalent to `offset + scale * rng.standard_normal(shape)`, then nudged upward to the next free number. The default
+    states nothing of an argument: proofs of formulas are then tried at larger and at smaller numbers too.
 
     Args:
         scale: the standard deviation; 1 by default.
@@ -22,6 +24,30 @@ class Normal:
 
     scale: float = 1.0
     offset: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Uniform:
+    """Floats of `[low, high]`, for an argument that only takes these, such as a probability or a variance.
+
+    Equivalent to `rng.uniform(low, high, shape)`, with both ends included and repeats moved to free numbers.
+
+    Args:
+        low: the smallest value; 0 by default.
+        high: the largest value; 1 by default.
+
+    Raises:
+        DeclarationError: the range is empty or not finite.
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.low < self.high and math.isfinite(self.low) and math.isfinite(self.high)):
+            raise DeclarationError(
+                f"Uniform(low={self.low}, high={self.high}) is not a range of floats; expected finite low < high"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,4 +93,4 @@ class Given:
 Draw = Callable[[Any, tuple[int, ...]], Any]
 """A function `(numpy.random.Generator, shape) -> numpy array`, for inputs with a structure of their own."""
 
-Values = Normal | Integers | Given | Draw
+Values = Normal | Uniform | Integers | Given | Draw

@@ -129,6 +129,15 @@ def test_another_epsilon_is_different_and_replays() -> None:
     ]
 
 
+def test_a_threshold_out_of_reach_is_different_unless_the_range_is_stated() -> None:
+    sides = ("compare", "jax.nn:relu", "jax.nn:relu6", "--forward", "--arg")
+    ended = samebits(*sides, "x=f32[8,16]")
+    assert ended.code == 1
+    assert "6.0 here, in float64, with the inputs 64 times as large (their values are not stated)" in ended.out
+    ended = samebits(*sides, "x=f32[8,16]:-3..3")
+    assert ended.code == 0 and "bitwise 1" in ended.out, ended.err
+
+
 def test_a_mesh_of_the_users_names() -> None:
     ended = samebits(
         "compare",

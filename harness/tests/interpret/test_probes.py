@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from samebits.interpret.probes import free_places
+from samebits.interpret.probes import free_places, stretched
+from samebits.interpret.problem import Input, Question
 
 DRAWN = np.random.default_rng(5).normal(size=(6, 8))
 SPARSE = np.where(np.arange(48).reshape(6, 8) % 2, 0, DRAWN)
@@ -36,3 +37,28 @@ def test_of_many_equal_elements_the_others_are_free() -> None:
 )
 def test_structured_inputs_stay_as_they_are(array: np.ndarray) -> None:
     assert free_places(array).size == 0
+
+
+def test_inputs_of_which_nothing_is_stated_are_stretched() -> None:
+    values = np.array([1.0, -3.0])
+    stated = Input("p", np.array([0.5]))
+    asked = Question(None, None, [Input("x", values, magnitudes="all"), stated], ["out"])
+    tried = {other.words: other.question.inputs for other in stretched(asked)}
+    assert list(tried) == [
+        "with the inputs 64 times as large",
+        "with the inputs 1024 times smaller",
+    ]
+    assert [inputs[0].values.tolist() for inputs in tried.values()] == [[64.0, -192.0], [2.0**-10, -3 * 2.0**-10]]
+    assert all(inputs[1] is stated for inputs in tried.values())
+
+
+def test_of_several_inputs_each_half_is_stretched_alone() -> None:
+    inputs = [Input(name, np.array([1.0]), magnitudes="all") for name in "abc"]
+    tried = [
+        [float(each.values[0]) for each in other.question.inputs] for other in stretched(Question(0, 0, inputs, "o"))
+    ]
+    assert tried[2:] == [[64, 1, 64], [1, 64, 1]]
+
+
+def test_inputs_with_stated_values_are_not_stretched() -> None:
+    assert not list(stretched(Question(None, None, [Input("x", np.array([1.0]))], ["out"])))

@@ -9,7 +9,7 @@ import pytest
 from samebits.errors import RequestError
 from samebits.schema.argument_text import EXAMPLES, argument_word, dtype_name, parse_argument, parse_arguments
 from samebits.schema.case import Arg
-from samebits.schema.values import Integers
+from samebits.schema.values import Integers, Uniform
 
 WORDS = {
     "x=f32[8,16]": Arg(shape=(8, 16), dtype="float32"),
@@ -18,6 +18,11 @@ WORDS = {
     "ids=i32[8]:0..99": Arg(shape=(8,), dtype="int32", values=Integers(low=0, high=100)),
     "ids=i8[3]:-128..127": Arg(shape=(3,), dtype="int8", values=Integers(low=-128, high=128)),
     "ids=i32[1]:5..5": Arg(shape=(1,), dtype="int32", values=Integers(low=5, high=6)),
+    "p=f32[8]:0..1": Arg(shape=(8,), dtype="float32", values=Uniform(low=0, high=1)),
+    "p=bf16[8]:-2.5..1e-05": Arg(shape=(8,), dtype="bfloat16", values=Uniform(low=-2.5, high=1e-5)),
+    "p=f32[8]:0.1234567890123..1:nan": Arg(
+        shape=(8,), dtype="float32", values=Uniform(low=0.1234567890123), special=("nan",)
+    ),
     "x=f16[8]:nan,-0.0": Arg(shape=(8,), dtype="float16", special=("nan", "-0.0")),
     "x=f8_e4m3fn[2,2]": Arg(shape=(2, 2), dtype="float8_e4m3fn"),
     "x=f32[8@data,16]": Arg(shape=(8, 16), dtype="float32", spec=("data", None)),
@@ -82,7 +87,9 @@ SPECIAL = "expected some of -0.0, nan, nan_payload, inf, -inf, subnormal, larges
         ("x=f32[-1]", f"argument 'x=f32[-1]': dimension '-1' is not a size; {SIZES}"),
         ("x=f32[rows]", f"argument 'x=f32[rows]': dimension 'rows' is not a size; {SIZES}"),
         ("x=f32[8@]", f"argument 'x=f32[8@]': '8@' does not name mesh axes; {SIZES}"),
-        ("x=f32[8]:0..9", "argument 'x=f32[8]:0..9': a range is of integers, and float32 is not; leave out :0..9"),
+        ("x=bool[8]:0..1", "argument 'x=bool[8]:0..1': bool has no ranges; leave out :0..1"),
+        ("x=f32[8]:1..1", "argument 'x=f32[8]:1..1': the range 1..1 is empty; expected LOW..HIGH"),
+        ("x=i8[8]:0..0.5", "argument 'x=i8[8]:0..0.5': 0..0.5 is not a range of integers, which int8 needs"),
         ("x=i32[8]:9..0", "argument 'x=i32[8]:9..0': the range 9..0 is empty; expected LOW..HIGH, both included"),
         ("x=u8[8]:0..256", "argument 'x=u8[8]:0..256': 0..256 does not fit uint8, which has 0..255"),
         ("x=i32[8]:0..1:2..3", "argument 'x=i32[8]:0..1:2..3': two ranges; give one, as in ids=i32[8]:0..99"),

@@ -16,7 +16,7 @@ from samebits.schema.contract import Contract, Exemption
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.real_size import RealSize
-from samebits.schema.values import Integers
+from samebits.schema.values import Integers, Uniform
 from tests.schema import raising
 from tests.schema.test_domain import WRONG_DOMAINS
 from tests.schema.wrong_arguments import wrong_arguments
@@ -277,6 +277,10 @@ WRONG_PAIRS: Wrong = {
     ),
 }
 WRONG_VALUES: Wrong = {
+    "empty range of floats": (
+        lambda: Uniform(low=1, high=1),
+        "Uniform(low=1, high=1) is not a range of floats; expected finite low < high",
+    ),
     "empty range": (lambda: Integers(low=3, high=3), "Integers(low=3, high=3) is an empty range; expected low < high"),
 }
 WRONG_PAIRS |= wrong_documented(declare, real)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from samebits.interpret.field.square_roots import CONFIRMED
@@ -17,7 +18,11 @@ _NAMED = 3  # of what is listed by name; the rest is counted
 
 
 def assumptions(
-    question: Question, domain: Field, reach: OverflowReach | None, elsewhere: bool
+    question: Question,
+    domain: Field,
+    reach: OverflowReach | None,
+    elsewhere: bool,
+    counterexample: str | None = None,
 ) -> tuple[Assumption, ...]:
     """What a proof takes for granted.
 
@@ -26,8 +31,10 @@ def assumptions(
         domain: in which they were found equal.
         reach: what the range of the dtypes does at these inputs; None where the programs cannot be evaluated.
         elsewhere: whether the proof was found to hold with the elements of the inputs permuted, too.
+        counterexample: where comparisons come out otherwise, and the formulas with them.
     """
-    return tuple(_of(question, domain, reach, elsewhere))
+    taken = tuple(_of(question, domain, reach, elsewhere))
+    return tuple(replace(each, counterexample=counterexample) if each.word == "comparisons" else each for each in taken)
 
 
 def of_movement(domain: str | None, routing: Sequence[str], products: bool) -> tuple[Assumption, ...]:

@@ -12,8 +12,12 @@ from samebits.interpret.field_proof.assumptions import assumptions
 from samebits.interpret.field_proof.attempts import ProofAttempt, attempt
 from samebits.interpret.field_proof.result import APART, FieldIdentity
 from samebits.interpret.overflow import reach_of
-from samebits.interpret.probes import permuted, stored
+from samebits.interpret.probes import permuted, stored, stretched
 from samebits.interpret.problem import Question
+from samebits.numerics import floats
+
+ROUNDINGS = 64
+"""A difference at other magnitudes counts from so many units in the last place of the largest number."""
 
 
 def confirmed(
@@ -28,11 +32,13 @@ def confirmed(
     """
     result = _without_stored(question, [shown.domain for shown in by.values()], dict(proofs))
     elsewhere: dict[str, bool] = {}
+    beyond: dict[str, str] = {}
     for shown in {id(shown): shown for shown in by.values()}.values():
         own = [name for name, other in by.items() if other is shown]
         tried = _elsewhere(question, shown, {name: result[name] for name in own})
         result.update(tried or {})
         elsewhere.update(dict.fromkeys(own, tried is not None))
+        result.update(_at_other_magnitudes(question, shown, {name: result[name] for name in own}, beyond))
     for name, proof in result.items():
         if proof.undecided and proof.unsure and not elsewhere[name]:
             # Numbers that were stored for these inputs are constants too, and off by no more than their rounding.
@@ -48,7 +54,7 @@ def confirmed(
             result[name] = replace(result[name], equal=False, undecided=False, unsure=None, witness=words, gap=math.inf)
     for name, proof in result.items():
         if proof.equal:
-            taken = assumptions(question, by[name].domain, reach, elsewhere[name])
+            taken = assumptions(question, by[name].domain, reach, elsewhere[name], beyond.get(name))
             result[name] = replace(proof, assumptions=taken)
     return result
 
@@ -101,3 +107,47 @@ def _elsewhere(
                 proofs[name], equal=False, undecided=False, unsure=None, witness=words, gap=proof.gap
             )
     return result
+
+
+def _at_other_magnitudes(
+    question: Question, shown: ProofAttempt, proofs: Mapping[str, FieldIdentity], beyond: dict[str, str]
+) -> dict[str, FieldIdentity]:
+    """The outputs that one attempt showed, where it does not hold at larger or smaller inputs.
+
+    What rounding hides there is as good as equal, such as `log(1 + exp(x))` and `x` where `x` is above 20.
+
+    Args:
+        question: the programs and their inputs.
+        shown: the attempt.
+        proofs: its results, by output.
+        beyond: gets what differs only beyond the magnitudes of a given array, which refutes nothing.
+    """
+    domain, result = shown.domain, dict(proofs)
+    if not domain.decisions:
+        return result
+    for other in stretched(question):
+        open_ = [name for name, proof in result.items() if proof.equal]
+        if not open_:
+            break
+        again = shown.make(1, domain.ring.extended, domain.vanishing)
+        try:
+            others = attempt(other.question, again, shown.make, open_).proofs
+        except NotCovered:  # such as an overflow: these magnitudes decide nothing
+            continue
+        root = APART if again.rooted else 0.0  # a root has any sign there
+        for name in open_:
+            proof = others[name]
+            if not proof.equal and not proof.undecided and proof.gap > max(_hidden(question, name), root):
+                witness = f"{proof.witness}, {other.words}"
+                if not other.beyond_given:
+                    witness += " (their values are not stated)"
+                    result[name] = replace(result[name], equal=False, unsure=None, witness=witness, gap=proof.gap)
+                else:
+                    beyond.setdefault(name, witness)
+    return result
+
+
+def _hidden(question: Question, name: str) -> float:
+    """The relative difference of an output that rounding in its dtype may hide."""
+    dtype = question.types(question.reference)[question.outputs.index(name)].dtype
+    return ROUNDINGS * 2.0 ** -floats.digits(dtype) if floats.is_float(dtype) else 0.0

@@ -9,6 +9,7 @@ from samebits.report.document import Document
 from samebits.report.html.columns import columns
 from samebits.report.html.render import render
 from samebits.report.html.section import Section, State
+from samebits.report.other_magnitudes import magnitude_notes
 from samebits.report.output_layouts import layout_notes
 from samebits.report.tally import accepted, exempted, not_interpreted, skipped
 from samebits.report.words import counts_sentence, plural, remembered_sentence, verdict_counts
@@ -109,4 +110,10 @@ def _findings(document: Document) -> list[str]:
         for (pair, variant, what), count in not_interpreted(document.results).items()
     ]
     remembered = remembered_sentence(document)
-    return [*lines, *layout_notes(document), *document.summary.notes, *([] if remembered is None else [remembered])]
+    return [
+        *lines,
+        *magnitude_notes(document),
+        *layout_notes(document),
+        *document.summary.notes,
+        *([] if remembered is None else [remembered]),
+    ]

@@ -1,0 +1,21 @@
+"""Sides that agree on the arrays that were given, and are other formulas at larger or smaller numbers."""
+
+from __future__ import annotations
+
+from samebits.report.document import Document
+from samebits.report.words import plural
+
+
+def magnitude_notes(document: Document) -> list[str]:
+    """A line for each variant, direction and leaf whose comparisons come out otherwise at other magnitudes."""
+    seen: dict[tuple[str, str, str, str], list[str]] = {}
+    for result in document.results:
+        for assumption in result.assumptions:
+            if assumption.counterexample is not None:
+                place = result.pair, result.variant, result.direction, result.leaf
+                seen.setdefault(place, []).append(assumption.counterexample)
+    return [
+        f"{pair}/{variant}: {direction}, {leaf}: the same formulas only at inputs like the given ones: {texts[0]}"
+        + (f"; and in {plural(len(texts) - 1, 'more setting')}" if len(texts) > 1 else "")
+        for (pair, variant, direction, leaf), texts in seen.items()
+    ]

@@ -1,0 +1,97 @@
+"""Proofs of formulas at inputs of other magnitudes: thresholds that normal numbers never pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from samebits.interpret.field_proof.confirm import confirmed  # noqa: F401  (its room's audit looks for the import)
+from samebits.interpret.field_proof.proof import FieldIdentity, identity
+from samebits.interpret.problem import Input, Question
+
+Side = Callable[..., Any]
+
+
+def proof(
+    reference: Side, variant: Side, names: str = "x", *, stated: bool = False, dtype: str = "float32"
+) -> FieldIdentity:
+    rng = np.random.default_rng(7)
+    arrays: Mapping[str, Any] = {name: rng.standard_normal((4, 6)).astype(jnp.dtype(dtype)) for name in names}
+    programs = [jax.make_jaxpr(side)(*arrays.values()) for side in (reference, variant)]
+    inputs = [Input(name, array, magnitudes="stated" if stated else "all") for name, array in arrays.items()]
+    return identity(Question(*programs, inputs, ["out"]))["out"]
+
+
+def clipped(g: Any) -> Any:
+    return g * jnp.minimum(1.0, 1.0 / jnp.sqrt(jnp.sum(g * g)))
+
+
+def normalised(g: Any) -> Any:
+    return g / jnp.sqrt(jnp.sum(g * g))
+
+
+def with_history(x: Any, history: Any) -> Any:
+    return x / jnp.maximum(jnp.max(jnp.abs(4 * x)), jnp.max(jnp.abs(history)))
+
+
+def without_history(x: Any, history: Any) -> Any:
+    return x / jnp.max(jnp.abs(4 * x))
+
+
+FAULTS = {
+    "saturation at 6": (jax.nn.relu, jax.nn.relu6, "x", "with the inputs 64 times as large"),
+    "clip at 50": (lambda x: 2 * x, lambda x: 2 * jnp.clip(x, -50, 50), "x", "with the inputs 64 times as large"),
+    "a norm that is clipped": (clipped, normalised, "x", "with the inputs 1024 times smaller"),
+    "a history that is ignored": (with_history, without_history, "xh", "with 'h' 64 times as large"),
+    "a branch": (lambda x: jnp.where(x > 20, 0, x), lambda x: x + 0, "x", "with the inputs 64 times as large"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_threshold_out_of_reach_is_a_fault(fault: str) -> None:
+    reference, variant, names, words = FAULTS[fault]
+    result = proof(reference, variant, names)
+    assert not result.equal and not result.undecided
+    assert f"in float64, {words} (their values are not stated)" in result.witness
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_stated_values_are_taken_at_their_word(fault: str) -> None:
+    reference, variant, names, _ = FAULTS[fault]
+    result = proof(reference, variant, names, stated=True)
+    assert result.equal and "comparisons" in result.assumed
+
+
+def masked(x: Any) -> Any:
+    return jax.nn.softmax(jnp.where(jnp.tri(4, 6, dtype=bool), x, -1e30), -1)
+
+
+def by_parts(x: Any) -> Any:
+    shifted = jnp.where(jnp.tri(4, 6, dtype=bool), x, -jnp.inf)
+    powers = jnp.exp(shifted - shifted.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+HONEST = {
+    "softplus, linear above 20": (
+        lambda x: jnp.log1p(jnp.exp(x)),
+        lambda x: jnp.where(x > 20, x, jnp.log1p(jnp.exp(jnp.minimum(x, 20.0)))),
+    ),
+    "sigmoid by cases": (
+        lambda x: 1 / (1 + jnp.exp(-x)),
+        lambda x: jnp.where(x >= 0, 1 / (1 + jnp.exp(-x)), jnp.exp(x) / (1 + jnp.exp(x))),
+    ),
+    "masked softmax": (masked, by_parts),
+    "relu by max": (jax.nn.relu, lambda x: jnp.where(x > 0, x, 0)),
+    "absolute value": (jnp.abs, lambda x: jnp.maximum(x, -x)),
+}
+
+
+@pytest.mark.parametrize("rewrite", HONEST)
+def test_honest_rewrites_stay_the_same_formulas(rewrite: str) -> None:
+    assert proof(*HONEST[rewrite]).equal

@@ -1,0 +1,26 @@
+"""Sides that are the same formulas only at inputs like the given ones are noted."""
+
+from __future__ import annotations
+
+from samebits.report.other_magnitudes import magnitude_notes
+from samebits.report.terminal_rows import note_lines
+from samebits.schema.assumption import Assumption
+from tests.support.documents import document, result
+
+COMPARISONS = Assumption("comparisons", "comparisons come out as at the inputs of the case", "other inputs tie")
+SEEN = "out[2] is 211.0 in the reference, 6.0 here, in float64, with the inputs 64 times as large"
+
+
+def test_what_differs_elsewhere_is_noted_once_with_how_often() -> None:
+    assumptions = (COMPARISONS, Assumption("comparisons", "", "", counterexample=SEEN))
+    noted = document(*[result(assumptions=assumptions, mesh=mesh, direction="forward") for mesh in ("none", "dp2")])
+    expected = (
+        f"norm/multiply: forward, out: the same formulas only at inputs like the given ones: {SEEN}; and in 1 more "
+        "setting"
+    )
+    assert magnitude_notes(noted) == [expected]
+    assert expected in note_lines(noted)
+
+
+def test_an_assumption_that_was_not_seen_to_be_false_gives_no_note() -> None:
+    assert magnitude_notes(document(result(assumptions=(COMPARISONS,)))) == []
