@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
@@ -128,6 +129,7 @@ def proved_outcomes(execution: Execution, proofs: PointProofs, job: PendingPoint
             promises=proof.promises.get(comparison.path),
             routing=proof.routing,
             assumed=proof.assumed,
+            elsewhere=partial(proofs.counterexample, job, comparison.path),
         )
         for comparison in traced
     ]

@@ -21,6 +21,8 @@ from samebits.schema.result import ALL_SIZES_REQUIRED, Verdict
 SAME_PROGRAM = "both sides are compiled to the same program on one device, here"
 """Evidence that holds for this backend only: no reason to tighten a contract."""
 
+BEYOND = "not so beyond the given inputs"
+
 LAWS = "the fields do not know every law of the functions in it"
 
 _RANK = {"proved": 3, "bitwise": 2, "rounding": 1}
@@ -38,6 +40,7 @@ class Ruling:
         undeclared: neither a contract nor an exemption of the declaration covers it.
         domain: for which inputs the contract promises it.
         sizes: of what is proved, whether that is for all sizes or for these of the case.
+        beyond: other integers than those that are given, at which the sides differ, and how.
         against_mesh: the verdict is on the comparison with the reference on the same mesh.
     """
 
@@ -50,6 +53,7 @@ class Ruling:
     undeclared: bool
     domain: str | None
     sizes: Sizes | None = None
+    beyond: str | None = None
     against_mesh: bool = False
 
 
@@ -65,6 +69,7 @@ def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
     verdict, evidence = _found(outcome, contract)
     if not outcome.assuming:
         verdict, evidence = _unassuming(outcome, verdict, evidence)
+    verdict, evidence, beyond = _elsewhere(outcome, verdict, evidence)
     ok, required, reason = _held_against(verdict, outcome, contract, exemption)
     if ok and exemption is None and contract.sizes == "all" and point.variant != pair.reference_name:
         ok, reason = _for_all_sizes(outcome, contract, reason)
@@ -81,6 +86,7 @@ def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
         undeclared=exemption is None and contract not in pair.contracts,
         domain=None if contract.domain is None else str(contract.domain),
         sizes=_sizes(verdict, outcome),
+        beyond=beyond,
     )
     return ruling if point.variant == pair.reference_name else _with_mesh(pair, point, outcome, ruling)
 
@@ -179,6 +185,18 @@ def _unassuming(outcome: LeafOutcome, verdict: Verdict, evidence: str | None) ->
     return verdict, evidence
 
 
+def _elsewhere(outcome: LeafOutcome, verdict: Verdict, evidence: str | None) -> tuple[Verdict, str | None, str | None]:
+    """The verdict where other integers are known at which the sides differ, and these if they perhaps do not occur."""
+    if verdict not in _RANK or outcome.same_program or outcome.elsewhere is None:
+        return verdict, evidence, None
+    other = outcome.elsewhere()
+    if other is None:
+        return verdict, evidence, None
+    if other.allowed:
+        return "different", f"not the same for other integers: {other.words}", None
+    return verdict, "; ".join((*filter(None, [evidence]), f"{BEYOND}: {other.words}")), other.words
+
+
 def _proven(outcome: LeafOutcome) -> tuple[Verdict, str | None]:
     """What traces and proofs say; equal formulas are `rounding`, whose accuracy they may leave in doubt."""
     comparison, same = outcome.comparison, outcome.identity
@@ -242,7 +260,7 @@ def _same_formulas(same: FieldIdentity) -> str:
     """What the fields say, and the kinds of what they assume; each is in the result with how it could be false."""
     words = f"the same formulas ({same.probability}" + (f"; assumes {same.assumed})" if same.assumed else ")")
     beyond = [each.counterexample for each in same.assumptions if each.counterexample is not None]
-    return "; ".join((words, *(f"not so beyond the given inputs: {text}" for text in beyond)))
+    return "; ".join((words, *(f"{BEYOND}: {text}" for text in beyond)))
 
 
 def _by_movement(outcome: LeafOutcome) -> str:

@@ -13,6 +13,7 @@ from samebits.check.picture import LeafArrays
 from samebits.check.rounding import RoundingEvidence
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.machine_independence.proof import Independence
+from samebits.interpret.other_integers import Counterexample
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison
 from samebits.numerics.difference_kinds import DECIDING, KINDS, Kind
@@ -53,6 +54,8 @@ class LeafOutcome:
         unproved: why no proof could decide.
         not_interpreted: why no formulas were compared: what of the programs could not be interpreted.
         doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
+        elsewhere: gives other integers at which the programs differ in this leaf, if any are known; asked where it
+            would pass.
         lines: names the lines of the source that make the leaf differ; asked where it fails.
         arrays: gives both sides on every input, where bits differ.
         for_all: what is shown for all sizes of a family, `proved` or `rounding`; None where nothing is, or not asked.
@@ -81,6 +84,7 @@ class LeafOutcome:
     unproved: str | None = None
     not_interpreted: str | None = None
     doubt: str | None = None
+    elsewhere: Callable[[], Counterexample | None] | None = None
     lines: Callable[[], NamedLines] | None = None
     arrays: Callable[[], LeafArrays] | None = None
     for_all: Literal["proved", "rounding"] | None = None

@@ -240,6 +240,7 @@ class Runner:
                     assumed=proof.assumed,
                     assuming=self.assuming,
                     everywhere=self._independence(job, path) if comparison.equal and not proved else None,
+                    elsewhere=partial(self.proofs.counterexample, job, path),
                     lines=None if proof.holds else partial(self.lines.lines, job, path, where),
                     arrays=None if comparison.equal else partial(leaf_arrays, path, alone, variant),
                 )

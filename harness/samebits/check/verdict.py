@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from samebits.check.judge import Ruling, rule, where
 from samebits.check.outcome import LeafOutcome
 from samebits.check.picture import BRIEF, FULL, picture
 from samebits.check.runner import PointRun
+from samebits.interpret.field_proof.assumptions import of_values
 from samebits.numerics.bits import Comparison
+from samebits.schema.assumption import Assumption
 from samebits.schema.case import Refusal
 from samebits.schema.difference import Witness
 from samebits.schema.pair import Pair
@@ -48,6 +50,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         kind=None if comparison.kind is None else _kind(comparison.kind, comparison.max_ulp),
         differences=comparison.differences,
         **_measured(outcome),
+        assumptions=_assumptions(ruling, outcome),
         # A list, as JSON has it: a result of this process is the one that comes from a worker process.
         witness=None if element is None else {**asdict(element), "index": list(element.index), "input": label},
         picture=None if ruling.against_mesh else _picture(outcome, ruling.ok, element, label),
@@ -159,8 +162,18 @@ def _measured(outcome: LeafOutcome) -> dict[str, Any]:
         **{name: None if accuracy is None else getattr(accuracy, attribute) for name, attribute in over_draws.items()},
         "bias": None if accuracy is None else accuracy.bias,
         "log2_error": outcome.identity.log2_error if proved and outcome.identity is not None else None,
-        "assumptions": outcome.identity.assumptions if proved and outcome.identity is not None else (),
     }
+
+
+def _assumptions(ruling: Ruling, outcome: LeafOutcome) -> tuple[Assumption, ...]:
+    """What a proof of formulas takes for granted, and of any verdict the values that it is for."""
+    same = outcome.identity
+    taken = same.assumptions if same is not None and same.equal else ()
+    if ruling.verdict == "proved" and outcome.routing and not outcome.same_program:
+        taken = (*taken, of_values(outcome.routing))
+    if ruling.beyond is None:
+        return taken
+    return (*taken, replace(of_values(("the case",)), counterexample=ruling.beyond))
 
 
 def _kind(kind: str, max_ulp: int | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from samebits.check.derived_bounds import BoundCache, Derived
 from samebits.check.expected_errors import errors_raised
@@ -237,7 +238,12 @@ def _proved(
     identities = None if why is None else prover.identity(questions)
     derived = _derived(derivations, questions) if isinstance(identities, Mapping) else None
     for leaf in first.outputs:
-        outcome = LeafOutcome(comparison=traced[leaf], executed=False, nothing=empty.get(leaf))
+        outcome = LeafOutcome(
+            comparison=traced[leaf],
+            executed=False,
+            nothing=empty.get(leaf),
+            elsewhere=partial(prover.counterexample, questions, leaf),
+        )
         if identities is None:
             kept = [movement[leaf] for movement in moved if not isinstance(movement, Unproved)]
             argument = by_labels(pair, point, outcome, kept, questions, sums)

@@ -73,7 +73,7 @@ class Stretched:
 
 def stretched(question: Question) -> Iterator[Stretched]:
     """The question with inputs of other magnitudes: all of them alike, then every other one."""
-    free = [argument.name for argument in question.inputs if argument.magnitudes != "stated"]
+    free = [argument.name for argument in question.inputs if argument.magnitudes != "stated" and not argument.integers]
     larger, smaller = STRETCHES
     if not free:
         return

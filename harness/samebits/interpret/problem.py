@@ -22,14 +22,17 @@ class Input:
         name: as the reader knows it, such as `x` or `cotangent of out`.
         values: those of the case: they decide comparisons; where they are integers, fields know no others.
         is_index_operand: integers that address memory or choose experts; the proof holds for these values.
-        magnitudes: of floats, what is known of the numbers that may be given: `all` where nothing is stated of them,
-            `given` where there is an array of them, `stated` where a distribution is declared.
+        magnitudes: what is known of the numbers that may be given: `all` where nothing is stated of them,
+            `given` where there is an array of them, `stated` where a distribution is declared. Of integers `all` where
+            every one in their range may be given.
+        integers: the smallest and the largest integer that may be given; None of floats.
     """
 
     name: str
     values: Array
     is_index_operand: bool = False
     magnitudes: Magnitudes = "stated"
+    integers: tuple[int, int] | None = None
 
     def kind(self, aval: Any) -> Type:
         """The type that a program gives this input.

@@ -9,8 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from samebits.interpret.probes import free_places
-from samebits.interpret.problem import Input, Magnitudes, Question
+from samebits.interpret.problem import Input, Question
 from samebits.interpret.real_programs import real_program
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison
@@ -19,9 +18,9 @@ from samebits.programs.host_trees import compare_trees, declared_tree, named_lea
 from samebits.programs.inputs import Array, Record, cotangent, differentiable
 from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site, TracedSides
-from samebits.schema.case import Arg
+from samebits.prove.input_facts import input_of
+from samebits.schema.case import Arg, Case
 from samebits.schema.domain import Fact, RequiredFact, cotangent_of
-from samebits.schema.values import Given, Integers, Normal
 
 _TREE: tuple[Kind, ...] = ("structure", "dtype", "shape")
 """Differences of outputs that leave no common cotangent."""
@@ -49,12 +48,12 @@ def questions(
         CouldNotRun: a side does not trace.
     """
     programs = [traced_program(sides, direction, *side) for side in (reference, variant)]
-    args, dtype = sides.args(reference[1]), reference[1].dtype
+    args, dtype, case = sides.args(reference[1]), reference[1].dtype, reference[1].case
     outputs = tuple(named_leaves(programs[0].traced.out_info, direction))
     first, second = (real_program(program.traced.jaxpr) for program in programs)
     by_label = {}
     for label, (record, cotangents) in inputs.items():
-        flat = _inputs(args, record, cotangents if direction == "gradient" else None, dtype)
+        flat = _inputs(args, record, cotangents if direction == "gradient" else None, dtype, case)
         by_label[label] = Question(first, second, flat, outputs, platform)
     return by_label
 
@@ -136,18 +135,6 @@ _BREAKS: dict[Fact, Callable[[Array], bool]] = {
 """Whether an array has an element of which a fact does not hold."""
 
 
-def is_index_operand(arg: Arg, array: Array) -> bool:
-    """Whether an argument is a routing: integers that the declaration gives values of their own."""
-    return array.dtype.kind in "iub" and (arg.dtype is not None or isinstance(arg.values, Integers))
-
-
-def magnitudes(arg: Arg, array: Array) -> Magnitudes:
-    """What the declaration says of the numbers of an argument; an array that looks structured is taken at its word."""
-    if arg.values == Normal() and floats.is_float(array.dtype):
-        return "all"
-    return "given" if isinstance(arg.values, Given) and free_places(_real(array)).size else "stated"
-
-
 def traced_program(sides: TracedSides, direction: str, side: str, site: Site) -> Program:
     """A side's program, forward or pull-back.
 
@@ -161,13 +148,10 @@ def traced_program(sides: TracedSides, direction: str, side: str, site: Site) ->
 
 
 def _inputs(
-    args: Mapping[str, Arg], record: Record, cotangents: Mapping[str, Array] | None, dtype: str
+    args: Mapping[str, Arg], record: Record, cotangents: Mapping[str, Array] | None, dtype: str, case: Case
 ) -> tuple[Input, ...]:
     """The flat inputs in the order in which jax flattens the arguments of a side's program."""
-    known = {
-        name: Input(name, _real(array), is_index_operand(args[name], array), magnitudes(args[name], array))
-        for name, array in record.items()
-    }
+    known = {name: input_of(name, args[name], array, case) for name, array in record.items()}
     if cotangents is None:
         return tuple(jax.tree.leaves(known, is_leaf=lambda leaf: isinstance(leaf, Input)))
     chosen = {name: known[name] for name in differentiable(args, dtype)}

@@ -12,6 +12,7 @@ from samebits.errors import NotCovered, NothingCompared, not_interpreted
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.label_proof import LabelIdentity, LabelProver
+from samebits.interpret.other_integers import Counterexample, counterexamples
 from samebits.interpret.problem import Question
 from samebits.programs.inputs import Array, Record
 from samebits.programs.sides import Site, TracedSides
@@ -46,6 +47,7 @@ class Prover:
         self.platform = platform
         self._movers: dict[tuple[object, ...], LabelProver | Unproved] = {}
         self._movements: dict[tuple[object, ...], Mapping[str, LabelIdentity] | Unproved] = {}
+        self._elsewhere: dict[tuple[object, ...], Mapping[str, Counterexample]] = {}
         self._identities: dict[tuple[object, ...], Mapping[str, FieldIdentity] | Unproved] = {}
 
     def questions(
@@ -115,6 +117,14 @@ class Prover:
             if _depends_on_inputs(proof) and (proof.undecided or others[leaf].equal or others[leaf].undecided):
                 decided[leaf] = others[leaf]
         return decided
+
+    def counterexample(self, questions: Mapping[str, Question], leaf: str) -> Counterexample | None:
+        """Other integers than those of the first inputs at which both sides differ in a leaf."""
+        question = next(iter(questions.values()))
+        key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest(question))
+        if key not in self._elsewhere:
+            self._elsewhere[key] = {} if question.uneven is not None else counterexamples(question)
+        return self._elsewhere[key].get(leaf)
 
     def _at(self, question: Question) -> Mapping[str, FieldIdentity] | Unproved:
         key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest(question))

@@ -15,7 +15,7 @@ def magnitude_notes(document: Document) -> list[str]:
                 place = result.pair, result.variant, result.direction, result.leaf
                 seen.setdefault(place, []).append(assumption.counterexample)
     return [
-        f"{pair}/{variant}: {direction}, {leaf}: the same formulas only at inputs like the given ones: {texts[0]}"
+        f"{pair}/{variant}: {direction}, {leaf}: the same only at inputs like the given ones: {texts[0]}"
         + (f"; and in {plural(len(texts) - 1, 'more setting')}" if len(texts) > 1 else "")
         for (pair, variant, direction, leaf), texts in seen.items()
     ]

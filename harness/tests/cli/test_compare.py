@@ -55,6 +55,22 @@ def signs(x, mask):
     return jnp.where(mask > 0, jnp.sign(x), 0.0).astype(jnp.int8)
 
 
+def twice_or_once(x, flag):
+    return jnp.where(flag, 2 * x, x)
+
+
+def twice_or_thrice(x, flag):
+    return jnp.where(flag, 2 * x, 3 * x)
+
+
+def masked_mean(x, mask):
+    return jnp.where(mask, x, 0).sum() / mask.sum()
+
+
+def masked_mean_or_zero(x, mask):
+    return jnp.where(mask, x, 0).sum() / jnp.maximum(mask.sum(), 1)
+
+
 def squared(z):
     return z * z
 
@@ -98,6 +114,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 NORM = ("compare", "compared_fns:norm", "compared_fns:fused", "--arg", "x=f32[8,16]", "--arg", "scale=f32[16]")
+FLAG = ("--arg", "x=f32[8]", "--arg", "flag=bool[]")
 TAKE = ("--arg", "table=f32[100,8]", "--arg", "ids=i32[16]:0..99")
 
 
@@ -136,6 +153,19 @@ def test_a_threshold_out_of_reach_is_different_unless_the_range_is_stated() -> N
     assert "6.0 here, in float64, with the inputs 64 times as large (their values are not stated)" in ended.out
     ended = samebits(*sides, "x=f32[8,16]:-3..3")
     assert ended.code == 0 and "bitwise 1" in ended.out, ended.err
+
+
+def test_another_branch_of_a_flag_is_different() -> None:
+    ended = samebits("compare", "compared_fns:twice_or_once", "compared_fns:twice_or_thrice", "--forward", *FLAG)
+    assert ended.code == 1
+    assert "not the same for other integers: out[0] is" in ended.out and "with 'flag' = False" in ended.out
+
+
+def test_a_mask_that_is_false_everywhere_is_a_note() -> None:
+    sides = ("compare", "compared_fns:masked_mean", "compared_fns:masked_mean_or_zero", "--forward")
+    ended = samebits(*sides, "--arg", "x=f32[4,8]", "--arg", "mask=bool[4,8]")
+    assert ended.code == 0, ended.out
+    assert "the same only at inputs like the given ones: out[] is nan in the reference, 0.0 here" in ended.out
 
 
 def test_a_mesh_of_the_users_names() -> None:

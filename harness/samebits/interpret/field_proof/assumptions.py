@@ -49,7 +49,7 @@ def of_movement(domain: str | None, routing: Sequence[str], products: bool) -> t
     if domain is not None:
         assumptions.append(Assumption("domain", domain, "an input does not keep it", inherent=True))
     if routing:
-        assumptions.append(_values(routing))
+        assumptions.append(of_values(routing))
     if products:
         kept = "products of matrices keep float32, as on a CPU"
         assumptions.append(
@@ -67,7 +67,8 @@ _SHAPES = Assumption(
 )
 
 
-def _values(names: Sequence[str]) -> Assumption:
+def of_values(names: Sequence[str]) -> Assumption:
+    """That a result is for the values that these integers and booleans have."""
     return Assumption(
         "values",
         f"these values of {' and '.join(names)}",
@@ -84,7 +85,7 @@ def _of(question: Question, domain: Field, reach: OverflowReach | None, elsewher
         inherent=True,
     )
     if question.fixed:
-        yield _values(question.fixed)
+        yield of_values(question.fixed)
     if domain.decisions:
         also = ", and as with their elements permuted" if elsewhere else ""
         yield Assumption(

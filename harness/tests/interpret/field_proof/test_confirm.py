@@ -22,9 +22,9 @@ def proof(
 ) -> FieldIdentity:
     rng = np.random.default_rng(7)
     arrays: Mapping[str, Any] = {name: rng.standard_normal((4, 6)).astype(jnp.dtype(dtype)) for name in names}
-    programs = [jax.make_jaxpr(side)(*arrays.values()) for side in (reference, variant)]
+    first, second = (jax.make_jaxpr(side)(*arrays.values()) for side in (reference, variant))
     inputs = [Input(name, array, magnitudes="stated" if stated else "all") for name, array in arrays.items()]
-    return identity(Question(*programs, inputs, ["out"]))["out"]
+    return identity(Question(first, second, inputs, ["out"]))["out"]
 
 
 def clipped(g: Any) -> Any:
@@ -43,7 +43,7 @@ def without_history(x: Any, history: Any) -> Any:
     return x / jnp.max(jnp.abs(4 * x))
 
 
-FAULTS = {
+FAULTS: dict[str, tuple[Side, Side, str, str]] = {
     "saturation at 6": (jax.nn.relu, jax.nn.relu6, "x", "with the inputs 64 times as large"),
     "clip at 50": (lambda x: 2 * x, lambda x: 2 * jnp.clip(x, -50, 50), "x", "with the inputs 64 times as large"),
     "a norm that is clipped": (clipped, normalised, "x", "with the inputs 1024 times smaller"),
@@ -57,6 +57,7 @@ def test_a_threshold_out_of_reach_is_a_fault(fault: str) -> None:
     reference, variant, names, words = FAULTS[fault]
     result = proof(reference, variant, names)
     assert not result.equal and not result.undecided
+    assert result.witness is not None
     assert f"in float64, {words} (their values are not stated)" in result.witness
 
 
@@ -77,7 +78,7 @@ def by_parts(x: Any) -> Any:
     return powers / powers.sum(-1, keepdims=True)
 
 
-HONEST = {
+HONEST: dict[str, tuple[Side, Side]] = {
     "softplus, linear above 20": (
         lambda x: jnp.log1p(jnp.exp(x)),
         lambda x: jnp.where(x > 20, x, jnp.log1p(jnp.exp(jnp.minimum(x, 20.0)))),

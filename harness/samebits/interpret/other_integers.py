@@ -1,0 +1,185 @@
+"""Integers and booleans other than those of the case, at which both programs are evaluated in float64.
+
+What integers decide holds for the integers of the case: a branch that is not taken, a step that is no multiple of ten,
+an id of another shard, a sum that does not overflow yet. Both programs are evaluated once more at the ends of the
+range that may be given, at the numbers with which either program compares or computes, and at every number of a small
+range. All other inputs stay as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret.dead_code import live
+from samebits.interpret.equation import Array, Type
+from samebits.interpret.inner_equations import equations
+from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.oracle import Oracle
+from samebits.interpret.problem import Input, Question, first_place
+from samebits.numerics import floats
+
+MOST = 12
+"""How many other values of one argument are tried."""
+
+HIDDEN = 64
+"""A difference in float64 counts from so many units in the last place of the largest number, in the output's dtype."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """Other inputs at which an output of both programs differs.
+
+    Args:
+        words: the values there, and which input has which values.
+        allowed: such an input may be given; else it perhaps does not occur: an array was given in its place, or all of
+            a mask is true or false.
+    """
+
+    words: str
+    allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Other:
+    """A question with one input changed."""
+
+    question: Question
+    words: str
+    allowed: bool
+
+
+def counterexamples(question: Question) -> dict[str, Counterexample]:
+    """By output, other integers at which the programs differ; nothing of outputs for which none were found.
+
+    Args:
+        question: the programs and their inputs.
+    """
+    result: dict[str, Counterexample] = {}
+    for other in _others(question):
+        open_ = [name for name in question.outputs if name not in result or not result[name].allowed]
+        if not open_ or (not other.allowed and set(open_) <= set(result)):
+            continue
+        for name, words in _differing(other.question, open_).items():
+            if other.allowed or name not in result:
+                result[name] = Counterexample(f"{words}, in float64, with {other.words}", other.allowed)
+    return result
+
+
+def _others(question: Question) -> Iterator[_Other]:
+    """The question with other values of each of its integer inputs in turn."""
+    for place, argument in enumerate(question.inputs):
+        if argument.integers is None or argument.magnitudes == "stated" or not argument.values.size:
+            continue
+        for values, words, allowed in _values(question, argument):
+            if np.array_equal(values, argument.values):
+                continue
+            inputs = list(question.inputs)
+            inputs[place] = replace(argument, values=values)
+            yield _Other(replace(question, inputs=inputs), f"'{argument.name}' {words}", allowed)
+
+
+def _values(question: Question, argument: Input) -> Iterator[tuple[Array, str, bool]]:
+    """Other values of an input, how they are, in words, and whether they may be given."""
+    assert argument.integers is not None
+    (low, high), shape, dtype = argument.integers, argument.values.shape, argument.values.dtype
+    count = argument.values.size
+    drawn = argument.magnitudes == "all"
+    numbers = _numbers(question, low, high, count)
+    if count == 1:
+        for number in numbers[:MOST]:
+            yield np.full(shape, number, dtype), f"= {_shown(number, dtype)}", drawn
+        return
+    if dtype.kind == "b":
+        for number in (1, 0):
+            yield np.full(shape, number, dtype), f"= {_shown(number, dtype)} everywhere", False
+        return
+    for start in range(0, min(len(numbers), MOST * count), count):
+        chunk = numbers[start : start + count]
+        whole = np.resize(np.array(chunk, object), count).astype(dtype).reshape(shape)
+        yield whole, f"of {chunk[0]}, {chunk[1]}, ... {chunk[-1]}" if len(chunk) > 2 else f"of {chunk}", drawn
+    for number in (low, high):
+        yield np.full(shape, number, dtype), f"= {number} everywhere", drawn
+
+
+def _shown(number: int, dtype: Any) -> str:
+    return str(bool(number)) if dtype.kind == "b" else str(number)
+
+
+def _numbers(question: Question, low: int, high: int, count: int) -> list[int]:
+    """The numbers of a range to try: all of a small one, else its ends, small numbers, and those of the programs.
+
+    Not the ends in an array of several elements: beside them, what small numbers do would be lost in the largest value.
+    """
+    if high - low < MOST * count:
+        return list(range(low, high + 1))
+    wanted = [low, high, 0, 1] if count == 1 else [0, 1]
+    for number in _literals(question):
+        wanted += [number, number - 1, number + 1]
+    return list(dict.fromkeys(number for number in wanted if low <= number <= high))
+
+
+def _literals(question: Question) -> list[int]:
+    """The integers that equations of either program have as constants, in their order; floats that are whole too."""
+    from jax.extend.core import Literal
+
+    numbers: dict[int, None] = {}
+    for program in (question.reference, question.variant):
+        for equation in equations(live(program).jaxpr):
+            for operand in equation.invars:
+                value = operand.val if isinstance(operand, Literal) else None
+                if value is not None and np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf":
+                    number = float(value)
+                    if math.isfinite(number) and number == int(number) and 1 < abs(number) < 2**31:
+                        numbers[int(number)] = None
+    return list(numbers)
+
+
+def _differing(question: Question, outputs: Sequence[str]) -> dict[str, str]:
+    """By output that differs, how, in words."""
+    try:
+        first, second = (_evaluated(question, program) for program in (question.reference, question.variant))
+    except NotCovered:  # these values decide nothing then
+        return {}
+    kinds = question.types(question.reference)
+    result = {}
+    for number, name in enumerate(question.outputs):
+        if name in outputs and question.mismatch(number) is None:
+            words = _difference(name, first[number], second[number], kinds[number])
+            if words is not None:
+                result[name] = words
+    return result
+
+
+def _evaluated(question: Question, program: Any) -> list[Any]:
+    args = [
+        np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
+        for argument, aval in zip(question.inputs, program.in_avals, strict=True)
+    ]
+    with np.errstate(all="ignore"):
+        return list(Interpreter(Oracle(), question.platform)(program, *args))
+
+
+def _difference(name: str, first: Any, second: Any, kind: Type) -> str | None:
+    """Where an output differs by more than rounding hides, and how; None where it does not."""
+    left, right = np.asarray(first), np.asarray(second)
+    if left.dtype.kind not in "biuf" or right.dtype.kind not in "biuf" or left.shape != right.shape:
+        return None
+    if not kind.is_float:
+        differs = left != right
+    else:
+        left, right = left.astype(np.float64), right.astype(np.float64)
+        finite = np.isfinite(left) & np.isfinite(right)
+        largest = float(np.max(np.abs(left), where=finite, initial=0.0))
+        with np.errstate(invalid="ignore"):
+            far = np.abs(left - right) > HIDDEN * 2.0 ** -floats.digits(kind.dtype) * largest
+        differs = np.where(finite, far, ~((left == right) | (np.isnan(left) & np.isnan(right))))
+    if not np.any(differs):
+        return None
+    at = first_place(np.asarray(differs))
+    return f"{name}[{', '.join(map(str, at))}] is {left[at].item()!r} in the reference, {right[at].item()!r} here"

@@ -1,0 +1,56 @@
+"""What a declaration says of the numbers of an argument, for proofs and for the inputs that test them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.interpret.probes import free_places
+from samebits.interpret.problem import Input, Magnitudes
+from samebits.numerics import floats
+from samebits.programs.input_bounds import arg_below
+from samebits.programs.inputs import is_key
+from samebits.schema.case import Arg, Case
+from samebits.schema.values import Given, Integers, Normal
+
+Array = NDArray[Any]
+
+
+def input_of(name: str, arg: Arg, array: Array, case: Case) -> Input:
+    """An argument as an input of a question; the parts of complex numbers lie along one more dimension."""
+    values = floats.parts(array) if floats.is_complex(array.dtype) else array
+    return Input(
+        name, values, is_index_operand(arg, array), magnitudes(arg, values), integer_range(name, arg, array, case)
+    )
+
+
+def is_index_operand(arg: Arg, array: Array) -> bool:
+    """Whether an argument is a routing: integers that the declaration gives values of their own."""
+    return array.dtype.kind in "iub" and (arg.dtype is not None or isinstance(arg.values, Integers))
+
+
+def magnitudes(arg: Arg, array: Array) -> Magnitudes:
+    """What the declaration says of the numbers of an argument; an array that looks structured is taken at its word."""
+    if isinstance(arg.values, Given):
+        integers = array.dtype.kind in "iub" and array.size == 1
+        return "given" if integers or (floats.is_float(array.dtype) and free_places(array).size) else "stated"
+    drawn = arg.values == Normal() or isinstance(arg.values, Integers)
+    return "all" if drawn and arg.equals is None and not is_key(arg) else "stated"
+
+
+def integer_range(name: str, arg: Arg, array: Array, case: Case) -> tuple[int, int] | None:
+    """The smallest and the largest integer that an argument may hold; None of floats."""
+    if array.dtype.kind == "b":
+        return 0, 1
+    if array.dtype.kind not in "iu":
+        return None
+    if isinstance(arg.values, Integers):
+        numbers = arg.values.low, arg.values.high - 1, *arg.values.also
+        return min(numbers), max(numbers)
+    below = arg_below(arg, name, case)
+    if below is not None:
+        return 0, below - 1
+    info = np.iinfo(array.dtype)
+    return int(info.min), int(info.max)

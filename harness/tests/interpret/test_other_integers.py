@@ -1,0 +1,146 @@
+"""Integers at which both programs are evaluated once more, and what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from samebits.interpret.other_integers import Counterexample, counterexamples
+from samebits.interpret.problem import Input, Magnitudes, Question
+
+X = np.arange(1, 9, dtype=np.float32) / 8
+Side = Callable[..., Any]
+
+
+def seen(
+    reference: Side, variant: Side, values: Any, between: tuple[int, int], magnitudes: Magnitudes = "all"
+) -> Counterexample | None:
+    integers = np.asarray(values)
+    first, second = (jax.make_jaxpr(side)(X, integers) for side in (reference, variant))
+    argument = Input("n", integers, True, magnitudes, between)
+    return counterexamples(Question(first, second, [Input("x", X), argument], ["out"])).get("out")
+
+
+def branch(x: Any, n: Any) -> Any:
+    return jax.lax.cond(n, lambda x: 2 * x, lambda x: x, x)
+
+
+def other_branch(x: Any, n: Any) -> Any:
+    return jnp.where(n, 2 * x, 3 * x)
+
+
+def clamped(x: Any, n: Any) -> Any:
+    return jax.lax.dynamic_update_slice(x, jnp.zeros(1, x.dtype), (n,))
+
+
+def dropped(x: Any, n: Any) -> Any:
+    return x.at[n].set(0, mode="drop")
+
+
+def decayed(x: Any, n: Any) -> Any:
+    return jnp.where(n % 10 == 0, 0.5 * x, x)
+
+
+def mean_of_segments(x: Any, n: Any) -> Any:
+    ones = jax.ops.segment_sum(jnp.ones_like(x), n, 4)
+    return jax.ops.segment_sum(x, n, 4) / jnp.maximum(ones, 1)
+
+
+def mean_without_empty(x: Any, n: Any) -> Any:
+    return jax.ops.segment_sum(x, n, 4) / jax.ops.segment_sum(jnp.ones_like(x), n, 4)
+
+
+def sum_in(dtype: Any) -> Side:
+    return lambda x, n: n.sum(dtype=dtype).astype(jnp.float32) * x
+
+
+FAULTS: dict[str, tuple[Side, Side, Any, tuple[int, int], str]] = {
+    "a branch that is not taken": (branch, other_branch, np.bool_(True), (0, 1), "with 'n' = False"),
+    "an index out of range": (clamped, dropped, np.int32(3), (0, 8), "with 'n' = 8"),
+    "a step that is a multiple": (decayed, lambda x, n: x, np.int32(777), (0, 1000), "with 'n' = 0"),
+    "a threshold": (
+        lambda x, n: jnp.where(n < 300, x, 0),
+        lambda x, n: jnp.where(n <= 300, x, 0),
+        np.int32(777),
+        (0, 100_000),
+        "with 'n' = 300",
+    ),
+    "a schedule of small steps": (
+        lambda x, n: x * jnp.minimum(n / 500, 1.0),
+        lambda x, n: x * jnp.minimum((n + 1) / 500, 1.0),
+        np.arange(8, dtype=np.int32) + 99_000,
+        (-(2**31), 2**31 - 1),
+        "with 'n' of 0, 1, ... ",
+    ),
+    "an empty segment": (
+        mean_of_segments,
+        mean_without_empty,
+        np.array([0, 1, 2, 3, 0, 1, 2, 3], np.int32),
+        (0, 3),
+        "with 'n' = 0 everywhere",
+    ),
+    "a sum that overflows": (
+        sum_in(jnp.int32),
+        sum_in(jnp.int8),
+        np.arange(8, dtype=np.int32),
+        (0, 127),
+        "with 'n' = 127 everywhere",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_other_integers_show_what_those_of_the_case_do_not(fault: str) -> None:
+    reference, variant, values, between, words = FAULTS[fault]
+    shown = seen(reference, variant, values, between)
+    assert shown is not None and shown.allowed
+    assert words in shown.words and shown.words.startswith("out[")
+    assert seen(reference, reference, values, between) is None
+
+
+def test_of_given_integers_they_may_not_be_allowed() -> None:
+    shown = seen(branch, other_branch, np.bool_(True), (0, 1), "given")
+    assert shown is not None and not shown.allowed
+
+
+def test_a_mask_that_is_false_everywhere_may_not_be_allowed() -> None:
+    mask = np.array([True, False] * 4)
+    shown = seen(
+        lambda x, n: jnp.where(n, x, 0).sum() / n.sum(),
+        lambda x, n: jnp.where(n, x, 0).sum() / jnp.maximum(n.sum(), 1),
+        mask,
+        (0, 1),
+    )
+    assert shown is not None and not shown.allowed and "'n' = False everywhere" in shown.words
+
+
+def test_stated_integers_are_taken_at_their_word() -> None:
+    assert seen(decayed, lambda x, n: x, np.int32(7), (0, 1000), "stated") is None
+
+
+HONEST: dict[str, tuple[Side, Side, Any, tuple[int, int]]] = {
+    "gather and one-hot": (
+        lambda x, n: x[n],
+        lambda x, n: jax.nn.one_hot(n, 8, dtype=x.dtype) @ x,
+        np.array([3, 1, 4], np.int32),
+        (0, 7),
+    ),
+    "remainder and mask": (lambda x, n: x * (n % 8), lambda x, n: x * (n & 7), np.int32(77), (-1000, 1000)),
+    "branch and where": (branch, lambda x, n: jnp.where(n, 2 * x, x), np.bool_(True), (0, 1)),
+    "warm-up by where": (
+        lambda x, n: x * jnp.minimum(n / 500, 1.0),
+        lambda x, n: x * jnp.where(n < 500, n * 0.002, 1.0),
+        np.int32(777),
+        (0, 100_000),
+    ),
+}
+
+
+@pytest.mark.parametrize("rewrite", HONEST)
+def test_honest_rewrites_hold_for_other_integers(rewrite: str) -> None:
+    assert seen(*HONEST[rewrite]) is None
