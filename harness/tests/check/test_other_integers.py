@@ -1,0 +1,71 @@
+"""Verdicts where both sides differ at other integers than those of the case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from samebits.engine.prove_points import prove_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.report.other_magnitudes import magnitude_notes
+from samebits.schema.case import Arg
+from samebits.schema.pair import Pair
+from samebits.schema.proof import ProofResult
+from samebits.schema.values import Given, Integers
+from tests.support.documents import document
+from tests.support.toys import of, run, toy
+
+
+def _rolled(x: Any, step: Any, *, factor: float) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.where(step % 10 == 0, jnp.roll(x, 1, 0), x)
+
+
+def _as_it_is(x: Any, step: Any, *, factor: float) -> Any:
+    return x
+
+
+def _by_branch(x: Any, step: Any, *, factor: float) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    return jax.lax.cond(step % 10 == 0, lambda x: jnp.concatenate([x[-1:], x[:-1]]), lambda x: x, x)
+
+
+def _pair(values: Any = None, **sides: Any) -> Pair:
+    pair = toy(_rolled, **sides)
+    step = Arg(shape=(), dtype="int32", values=Integers(high=1000) if values is None else values)
+    return replace(pair, args={**pair.args, "step": step}, meshes=("none",), gradients=False)
+
+
+def test_what_is_moved_at_another_step_is_different_and_not_proved() -> None:
+    pair = _pair(as_it_is=_as_it_is, by_branch=_by_branch)
+    proofs = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(full=True), 8)))
+    results: list[Any] = [run(pair), proofs]
+    for rows in results:
+        (wrong,), (honest,) = ([row for row in rows if row.variant == side] for side in pair.variants)
+        assert (wrong.variant, wrong.verdict, wrong.ok) == ("as_it_is", "different", False)
+        words = wrong.witness if isinstance(wrong, ProofResult) else wrong.evidence
+        assert words is not None and words.startswith("not the same for other integers: out[0, 0] is ")
+        assert words.endswith("here, in float64, with 'step' = 0")
+        assert (honest.variant, honest.verdict, honest.ok) == ("by_branch", "proved", True)
+
+
+def test_a_proof_by_labels_says_for_which_values_it_is() -> None:
+    (honest,) = of(run(_pair(by_branch=_by_branch)), variant="by_branch")
+    assert [assumption.text for assumption in honest.assumptions] == ["these values of step"]
+
+
+@pytest.mark.parametrize("step", [777])
+def test_of_a_given_step_the_others_are_a_note(step: int) -> None:
+    import numpy as np
+
+    (given,) = of(run(_pair(Given(array=np.int32(step)), as_it_is=_as_it_is)), variant="as_it_is")
+    assert given.ok and given.evidence is not None
+    assert "not so beyond the given inputs: out[0, 0] is " in given.evidence
+    (note,) = magnitude_notes(document(given))
+    assert note.startswith("toy/as_it_is: forward, out: the same only at inputs like the given ones: out[0, 0] is ")
