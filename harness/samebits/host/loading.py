@@ -19,7 +19,7 @@ from samebits.user_errors import described, retain
 
 
 def load_file(path: Path) -> ModuleType:
-    """The module of a file, imported once.
+    """The module of a file in a folder of a tree, imported once; it may import what lies beside that folder.
 
     A file that is already reachable under its package's name (our own tree) is imported under it; a file of
     somebody else's tree, where the folders have the same names, gets a name of its own.
@@ -37,7 +37,7 @@ def load_file(path: Path) -> ModuleType:
             module = importlib.util.module_from_spec(spec)
             sys.modules[name] = module
             try:
-                with undone(f"importing {path}", importing=True):
+                with _first_on_path(str(path.parent.parent)), undone(f"importing {path}", importing=True):
                     spec.loader.exec_module(module)
             except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
                 del sys.modules[name]
@@ -97,8 +97,12 @@ def load_package(folder: Path) -> ModuleType:
     return module
 
 
-def load_module(name: str) -> ModuleType:
-    """A module by its dotted name, from the current folder or the environment.
+def load_module(name: str, root: Path | None = None) -> ModuleType:
+    """A module by its dotted name, from a tree, the current folder or the environment.
+
+    Args:
+        name: of the module.
+        root: the tree; none by default.
 
     Raises:
         DeclarationError: there is no such module, or it does not import.
@@ -106,7 +110,8 @@ def load_module(name: str) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     try:
-        with _first_on_path(str(current_folder())), undone(f"importing module '{name}'", importing=True):
+        folders = [*([] if root is None else [str(root)]), str(current_folder())]
+        with _first_on_path(*folders), undone(f"importing module '{name}'", importing=True):
             module = importlib.import_module(name)
     except BaseException as error:  # as above
         if _is_ours(error):

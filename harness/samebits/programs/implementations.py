@@ -93,8 +93,12 @@ def check_call(pair: Pair, case: Case, names: tuple[str, ...]) -> None:
             )
 
 
-def function_named(text: str) -> Callable[..., Any]:
+def function_named(text: str, root: Path | None = None) -> Callable[..., Any]:
     """A function by `module:function`, `module:Class.method` or `FILE.py:function`.
+
+    Args:
+        text: names it.
+        root: the tree in which modules are looked up first; only the current folder and the environment by default.
 
     Raises:
         DeclarationError: it is not of this form, the module does not import, or it has no such function.
@@ -105,7 +109,7 @@ def function_named(text: str) -> Callable[..., Any]:
     is_file = module_name.endswith(".py")
     if is_file and not Path(module_name).is_file():
         raise DeclarationError(f"'{text}': there is no file {module_name} in {Path.cwd()}")
-    module = load_standalone_file(Path(module_name)) if is_file else load_module(module_name)
+    module = load_standalone_file(Path(module_name)) if is_file else load_module(module_name, root)
     return _attribute(module, function, f"'{text}'", f"file {module_name}" if is_file else f"module '{module_name}'")
 
 
@@ -114,7 +118,7 @@ def _resolve(pair: Pair, side: Side, folder: str) -> Callable[..., Any]:
         return side
     if ":" in side:
         try:
-            return function_named(side)
+            return function_named(side, root_of(pair))
         except DeclarationError as error:
             raise DeclarationError(f"pair '{pair.name}': {error}") from None
     path = root_of(pair) / folder / f"{pair.name}.py"

@@ -161,9 +161,21 @@ def test_a_pair_by_module_needs_no_twins(tmp_path: Path) -> None:
     suite = SUITE.replace('"plain"', '"planted_home:plain"').replace('("fast",)', '{{"fast": "planted_home:fast"}}')
     write(tmp_path, "suites/test_rope.py", suite.format(name="rope"))
     write(tmp_path, "planted_home.py", "def plain(x):\n    return x\ndef fast(x):\n    return x\n")
+    assert implementation(load(tmp_path, "rope"), "fast").__module__ == "planted_home"
+    assert str(tmp_path) not in sys.path
+
+
+@pytest.mark.parametrize("file", ["reference_impls/rope.py", "suites/test_rope.py"])
+def test_what_lies_beside_the_folders_of_a_tree_can_be_imported(file: str, tmp_path: Path) -> None:
+    """From any folder: the tree is not the current one here."""
+    tree(tmp_path, "rope")
+    write(tmp_path, "planted_beside.py", "def plain(x):\n    return 2 * x\n")
+    text = (tmp_path / file).read_text(encoding="utf-8").replace("def plain(x):\n    return x\n", "")
+    write(tmp_path, file, f"from planted_beside import plain\n{text}")
     pair = load(tmp_path, "rope")
-    sys.path.insert(0, str(tmp_path))
-    assert implementation(pair, "fast").__module__ == "planted_home"
+    if file.startswith("reference"):
+        assert implementation(pair, "plain")(3) == 6
+    assert str(tmp_path) not in sys.path
 
 
 def test_another_name_than_the_file_s_is_refused(tmp_path: Path) -> None:
