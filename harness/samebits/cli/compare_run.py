@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from samebits.cli.check_run import CheckCommand, CheckInputs
@@ -20,9 +20,9 @@ from samebits.host.isolation import note
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import function_named
 from samebits.programs.plan import LoadedPair, Request, plan
-from samebits.schema.argument_text import EXAMPLES, parse_arguments
+from samebits.schema.argument_text import EXAMPLES, argument_word, parse_arguments
 from samebits.schema.argument_trees import argument_tree
-from samebits.schema.case import Case, ContextMesh
+from samebits.schema.case import Arg, Case, ContextMesh
 from samebits.schema.contract import Contract
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -90,6 +90,23 @@ class CompareCommand(CheckCommand):
         return replace(function_request(pair), meshes=(*pair.meshes, *pair.wide_meshes))
 
 
+def _check_axes(args: Mapping[str, Arg], mesh: MeshSpec) -> None:
+    """Reject an argument that is split over an axis which the mesh of the command lacks.
+
+    Raises:
+        RequestError: it names the argument and the axis.
+    """
+    known = [name for name, _ in mesh.axes]
+    for name, arg in args.items():
+        for entry in arg.spec:
+            for axis in (entry,) if isinstance(entry, str) else entry or ():
+                if known and axis not in known:
+                    raise RequestError(
+                        f"--arg {argument_word(name, arg)}: mesh '{mesh.id}' has no axis '{axis}'; expected some of "
+                        + ", ".join(known)
+                    )
+
+
 def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
     """The functions as a pair.
 
@@ -101,6 +118,7 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
         raise RequestError(
             f"no --arg: nothing would be compared; declare what {chosen.reference} takes, as in {EXAMPLES}"
         )
+    _check_axes(args, MeshSpec.parse(chosen.mesh))
     if chosen.mode == "auto":
         trees, remark = split_by_default(
             {name: argument_tree(name, arg) for name, arg in args.items()}, MeshSpec.parse(chosen.mesh)

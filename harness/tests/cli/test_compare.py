@@ -269,6 +269,10 @@ def test_reasons_name_the_options_of_the_command() -> None:
             "'scale' is missing; give it as --arg or --static, or",
         ),
         (("compared_fns:matmul", "compared_fns:split_matmul", *MATMUL), "give one, as in --mesh dp2_tp4"),
+        (
+            ("compared_fns:take", "compared_fns:one_hot", *TAKE[:3], "ids=i32[16@tp]:0..99", "--mesh", "dp2"),
+            "--arg ids=i32[16@tp]:0..99: mesh 'dp2' has no axis 'tp'; expected some of dp",
+        ),
         (("compared_fns:take", "compared_fns:one_hot", *TAKE, "--static", "eps"), "--static eps: expected NAME=VALUE"),
     ],
 )
