@@ -94,7 +94,8 @@ class EvidenceCollector:
         """The accuracy test of a leaf as arguments of `gather_evidence`; of the others see `FurtherDraws.ratios`."""
         point = {name: getattr(job.point, name) for name in Point.__slots__}
         contract = self.execution.pair.contract(**point, leaf=path)
-        return {"limit": contract.error_ratio, "more": self.draws.ratios(job, path, floored, own), "own": own}
+        test = {"limit": contract.error_ratio, "more": self.draws.ratios(job, path, floored, own), "own": own}
+        return test | {"dependent": self.draws.depend(job)}
 
     def _interpreted(
         self,

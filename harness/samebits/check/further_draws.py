@@ -17,10 +17,12 @@ from samebits.interpret.equation import Array
 from samebits.interpret.field_proof.float64_noise import IdealValue, floored_values
 from samebits.interpret.rounding_error.estimate import ideal_values
 from samebits.numerics import floats
+from samebits.programs.given_values import keeps_places
 from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site
 from samebits.prove.prover import Prover
 from samebits.schema.contract import Direction
+from samebits.schema.values import Given
 
 CACHED = 512
 """How many ideal values are held, each for one program and input."""
@@ -39,7 +41,16 @@ class FurtherDraws:
         self.execution = execution
         self.prover = prover
         self.platform = platform
+        self._depend: dict[tuple[str, str], bool] = {}
         self._ideals: dict[tuple[Program, str, bool], dict[str, IdealValue]] = {}
+
+    def depend(self, job: PendingPoint) -> bool:
+        """Whether the draws of a point depend on each other, being variations of one array in its places."""
+        key = job.point.case, job.point.mesh
+        if key not in self._depend:
+            args = self.execution.pair.arguments(job.alone.case, job.alone.mesh)
+            self._depend[key] = any(isinstance(arg.values, Given) and keeps_places(arg.values) for arg in args.values())
+        return self._depend[key]
 
     def ratios(self, job: PendingPoint, path: str, floored: Collection[str] = (), constants: bool = False) -> More:
         """What gives the error ratios of one leaf, draw by draw.

@@ -169,7 +169,13 @@ class _Measured(NamedTuple):
 
 
 def gather_evidence(
-    inputs: Mapping[str, LeafSample], *, limit: float, more: More | None = None, own: bool = False, **known: Any
+    inputs: Mapping[str, LeafSample],
+    *,
+    limit: float,
+    more: More | None = None,
+    own: bool = False,
+    dependent: bool = False,
+    **known: Any,
 ) -> RoundingEvidence:
     """Measure one leaf over all inputs of the first draw, and its accuracy over as many draws as it takes.
 
@@ -178,6 +184,7 @@ def gather_evidence(
         limit: how many times the reference's error is accepted.
         more: gives further draws; without it one decides.
         own: the variant is held against its own constants, as where `constants` are known.
+        dependent: the draws depend on each other, as the verdict is to say.
         known: what else is known of the leaf, as `RoundingEvidence` names it.
 
     Returns:
@@ -208,6 +215,7 @@ def gather_evidence(
     evidence = RoundingEvidence(accuracy=compare_accuracy(first, None, limit), **known)
     if more is not None and evidence.mathematics is None and not evidence.is_outside:
         evidence = replace(evidence, accuracy=compare_accuracy(first, more, limit))
+    evidence = replace(evidence, accuracy=replace(evidence.accuracy, dependent=dependent))
     why = Objection(evidence.mathematics is not None, evidence.accuracy.where, evidence.outside)
     place = violating(why, inputs)
     return replace(evidence, place=place, ideal=None if place is None else np.asarray(inputs[place[0]].oracle))

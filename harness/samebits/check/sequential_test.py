@@ -63,6 +63,8 @@ class Accuracy:
         bias: of a group that loses by a bias, the median of its mean error, in units in the last place.
         is_decided: whether the draws sufficed for a decision; where they did not, the leaf passes.
         fixed: there is no other draw, so that nothing is known of the chance of a false alarm.
+        dependent: the draws are variations of given arrays that keep their places, and what makes one of them an
+            unlucky case may be in all of them.
     """
 
     lossy: bool
@@ -76,10 +78,12 @@ class Accuracy:
     bias: float | None = None
     is_decided: bool = True
     fixed: bool = False
+    dependent: bool = False
 
     def __str__(self) -> str:
         spread = f"{self.low:.2g} to {self.high:.2g} over {self.draws} draws" if self.draws > 1 else "1 draw"
-        sure = "nothing else was drawn" if self.fixed else f"false alarm at most {FALSE_ALARM:.0e}"
+        sure = "draws vary the given arrays" if self.dependent else f"false alarm at most {FALSE_ALARM:.0e}"
+        sure = "nothing else was drawn" if self.fixed else sure
         sure += "" if self.is_decided else "; the draws do not decide whether it is below"
         where = f", in {self.group}" if self.group is not None else ""
         ratio = f"{self.ratio:.2g}x the reference's ({spread}; limit {self.limit:g}, {sure}){where}"

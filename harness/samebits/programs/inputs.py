@@ -18,7 +18,7 @@ from samebits.errors import DeclarationError
 from samebits.host.isolation import undone
 from samebits.numerics import floats
 from samebits.numerics.seeds import generator
-from samebits.programs.given_values import given_array, variation
+from samebits.programs.given_values import given_array, redrawn, variation
 from samebits.programs.input_bounds import arg_below, check_finite, check_values, equal_array
 from samebits.programs.made_values import made_array
 from samebits.programs.uniform_values import uniform_array
@@ -133,6 +133,7 @@ def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int) -> d
         array = drawn_values(arg, name, rng, arg_shape(arg, name, case), arg_dtype(arg, dtype), case)
         check_values(arg, name, array, case)
         if isinstance(arg.values, Given):
+            array = redrawn(array, rng, arg.values.copies) if draw else array
             varied[name] = variation(array, rng)
             array = variation(array, rng) if draw else array
             varied[name].setflags(write=False)

@@ -76,6 +76,9 @@ class Integers:
 class Given:
     """An array that there is already: the first draw is the array itself, each further one a variation of it.
 
+    Further draws of floats that look like random numbers have them in another order too, so that no two of them nearly
+    cancel in all draws; sorted or symmetric arrays, ones, and what else looks structured keep their places.
+
     A variation of floats is the array with every element moved by up to a quarter of its value, which retains signs,
     zeros and infinities; equal elements, as of a bias that was initialised with zeros, become distinct. A variation of
     integers or bools is the array itself: they mostly select something, and other values could be out of range.
