@@ -12,6 +12,9 @@ three quarters of it in at most one of twenty": it is given up at `ACCEPTED`, so
 probability of at most 1/ACCEPTED once it is suspected. What `MOST` draws cannot decide passes, and the verdict says so:
 the guarantee is for pairs without a loss.
 
+The median that is shown counts the first draw too, by which groups became suspects. Where it is above the limit
+although no group loses, a few more draws are shown, which decide nothing.
+
 Sources: Ville's inequality and betting, Waudby-Smith and Ramdas, "Estimating means of bounded random variables by
 betting", J. R. Stat. Soc. B 86, 2024; averages of e-values, Vovk and Wang, "E-values: calibration, combination and
 applications", Ann. Statist. 49, 2021; Wald, Sequential Analysis, 1947.
@@ -34,6 +37,8 @@ MOST = 64
 """Further draws at most. The smallest number that can show a loss, above the limit in every draw, is 25."""
 TESTED = 8
 """Groups that one leaf tests at most."""
+SHOWN = 6
+"""Draws at most that are made for the median that is shown, once there is a decision."""
 ALIKE = 0.75
 """A ratio below this part of the limit is alike: as a first draw it ends the test."""
 ACCEPTED = 8.0
@@ -84,7 +89,10 @@ class Accuracy:
         spread = f"{self.low:.2g} to {self.high:.2g} over {self.draws} draws" if self.draws > 1 else "1 draw"
         sure = "draws vary the given arrays" if self.dependent else f"false alarm at most {FALSE_ALARM:.0e}"
         sure = "nothing else was drawn" if self.fixed else sure
-        sure += "" if self.is_decided else "; the draws do not decide whether it is below"
+        if not self.is_decided:
+            sure += "; the draws do not decide whether it is below"
+        elif not self.lossy and self.low <= self.limit < self.ratio:
+            sure += f"; no loss: a draw is at {self.low:.2g}x"
         where = f", in {self.group}" if self.group is not None else ""
         ratio = f"{self.ratio:.2g}x the reference's ({spread}; limit {self.limit:g}, {sure}){where}"
         if self.bias is None:
@@ -163,7 +171,22 @@ def compare_accuracy(first: Mapping[str, Ratios], more: More | None, limit: floa
         ]
     if waiting and len(draws) == 1:
         return _fixed(first, limit)
-    return _of(_whole(draws), limit=limit, lossy=False, is_decided=all(wager.is_accepted for wager in tested))
+    decided = all(wager.is_accepted for wager in tested)
+    shown = _settled(draws, more, limit) if decided else _whole(draws)[1]
+    return _of(shown, limit=limit, lossy=False, is_decided=decided)
+
+
+def _settled(draws: Sequence[Mapping[str, Ratios]], more: More | None, limit: float) -> list[float]:
+    """The ratios over the whole leaf with further draws, until their median is at most the limit."""
+    draws = list(draws)
+    label, values = _whole(draws)
+    for _ in range(SHOWN):
+        ratios = None if more is None or median(values) <= limit else more(len(draws), [label])
+        if ratios is None:
+            break
+        draws.append(ratios)
+        label, values = _whole(draws)
+    return values
 
 
 def suspects(first: Mapping[str, Ratios], limit: float) -> list[Wager]:
@@ -180,14 +203,14 @@ def suspects(first: Mapping[str, Ratios], limit: float) -> list[Wager]:
     ]
 
 
-def _whole(draws: Sequence[Mapping[str, Ratios]]) -> list[float]:
-    """The ratios over the whole leaf, of the input on which it is largest, be it in one draw or in many."""
+def _whole(draws: Sequence[Mapping[str, Ratios]]) -> tuple[str, list[float]]:
+    """The input on which the ratio over the whole leaf is largest, be it in one draw or in many, and its ratios."""
     by_label: dict[str, list[float]] = {}
     for draw in draws:
         for label, ratios in draw.items():
             if WHOLE in ratios:
                 by_label.setdefault(label, []).append(ratios[WHOLE].value)
-    return max(by_label.values(), key=median, default=[0.0])
+    return max(by_label.items(), key=lambda labelled: median(labelled[1]), default=("", [0.0]))
 
 
 def _of(values: list[float], **known: Any) -> Accuracy:

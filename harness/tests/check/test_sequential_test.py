@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from samebits.check.error_groups import LARGEST, WHOLE, ErrorRatio
-from samebits.check.sequential_test import ACCEPTED, FALSE_ALARM, MOST, TESTED, capital, compare_accuracy
+from samebits.check.sequential_test import ACCEPTED, FALSE_ALARM, MOST, SHOWN, TESTED, capital, compare_accuracy
 
 LIMIT = 2.0
 
@@ -103,6 +103,39 @@ def test_what_cannot_be_told_passes_and_says_so() -> None:
     found = compare_accuracy(draw(), draw, LIMIT)
     assert not found.lossy and not found.is_decided
     assert str(found).endswith("false alarm at most 1e-06; the draws do not decide whether it is below)")
+
+
+def drawn(*values: float) -> Any:
+    """The comparison of a leaf with these ratios, draw by draw, and how many were drawn."""
+    left = iter(values)
+
+    def draw(number: int = 0, labels: Collection[str] = ()) -> Mapping[str, Mapping[str, ErrorRatio]]:
+        return {"x": {WHOLE: ErrorRatio(next(left), 100)}}
+
+    return compare_accuracy(draw(), draw, LIMIT)
+
+
+def test_what_passes_is_shown_with_a_median_within_the_limit() -> None:
+    """The first draw made it a suspect, the second decided; a few more say what it is like."""
+    accuracy = drawn(7.9, 1.4, 1.1)
+    assert not accuracy.lossy
+    assert str(accuracy) == "error 1.4x the reference's (1.1 to 7.9 over 3 draws; limit 2, false alarm at most 1e-06)"
+
+
+def test_what_passes_with_a_median_above_the_limit_says_why() -> None:
+    """As many draws as are shown do not decide what the test has decided."""
+    accuracy = drawn(7.9, 0.9, *[2.4] * SHOWN)
+    assert not accuracy.lossy and accuracy.draws == 2 + SHOWN
+    assert str(accuracy) == (
+        "error 2.4x the reference's (0.9 to 7.9 over 8 draws; limit 2, false alarm at most 1e-06; "
+        "no loss: a draw is at 0.9x)"
+    )
+
+
+def test_a_median_within_the_limit_needs_no_more_draws() -> None:
+    """Nor does a leaf that is clearly alike."""
+    assert drawn(1.9, 1.4).draws == 2
+    assert drawn(1.2).draws == 1
 
 
 def test_the_verdict_says_the_interval_the_draws_and_the_group() -> None:
