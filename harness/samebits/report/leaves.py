@@ -47,7 +47,10 @@ def _evidence(leaf: Result | ProofResult) -> str:
     words = [] if leaf.ok else [f"required {leaf.required}"]
     words += [str(line) for line in leaf.lines[:1]]
     if isinstance(leaf, Result):
-        words += [leaf.evidence or leaf.reason or ""]
+        words += [leaf.evidence or _without_evidence(leaf)]
+        # Of a proof that could not be made, the evidence may say it already.
+        if leaf.not_interpreted and leaf.not_interpreted not in (leaf.evidence or ""):
+            words += [f"not interpreted: {leaf.not_interpreted}"]
     else:
         if leaf.domain and leaf.verdict in ("proved", "rounding"):
             words += [f"in this domain: {leaf.domain}"]
@@ -58,6 +61,14 @@ def _evidence(leaf: Result | ProofResult) -> str:
         words += [leaf.witness or "", leaf.reason or ""]
         words += [f"error probability 2^{leaf.log2_error:.0f}"] if leaf.log2_error is not None else []
     return "; ".join(word for word in words if word)
+
+
+def _without_evidence(leaf: Result) -> str:
+    """What says as much of a leaf without evidence; of a verdict, the reason is why no better one is required."""
+    if leaf.verdict != "bitwise":
+        return leaf.reason or ""
+    fails = "" if leaf.ok or not leaf.reason else f"; {leaf.reason}"
+    return f"the same bits on every input tried{fails}"
 
 
 def cut(words: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from samebits.report.leaves import LONGEST, leaf_rows, text
 from samebits.report.prove import title
+from samebits.schema.contract import COMPUTES
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.proof import ProofResult
 from tests.support.documents import toy_result
@@ -35,6 +36,33 @@ def test_the_line_of_the_cause_comes_first() -> None:
     (row,) = leaf_rows([replace(LEAF, lines=(line,))], "r")
     assert row.evidence == f"required rounding; {line}; not the same mathematics"
     assert "fns.py:3" in row.evidence
+
+
+EXECUTED = replace(LEAF, verdict="bitwise", ok=True, evidence=None, reason=COMPUTES.reason)
+
+
+def test_why_no_more_is_required_is_not_evidence() -> None:
+    """That other machines may have other bits says nothing of the bits here."""
+    (row,) = leaf_rows([EXECUTED], "r")
+    assert row.evidence == "the same bits on every input tried"
+
+
+def test_why_equal_bits_do_not_suffice_is_said() -> None:
+    (row,) = leaf_rows([replace(EXECUTED, ok=False, required="proved", reason="all sizes are required")], "r")
+    assert row.evidence == "required proved; the same bits on every input tried; all sizes are required"
+
+
+def test_what_could_not_be_interpreted_is_named_once() -> None:
+    what = "no rule for 'pallas_call' at kernels.py:3"
+    (row,) = leaf_rows([replace(EXECUTED, not_interpreted=what)], "r")
+    assert row.evidence == f"the same bits on every input tried; not interpreted: {what}"
+    (row,) = leaf_rows([replace(EXECUTED, evidence=f"equal in float64; not proved: {what}", not_interpreted=what)], "r")
+    assert row.evidence.count(what) == 1
+
+
+def test_an_error_says_its_reason() -> None:
+    (row,) = leaf_rows([replace(LEAF, verdict="error", evidence=None, reason="nothing was compared")], "r")
+    assert row.evidence == "required rounding; nothing was compared"
 
 
 def test_what_fails_says_what_was_required() -> None:
