@@ -222,6 +222,8 @@ def _unequal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | N
     comparison, same = outcome.comparison, outcome.identity
     if outcome.evidence is not None:
         sentence = outcome.evidence.sentence()
+        if outcome.evidence.is_rounding and set(comparison.kinds) == {"sign of zero"}:  # which no measurement shows
+            sentence = f"differs in the sign of zero alone; {sentence}"
         if outcome.promises is not None:
             sentence += "; as written both sides only move data, so it is the compiler that rounds"
         return ("rounding" if outcome.evidence.is_rounding else "different"), sentence

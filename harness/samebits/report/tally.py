@@ -77,6 +77,7 @@ class RelaxedLeaf:
     max_ulp: int = 0
     error_ratio: float = 0.0
     dtypes: dict[str, None] = field(default_factory=dict)
+    kinds: set[str] = field(default_factory=set)
 
     def add(self, result: Result) -> None:
         """Count one result."""
@@ -86,14 +87,16 @@ class RelaxedLeaf:
             self.max_ulp = max(self.max_ulp, result.max_ulp or 0)
             self.error_ratio = max(self.error_ratio, result.error_ratio or 0.0)
             self.dtypes[result.dtype] = None
+            self.kinds |= {difference.kind for difference in result.differences}
 
     def measured(self) -> str:
         """The numbers of this run, in words."""
+        many, dtypes = f"{self.below} of {self.total} results", ", ".join(self.dtypes)
+        if self.kinds == {"sign of zero"}:  # which no distance and no error shows
+            return f"{many} {'differs' if self.below == 1 else 'differ'} in the sign of zero alone ({dtypes})"
         ratio = f"{self.error_ratio:.2g}" if self.error_ratio >= 0.01 else "under 0.01"
-        return (
-            f"{self.below} of {self.total} results are only rounding ({', '.join(self.dtypes)}): "
-            f"at most {ulps_in_words(self.max_ulp)}, error {ratio}x the reference's"
-        )
+        far = ulps_in_words(self.max_ulp)
+        return f"{many} are only rounding ({dtypes}): at most {far}, error {ratio}x the reference's"
 
 
 def rows(results: Iterable[Result]) -> list[SideTally]:

@@ -94,6 +94,22 @@ def test_a_sum_in_another_order_is_rounding_with_its_probability() -> None:
     assert found.evidence is not None and found.evidence.startswith("the same formulas (error probability 2^-")
 
 
+def test_a_zero_of_the_other_sign_is_named_as_that() -> None:
+    """It is accepted as rounding is, although no distance and no error shows it."""
+    import jax.numpy as jnp
+
+    def zeros(x: Any, *, factor: float = 2.0) -> Any:
+        return jnp.where(x > 0, x * factor, 0.0)
+
+    def signed(x: Any, *, factor: float = 2.0) -> Any:
+        return jnp.where(x > 0, x * factor, x * 0.0)
+
+    rounding = Contract(lowest="rounding", reason="a product with zero")
+    (leaf,) = of(run(toy(zeros, signed=signed), contracts=(rounding,)), variant="signed", direction="forward")
+    assert leaf.verdict == "rounding" and leaf.evidence is not None
+    assert leaf.evidence.startswith("differs in the sign of zero alone; the same formulas")
+
+
 def test_a_sum_in_bfloat16_is_named_as_the_loss_of_accuracy() -> None:
     """The same formula as far as real numbers go, and yet not rounding: the sum is kept in bfloat16."""
 

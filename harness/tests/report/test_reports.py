@@ -76,6 +76,15 @@ def test_rounding_is_shown_with_its_reason_and_worst_value() -> None:
     assert "2 of 3 results are only rounding (bfloat16, float32): at most 5 ulps, error 1.1x the reference's\n" in text
 
 
+def test_only_signs_of_zero_are_not_called_rounding() -> None:
+    zeros = (Difference(kind="sign of zero", elements=3, max_ulp=0),)
+    given = {**ROUNDING, "leaf": "scale", "reason": "flushed", "error_ratio": 0.0}
+    text = shown(document(result(differences=zeros, **given)))
+    assert "1 of 1 results differs in the sign of zero alone (bfloat16)\n" in text
+    other = (Difference(kind="rounding", elements=3, max_ulp=2), *zeros)
+    assert "are only rounding" in shown(document(result(differences=other, **given)))
+
+
 def test_an_unused_rounding_contract_is_not_listed() -> None:
     assert "Only rounding" not in shown(document(result(required="rounding", reason="summed backwards")))
 
