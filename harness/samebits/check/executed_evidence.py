@@ -88,9 +88,12 @@ class ExecutedEvidence:
             if narrow is None or not narrow.hides(apart) or (enough is not None and narrow.digits >= enough):
                 continue
             if enough is not None:
-                raise CouldNotRun(f"there is no value in float64 to hold errors against, as {narrow}: '{side}'")
+                raise CouldNotRun(
+                    f"there is no value in float64 to hold errors against, as {narrow}: '{side}'{narrow.advice}"
+                )
             raise CouldNotRun(
                 f"in float64 the sides still differ by {apart:.2g} of the largest value, and {narrow}: '{side}'"
+                f"{narrow.advice}"
             )
 
     def _ladder(

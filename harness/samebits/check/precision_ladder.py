@@ -134,6 +134,13 @@ class FixedDtype:
         unit = float(ml_dtypes.finfo(getattr(ml_dtypes, self.dtype, self.dtype)).eps) / 2
         return apart <= ROUNDINGS * unit
 
+    @property
+    def advice(self) -> str:
+        """What makes the program follow the dtype of its inputs, and changes nothing where these are float32."""
+        if self.dtype != "float32":  # of a coarser one it would change what float32 inputs give
+            return ""
+        return "; write jnp.promote_types(x.dtype, jnp.float32) for that dtype, x being a float input"
+
     def __str__(self) -> str:
         place = f" at {self.step.place}" if self.step.place else ""
         return f"{self.step.name} computes in {self.dtype}{place}, whatever it is given"

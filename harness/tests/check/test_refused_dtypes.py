@@ -174,6 +174,7 @@ def test_the_dtype_that_a_program_fixes_is_found_at_any_depth() -> None:
         assert fixed_dtype(jax.make_jaxpr(lambda x: x * 2)(wide)) is None
         found = fixed_dtype(jax.make_jaxpr(lambda x: jax.jit(inner)(x) + x.astype(jnp.float32))(wide))
     assert found is not None and found.dtype == "bfloat16" and "test_refused_dtypes.py" in str(found)
+    assert not found.advice  # promote_types(x.dtype, jnp.bfloat16) would be float32 where x is
     assert found.hides(1e-2) and PrecisionLadder(None, None, 1e-2).objection is not None
 
 
@@ -196,5 +197,6 @@ def test_errors_against_a_value_of_the_same_dtype_are_no_loss(dtype: str, verdic
     if verdict == "error":
         assert "no value in float64 to hold errors against" in (found.reason or ""), found.reason
         assert "computes in float32 at check/test_refused_dtypes.py" in (found.reason or ""), found.reason
+        assert "; write jnp.promote_types(x.dtype, jnp.float32) for that dtype" in (found.reason or ""), found.reason
     else:
         assert "loses accuracy" in (found.evidence or ""), found.evidence
