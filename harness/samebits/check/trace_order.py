@@ -78,7 +78,7 @@ class TraceOrder:
         changed = [name for name, digest in self._arrays[side].items() if now.get(name) != digest]
         if changed:
             return f"uses the array {changed[0]}, which is changed in place while a side is traced"
-        program = self._sides.forward(side, site)
+        program = self._sides.by_itself(side, site)
         if text is None or program.error is not None or f"'{side}', case '{site.case.id}'" not in program.label:
             return None
         if constants_of(program.traced.jaxpr) != program.constants:

@@ -15,6 +15,7 @@ import numpy as np
 
 from samebits.errors import CheckerBroken, CouldNotRun
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
+from samebits.programs.argument_writes import WithWrites, returned, writes_apart
 from samebits.programs.placement import on_host
 from samebits.programs.program_cache import Program
 
@@ -35,11 +36,31 @@ class HostTree:
 
 
 def named_leaves(tree: Any, direction: str) -> dict[str, Any]:
-    """The leaves of an output by path: `out...` forward; a gradient's leaf is its argument's name."""
+    """The leaves of an output by path: `out...` forward; a gradient's leaf is its argument's name.
+
+    What a side writes into its arguments is named by these.
+    """
+    if isinstance(tree, WithWrites):
+        return named_leaves(tree.outputs, direction) | dict(tree.written)
     paths = jax.tree_util.tree_leaves_with_path(tree)
     if direction == "gradient":
         return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in paths}
     return {"out" + jax.tree_util.keystr(path): leaf for path, leaf in paths}
+
+
+def inexact_leaves(outputs: Any, has_aux: bool) -> dict[str, Any]:
+    """The leaves of what a side returned that a cotangent is pulled back from, by path.
+
+    Args:
+        outputs: of the side, or their types.
+        has_aux: whether it returned (outputs, auxiliary), of which only the first has cotangents.
+    """
+    first = "out" + jax.tree_util.keystr((jax.tree_util.SequenceKey(0),))
+    return {
+        path: leaf
+        for path, leaf in named_leaves(returned(outputs), "forward").items()
+        if jax.numpy.issubdtype(leaf.dtype, jax.numpy.inexact) and (not has_aux or path.startswith(first))
+    }
 
 
 def to_host(
@@ -65,13 +86,18 @@ def to_host(
     return HostTree(structure=str(tree), leaves=leaves, tree=tree)
 
 
-def declared_tree(program: Program, direction: str) -> HostTree:
+def declared_tree(program: Program, direction: str, written: bool = True) -> HostTree:
     """The output of a traced program as `to_host` would fetch it, zeros for its numbers.
+
+    Args:
+        program: the traced program.
+        direction: `forward` or `gradient`.
+        written: whether what it writes into its arguments is part of it.
 
     Raises:
         CouldNotRun: a leaf has no dtype of NumPy, such as a random key.
     """
-    info = program.traced.out_info
+    info = program.traced.out_info if written else returned(program.traced.out_info)
     leaves = {}
     for path, leaf in named_leaves(info, direction).items():
         try:
@@ -87,6 +113,9 @@ def declared_tree(program: Program, direction: str) -> HostTree:
 
 def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[Comparison]:
     """Compare two outputs: structure first, then leaf by leaf."""
+    writes = writes_apart(reference.tree, optimized.tree)
+    if writes is not None:
+        return [_of_structure(name, f"{writes}: the sides do not write the same leaves of their arguments")]
     if reference.structure != optimized.structure:
         detail = (
             f"reference={reference.structure}, optimized={optimized.structure}; return one tree from both sides, or "

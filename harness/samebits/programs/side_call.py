@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from samebits.errors import DeclarationError
+from samebits.errors import DeclarationError, NotCovered
+from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.programs.adaptation import check_bijection
+from samebits.programs.argument_writes import Watched, fresh, touched
 from samebits.programs.host_trees import named_leaves
 from samebits.programs.implementations import bound
 from samebits.programs.inputs import is_key, key_implementation
@@ -16,7 +18,13 @@ from samebits.schema.pair import Pair
 
 
 def side_call(
-    pair: Pair, side: str, function: Callable[..., Any], case: Case, mesh: MeshSpec, built: Any = None
+    pair: Pair,
+    side: str,
+    function: Callable[..., Any],
+    case: Case,
+    mesh: MeshSpec,
+    built: Any = None,
+    wanted: Sequence[str] | None = None,
 ) -> Callable[[Mapping[str, Any]], Any]:
     """A side as a function of the flat record of a case.
 
@@ -28,10 +36,12 @@ def side_call(
         function: what it is.
         case, mesh: whose arguments it takes.
         built: the mesh that a `ContextMesh` stands for.
+        wanted: the paths of leaves of arguments to return as they are after the call, beside those that the side
+            writes; None where what it writes is not compared, so that a side that writes is refused.
 
     Returns:
         A function of arrays by the paths of their leaves that returns the side's outputs, in the structure of the
-        reference's where the side is adapted.
+        reference's where the side is adapted; an `WithWrites` where leaves of its arguments are written or wanted.
     """
     trees = pair.argument_trees(case, mesh)
     statics = pair.statics(case, mesh) | dict.fromkeys(case.context_meshes, built)
@@ -40,7 +50,9 @@ def side_call(
     adapt, where = pair.adapt.get(side), f"pair '{pair.name}': adapt of '{side}'"
 
     def assembled(arrays: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: tree.assembled(name, arrays) for name, tree in trees.items()} | statics
+        return {name: tree.assembled(name, arrays) for name, tree in trees.items()} | {
+            name: fresh(value) for name, value in statics.items()
+        }
 
     def arguments_of(record: Mapping[str, Any]) -> Mapping[str, Any]:
         import jax
@@ -60,19 +72,47 @@ def side_call(
         from jax.tree_util import tree_structure, tree_unflatten
 
         arguments = arguments_of(record)
+        # An adapted side may be given a tree under the name of an array.
+        arrays = {name for name, tree in trees.items() if tree.paths == ("",) and adapt is None}
+        plain = arrays | {name for name, value in statics.items() if type(value) not in (dict, list)}
+        watched = Watched({name: value for name, value in arguments.items() if name not in plain})
         outputs = bound(pair, side, function, arguments, case.context_meshes).call(function, arguments)
         if pair.has_aux and not (isinstance(outputs, tuple) and len(outputs) == 2):
             raise DeclarationError(
                 f"pair '{pair.name}': has_aux=True and '{side}' returned a {type(outputs).__name__}; expected "
                 "(outputs, auxiliary)"
             )
+        outcome = watched.outcome(outputs, wanted or ())
+        paths = touched(outcome)
+        if paths and wanted is None:
+            raise NotCovered(f"what '{side}' writes into its arguments ({', '.join(paths)}); return it")
+        if paths and adapt is not None:
+            raise DeclarationError(
+                f"{where}: what a side writes into its arguments ({', '.join(paths)}) is not compared where a side is "
+                "adapted; return it from both sides"
+            )
         if adapt is None or adapt.outputs is None:
-            return outputs
-        paths, change = named_leaves(outputs, "forward"), adapt.outputs
+            return outcome
+        leaves, change = named_leaves(outputs, "forward"), adapt.outputs
         structure = tree_structure(outputs)
         check_bijection(
-            f"{where}, outputs", paths, lambda numbers: change(tree_unflatten(structure, list(numbers.values())))
+            f"{where}, outputs", leaves, lambda numbers: change(tree_unflatten(structure, list(numbers.values())))
         )
         return change(outputs)
 
     return call
+
+
+def structure_key(structure: Any) -> Hashable:
+    """A key of what a tree is built from: jax compares its structures, and everything else counts by content."""
+    import jax
+
+    if isinstance(structure, tuple):
+        return tuple(map(structure_key, structure))
+    if not isinstance(structure, jax.tree_util.PyTreeDef):
+        return key_of(structure)
+    try:
+        hash(structure)
+    except TypeError:  # what a class of the user's says of its nodes need not have a hash
+        return ByIdentity(structure)
+    return ("tree", structure)

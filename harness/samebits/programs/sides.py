@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.numerics import floats
-from samebits.programs.host_trees import named_leaves
+from samebits.programs.argument_writes import WrittenLeaves, returned, touched
+from samebits.programs.host_trees import inexact_leaves, named_leaves
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
 from samebits.programs.isolated_trace import traced_or_none
@@ -27,7 +27,7 @@ from samebits.programs.placement import (
     sharding,
 )
 from samebits.programs.program_cache import CompileSetup, Program, Programs
-from samebits.programs.side_call import side_call
+from samebits.programs.side_call import side_call, structure_key
 from samebits.programs.transforms import transformed
 from samebits.programs.widened import widened
 from samebits.schema.case import Arg, Case
@@ -94,6 +94,7 @@ class TracedSides:
         self.pair = pair
         self.programs = programs
         self._known: dict[Hashable, Any] = {}
+        self._writes = WrittenLeaves()
         self.functions = {side: implementation(pair, side) for side in pair.sides}
         reference = self.functions[pair.reference_name]
         for side in pair.variant_names:
@@ -137,19 +138,40 @@ class TracedSides:
         return program
 
     def _forward(self, side: str, site: Site) -> Program:
+        own, wanted = self.by_itself(side, site), self._written(site)
+        if own.error is not None or set(wanted) <= set(touched(own.traced.out_info)):
+            return own
+        return self._with_writes(side, site, wanted)
+
+    def by_itself(self, side: str, site: Site) -> Program:
+        """The traced forward program of a side, with what this side writes into its arguments, whatever others do."""
+        program: Program = self._once(("by itself", side, site.key), lambda: self._with_writes(side, site, ()))
+        if program.error is None:
+            self._writes.note(side, site.case, program.traced.out_info)
+        return program
+
+    def _with_writes(self, side: str, site: Site, wanted: tuple[str, ...]) -> Program:
         types = self.types(site)
-        call = self._call(side, site)
+        call = self._call(side, site, wanted)
         return self.programs.trace(
-            self._key("forward", side, site, types),
+            (*self._key("forward", side, site, types), wanted),
             self._label(side, site, "forward"),
             site.setup,
-            lambda: (self._ideal(call, site, lambda narrow: self.forward(side, narrow)), (types,)),
+            lambda: (self._ideal(call, site, lambda narrow: self._with_writes(side, narrow, wanted)), (types,)),
         )
 
+    def _written(self, site: Site) -> tuple[str, ...]:
+        trees = self.pair.argument_trees(site.case, site.mesh)
+        narrow = replace(site, x64=False)
+        return self._writes.of_any(site.case, trees, self.pair.sides, lambda side: self.by_itself(side, narrow))
+
     def traced_alone(self, side: str, site: Site) -> Any:
-        """The forward program of a side, traced again; None where that raises."""
+        """The program of `by_itself`, traced again; None where that raises."""
         who = f"{self.pair.name}: '{side}'"
-        return traced_or_none(who, site.setup.active, lambda: (self._call(side, site), (self.types(site),)))
+        traced = traced_or_none(who, site.setup.active, lambda: (self._call(side, site), (self.types(site),)))
+        if traced is not None:
+            self._writes.note(side, site.case, traced.out_info)
+        return traced
 
     def gradient(self, side: str, site: Site) -> Program:
         """The traced program `(differentiable args, other args, cotangents) -> gradients` of a side.
@@ -223,13 +245,7 @@ class TracedSides:
 
     def pulled_back(self, outputs: Any) -> dict[str, Any]:
         """The outputs that a cotangent is pulled back from, by path: floats, and with `has_aux` only of the first."""
-        leaves = named_leaves(outputs, "forward")
-        first = "out" + jax.tree_util.keystr((jax.tree_util.SequenceKey(0),))
-        return {
-            path: leaf
-            for path, leaf in leaves.items()
-            if _inexact(leaf.dtype) and (not self.pair.has_aux or path.startswith(first))
-        }
+        return inexact_leaves(outputs, self.pair.has_aux)
 
     def _ideal(
         self, function: Callable[..., Any], site: Site, program: Callable[[Site], Program]
@@ -248,21 +264,23 @@ class TracedSides:
         tree = jax.tree.structure(narrow.traced.out_info)
         return lambda *args: jax.tree.unflatten(tree, run(*jax.tree.leaves(args)))
 
-    def _call(self, side: str, site: Site) -> Callable[[dict[str, Any]], Any]:
-        function = side_call(self.pair, side, self.functions[side], site.case, site.mesh, site.built)
+    def _call(self, side: str, site: Site, wanted: tuple[str, ...] = ()) -> Callable[[dict[str, Any]], Any]:
+        function = side_call(self.pair, side, self.functions[side], site.case, site.mesh, site.built, wanted)
 
         def call(arrays: dict[str, Any]) -> Any:
             outputs = jax.tree.map(settled, function(arrays))
+            if site.case.transform == "second_derivative":  # of what is returned; nothing else leaves it
+                outputs = returned(outputs)
             return self._pin(outputs, site) if site.pinned else outputs
 
         return transformed(call, site.case.transform, differentiable(self.args(site), site.dtype))
 
     def _pin(self, outputs: Any, site: Site) -> Any:
-        def pinned(path: Any, leaf: Any) -> Any:
-            name = "out" + jax.tree_util.keystr(path)
-            return jax.lax.with_sharding_constraint(leaf, self._declared_layout(name, leaf.shape, site))
-
-        return jax.tree_util.tree_map_with_path(pinned, outputs)
+        pinned = [
+            jax.lax.with_sharding_constraint(leaf, self._declared_layout(name, leaf.shape, site))
+            for name, leaf in named_leaves(outputs, "forward").items()
+        ]
+        return jax.tree.unflatten(jax.tree.structure(outputs), pinned)
 
     def _declared_layout(self, path: str, shape: tuple[int, ...], site: Site) -> PartitionSpec:
         """How an output lies: as `out_spec` says, or else like the first argument of its shape, or else not split."""
@@ -285,7 +303,7 @@ class TracedSides:
         statics = key_of(self.pair.statics(site.case, site.mesh))
         function, transform = ByIdentity(self.functions[side]), site.case.transform
         trees = self.pair.argument_trees(site.case, site.mesh)
-        built = tuple((name, _structure_key(tree.structure)) for name, tree in trees.items())
+        built = tuple((name, structure_key(tree.structure)) for name, tree in trees.items())
         called = built, key_of(self.pair.adapt.get(side)), key_of(dict(self.pair.rename)), self.pair.has_aux
         signature = arrays, statics, laid_out, pulled, called
         return (self.pair.name, function, direction, place, site.x64, site.pinned, transform, signature)
@@ -293,23 +311,6 @@ class TracedSides:
     def _label(self, side: str, site: Site, direction: str) -> str:
         where = f"mesh '{site.mesh.id}' ({site.mode})" if site.on_mesh else "one device"
         return f"{self.pair.name}: '{side}', case '{site.case.id}', {site.dtype}, {direction}, {where}:"
-
-
-def _structure_key(structure: Any) -> Hashable:
-    """A key of what a tree is built from: jax compares its structures, and everything else counts by content."""
-    if isinstance(structure, tuple):
-        return tuple(map(_structure_key, structure))
-    if not isinstance(structure, jax.tree_util.PyTreeDef):
-        return key_of(structure)
-    try:
-        hash(structure)
-    except TypeError:  # what a class of the user's says of its nodes need not have a hash
-        return ByIdentity(structure)
-    return ("tree", structure)
-
-
-def _inexact(dtype: Any) -> bool:
-    return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
 def widen_array(array: Array, site: Site) -> Array:

@@ -78,7 +78,8 @@ def other_outputs(
     """
     if direction == "gradient":
         first, second = (
-            declared_tree(traced_program(sides, "forward", *side), "forward") for side in (reference, variant)
+            declared_tree(traced_program(sides, "forward", *side), "forward", written=False)
+            for side in (reference, variant)
         )
         for comparison in compare_trees(first, second, "out"):
             leaf = first.leaves.get(comparison.path)

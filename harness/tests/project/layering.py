@@ -50,6 +50,7 @@ BESIDE = (("numerics", "schema"),)
 JAX_AT_IMPORT = (
     "prove/selftest",
     "programs/alone",
+    "programs/argument_writes",
     "prove/counted_loops",
     "prove/jax_types",
     "programs/placement",
