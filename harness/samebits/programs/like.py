@@ -29,11 +29,17 @@ def like(tree: Any, *, specs: Any = None, differentiable: bool = True) -> ArgTre
         A value for `Pair.args`.
 
     Raises:
-        DeclarationError: there is no array in the tree, or `specs` is not a prefix of it.
+        DeclarationError: there is no array in the tree, there is a `jax.Ref` in it, or `specs` is not a prefix of it.
     """
     import jax
 
     paths, structure = jax.tree_util.tree_flatten_with_path(tree)
+    for path, leaf in paths:
+        if isinstance(leaf, jax.Ref):
+            raise DeclarationError(
+                f"the argument{jax.tree_util.keystr(path)} is a jax.Ref, which is not compared; pass "
+                "the array in it (ref[...]), and make the Ref inside the functions with jax.new_ref"
+            )
     laid_out = _specs(tree, specs, [leaf for _, leaf in paths])
     names, args, places = [], [], []
     for place, ((path, leaf), spec) in enumerate(zip(paths, laid_out, strict=True)):

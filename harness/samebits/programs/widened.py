@@ -19,9 +19,12 @@ from samebits.interpret.literals import number
 from samebits.numerics import floats
 
 OPAQUE = frozenset(
-    {"shard_map", "pallas_call", "pure_callback", "io_callback", "debug_callback", "ffi_call", "custom_call"}
+    {"shard_map", "pallas_call", "pure_callback", "io_callback", "debug_callback", "ffi_call", "custom_call", "new_ref"}
 )
-"""Primitives that are bound to the dtypes (or, in `shard_map`, to the types per device) that they were traced with."""
+"""Primitives that are bound to the dtypes (or, in `shard_map`, to the types per device) that they were traced with.
+
+An array that is written in place (`jax.new_ref`) cannot be replaced by a wider value.
+"""
 
 _DTYPES = ("new_dtype", "dtype", "preferred_element_type", "out_dtype")
 

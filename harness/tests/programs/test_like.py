@@ -86,3 +86,9 @@ def test_a_tree_without_arrays_is_one_line() -> None:
         DeclarationError, match=r"like\(\{'rate': 0.5\}\): no array in it; expected a pytree with arrays"
     ):
         like({"rate": 0.5})
+
+
+def test_a_reference_to_an_array_is_one_line() -> None:
+    with pytest.raises(DeclarationError, match=r"the argument\['cache'\] is a jax\.Ref.*ref\[\.\.\.\]") as raised:
+        like({"cache": jax.new_ref(jnp.zeros(3)), "x": jnp.zeros(3)})
+    assert "\n" not in str(raised.value)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import samebits
 from samebits.host import environment
 from samebits.programs.widened import wide, widened
 from samebits.schema.contract import Contract
@@ -129,6 +130,27 @@ def test_an_opaque_program_is_not_widened() -> None:
         return jax.lax.fori_loop(0, 2, lambda _, y: jax.pure_callback(np.asarray, y, y), x)
 
     assert widened(jax.make_jaxpr(called)(np.ones(3, np.float32))) is None
+
+
+def _accumulated(x: Any, w: Any) -> Any:
+    """A matrix product in two blocks, added up in place."""
+    total = jax.new_ref(jnp.zeros((x.shape[0], w.shape[1]), x.dtype))
+
+    def add(block: Any, carry: Any) -> Any:
+        rows = jax.lax.dynamic_slice_in_dim(w, 4 * block, 4)
+        total[...] += jax.lax.dynamic_slice_in_dim(x, 4 * block, 4, 1) @ rows
+        return carry
+
+    jax.lax.fori_loop(0, 2, add, None)
+    return total[...]
+
+
+def test_arrays_written_in_place_are_judged_in_float64() -> None:
+    rng = np.random.default_rng(0)
+    x, w = (rng.normal(size=shape).astype(np.float32) for shape in ((4, 8), (8, 4)))
+    assert widened(jax.make_jaxpr(_accumulated)(x, w)) is None
+    compared = samebits.check(lambda x, w: x @ w, _accumulated, x, w, gradients=False)
+    assert compared.ok, compared
 
 
 def test_dtypes_that_stand_for_others() -> None:
