@@ -147,7 +147,7 @@ def _repairs(variant: Side, reference: Side, forced: Mapping[int, Any], mine: No
         if output is None:
             return False
         new = fingerprint(output, False)
-    except (NotCovered, ValueError, IndexError):  # the value does not fit what is computed from it
+    except (NotCovered, ValueError, LookupError, TypeError, ArithmeticError):  # the value does not fit what follows
         return False
     wanted = reference.marks[other]
     if new.order == wanted.order:

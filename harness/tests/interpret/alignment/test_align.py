@@ -92,6 +92,21 @@ def test_a_repair_is_the_earliest_value_that_mends_the_output() -> None:
     assert [node.name for node in repair.variant] == ["add"]
 
 
+def test_a_mask_put_for_a_number_is_not_a_repair() -> None:
+    """The sign of a mask has no meaning in NumPy; the search goes on to the value that wraps around."""
+
+    def reference(x: Any, start: Any) -> Any:
+        return x[(start.astype(jnp.int32) * 300) // 300 % x.shape[0]]
+
+    def variant(x: Any, start: Any) -> Any:
+        return x[((start.astype(jnp.int16) * jnp.int16(300)) // jnp.int16(300)).astype(jnp.int32) % x.shape[0]]
+
+    x = np.random.default_rng(5).normal(size=(16, 4)).astype(np.float32)
+    (line,) = _aligned(reference, variant, x, np.array([7, 900, 411, 3], np.int32)).lines(0)
+    assert line.variant_code is not None
+    assert "start.astype(jnp.int16)" in line.variant_code
+
+
 def test_an_unreachable_input_is_named_where_a_gradient_is_lost() -> None:
     """A `stop_gradient` too many: the variant computes nothing there, and the place comes from the forward pass."""
 
