@@ -163,7 +163,8 @@ def _require_all(
         if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name not in called
     ]
     if needed:
+        mesh = ", as in statics={'mesh': ContextMesh()} for the mesh of the point" if needed[0] == "mesh" else ""
         raise DeclarationError(
             f"{where} takes {signature_text(function)} and is called with {', '.join(names)}: '{needed[0]}' is "
-            "missing; declare it in args or statics, or give it a default"
+            f"missing; declare it in args or statics{mesh}, or give it a default"
         )

@@ -87,6 +87,13 @@ def test_a_name_that_both_sides_have_is_not_renamed() -> None:
             "here takes (q, k, *, scale) and is called with q, k: 'scale' is missing; declare it in args or statics, "
             "or give it a default",
         ),
+        (
+            lambda x, *, mesh: None,
+            ("x",),
+            {},
+            "'mesh' is missing; declare it in args or statics, as in statics={'mesh': ContextMesh()} for the mesh of "
+            "the point, or give it a default",
+        ),
         (_other_names, ("q", "k"), {"q": "key", "k": "key"}, "here: 'k' and another argument are both given as 'key'"),
         (
             lambda first=1, second=2, /: None,
