@@ -17,6 +17,7 @@ from samebits.functions.default_layout import split_by_default
 from samebits.functions.run import function_request, pair_mesh, with_gradients
 from samebits.functions.session import session
 from samebits.host.isolation import note
+from samebits.programs.binding import order_remark
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import function_named
 from samebits.programs.plan import LoadedPair, Request, plan
@@ -136,6 +137,10 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
         if not mesh.axes:
             raise RequestError("the functions take the parameter 'mesh'; give one, as in --mesh dp2_tp4")
         statics[MESH] = ContextMesh()
+    renamed = chosen.renamed()
+    order = order_remark(reference, variant, [name for name in (*args, *statics) if name not in renamed], {}, second)
+    if order is not None:
+        note(order)
     return Pair(
         name=f"{first}_{second}",
         reference=reference,
@@ -149,5 +154,5 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
         contracts=(Contract(lowest=chosen.accept, reason="--accept"),) if chosen.accept else (),  # type: ignore[arg-type]
         gradients=not chosen.forward,
         has_aux=chosen.has_aux,
-        rename=chosen.renamed(),
+        rename=renamed,
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from samebits.functions.as_pair import side_names
 from samebits.functions.infer_arguments import InferredArguments, infer_arguments
+from samebits.programs.binding import order_remark
 from samebits.programs.implementations import function_named
 from samebits.schema.argument_text import argument_word
 from samebits.schema.case import Arg
@@ -28,7 +29,7 @@ def functions_file(
         statics: the static arguments.
 
     Returns:
-        The text of the file, and lines for the user: which arguments were inferred.
+        The text of the file, and lines for the user: which arguments were inferred, and which come in another order.
 
     Raises:
         DeclarationError: a function does not exist.
@@ -39,7 +40,9 @@ def functions_file(
     _, side = side_names(reference, variant)
     text = _text(name, functions, side, arguments, statics)
     words = [argument_word(argument, arguments.args[argument]) for argument in arguments.guessed]
-    return text, [f"inferred: {' '.join(words)}; edit them, or declare them with --arg"] if words else []
+    order = order_remark(reference, variant, (*arguments.args, *statics), arguments.rename, side)
+    lines = [f"inferred: {' '.join(words)}; edit them, or declare them with --arg"] if words else []
+    return text, lines if order is None else [*lines, order]
 
 
 def _text(

@@ -119,6 +119,47 @@ def signature_text(function: Callable[..., Any]) -> str:
     return str(inspect.Signature(bare))
 
 
+def in_other_order(
+    reference: Callable[..., Any], variant: Callable[..., Any], names: Iterable[str], rename: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The arguments that both sides take by position too, in the reference's order where the variant's is another.
+
+    Args:
+        reference, variant: two sides, called with the arguments by name.
+        names: the declared arguments and static arguments, without those that are matched on purpose.
+        rename: by declared name, what the variant calls it.
+    """
+    first, second = (
+        [p.name for p in parameters_of(side) or () if p.kind in _POSITIONAL] for side in (reference, variant)
+    )
+    called = {name: rename.get(name, name) for name in first if name in {*names} and rename.get(name, name) in second}
+    own = sorted(called, key=lambda name: second.index(called[name]))
+    return tuple(name for name, other in zip(called, own, strict=True) if name != other)
+
+
+def order_remark(
+    reference: Callable[..., Any],
+    variant: Callable[..., Any],
+    names: Iterable[str],
+    rename: Mapping[str, str],
+    called: str,
+) -> str | None:
+    """What to say where calls by position would give the variant other arguments than calls by name; else None.
+
+    Args:
+        reference, variant, names, rename: as for `in_other_order`.
+        called: the name of the variant.
+    """
+    moved = in_other_order(reference, variant, names, rename)
+    if not moved:
+        return None
+    listed = f"{', '.join(moved[:-1])} and {moved[-1]}"
+    return (
+        f"{called} takes {listed} in another order: they are matched by name here, and a call by position would "
+        "exchange them"
+    )
+
+
 def other_defaults(
     function: Callable[..., Any], other: Callable[..., Any], names: Iterable[str]
 ) -> dict[str, tuple[Any, Any]]:

@@ -83,6 +83,10 @@ def matmul(x, w):
     return x @ w
 
 
+def matmul_swapped(w, x):
+    return x @ w
+
+
 def split_matmul(x, w, *, mesh):
     from jax.sharding import PartitionSpec as P
 
@@ -144,6 +148,14 @@ def test_another_epsilon_is_different_and_replays() -> None:
     assert [line for line in ended.out.splitlines() if "witness" in line] == [
         line for line in again.out.splitlines() if "witness" in line
     ]
+
+
+def test_parameters_in_another_order_are_noted() -> None:
+    words = ("compare", "compared_fns:matmul", "compared_fns:matmul_swapped", "--forward", "--arg", "x=f32[8,8]")
+    ended = samebits(*words, "--arg", "w=f32[8,8]")
+    assert ended.code == 0 and "proved 1" in ended.out, ended.err
+    remark = "matmul_swapped takes x and w in another order: they are matched by name here, and a call by position"
+    assert remark in ended.out + ended.err
 
 
 def test_a_threshold_out_of_reach_is_different_unless_the_range_is_stated() -> None:

@@ -87,6 +87,10 @@ def embed_by_take(table, ids):
     return jnp.take(table, ids, axis=0)
 
 
+def reads(ids, table):
+    return table[ids]
+
+
 def needs_seven(x):
     return x @ jnp.ones((7, 2))
 
@@ -114,6 +118,7 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("norm", ("norm", "fast_norm"), ("--static", "eps=0.25", "--arg", "scale=f32[16]"), "inferred: x=f32[8,16]; "),
         ("norm", ("norm", "fast_norm"), ("--arg", "x=f32[8@data,16]", "--arg", "scale=f32[16]"), ""),
         ("embed", ("embed", "embed_by_take"), (), "inferred: table=f32[8,16] ids=i32[8]:0..7; "),
+        ("reads", ("embed", "reads"), (), "inferred: table=f32[8,16] ids=i32[8]:0..7; "),
         ("seven", ("needs_seven", "needs_seven_too"), ("--arg", "x=f32[3,7]:-0.0"), ""),
     ],
 )
@@ -128,6 +133,7 @@ def test_two_equal_functions_hold_at_once(
     assert [line for line in lines if line.startswith("inferred")] == (
         [f"{inferred}edit them, or declare them with --arg"] if inferred else []
     )
+    assert any("takes table and ids in another order: " in line for line in lines) == (pair == "reads")
     checked = samebits("check", pair)
     assert checked.code == 0, checked.out + checked.err
     assert f"{sides[1]} " in checked.out and ("data2" in checked.out) == ("x=f32[8@data,16]" in more)

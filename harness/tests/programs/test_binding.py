@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from samebits.errors import DeclarationError
-from samebits.programs.binding import bind, other_defaults, parameters_of, signature_text
+from samebits.programs.binding import bind, order_remark, other_defaults, parameters_of, signature_text
 
 VALUES = {"q": 1, "k": 2, "scale": 3}
 
@@ -131,3 +131,33 @@ def test_a_default_of_another_type_counts_as_different() -> None:
 
 def test_a_signature_is_shown_without_annotations() -> None:
     assert signature_text(_named) == "(q, k, *, scale)"
+
+
+def _swapped(k: Any, q: Any, *, scale: Any) -> Any:
+    return ("swapped", q, k, scale)
+
+
+def _swapped_names(key: Any, q: Any) -> Any:
+    return ("swapped", q, key)
+
+
+@pytest.mark.parametrize(
+    ("variant", "names", "rename", "moved"),
+    [
+        (_swapped, "qk", {}, "q and k"),
+        (_swapped, "q", {}, None),
+        (_swapped_names, "qk", {"k": "key"}, "q and k"),
+        (_positional_only, "qk", {}, None),
+        (_keyword_only, "qk", {}, None),
+        (max, "qk", {}, None),
+    ],
+)
+def test_another_order_of_parameters_is_remarked(
+    variant: Callable[..., Any], names: str, rename: dict[str, str], moved: str | None
+) -> None:
+    remark = order_remark(_named, variant, (*names, "scale"), rename, "fast")
+    assert remark == (
+        moved
+        and f"fast takes {moved} in another order: they are matched by name here, and a call by position would "
+        "exchange them"
+    )
