@@ -95,6 +95,30 @@ class MissingRule(NotCovered):
         return f"primitive `{self.primitive}`" + (f" at {self.place}" if self.place else "")
 
 
+class BrokenPromise(NotCovered):
+    """An operation is promised something of its indices that is not so, and its result is then undefined.
+
+    `undefined` is what is said of the result where `by_variant`: the reference breaks no promise at the same inputs.
+    """
+
+    WORD = "undefined: "
+    undefined = ""
+    by_variant = False
+
+    @classmethod
+    def of(cls, step: object, what: str, place: str) -> BrokenPromise:
+        """The error of an equation.
+
+        Args:
+            step: the equation, in words.
+            what: the promise, and what is so instead.
+            place: `file:line`, or an empty text.
+        """
+        error = cls(f"{step}: {what}")
+        error.undefined = f"{cls.WORD}{what}" + (f" ({place})" if place else "")
+        return error
+
+
 class NearTie(NotCovered):
     """Two numbers that decide what happens next are too close to say which is larger; a proof would be a guess."""
 

@@ -127,7 +127,7 @@ def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruling: Ruling) -
     Bits that are equal on the inputs tried are not enough: fields that refute the formulas, of the variant against the
     reference on the same mesh, keep it `different`.
     """
-    if ruling.verdict not in ("rounding", "different"):
+    if ruling.verdict not in ("rounding", "different") or outcome.undefined is not None:
         return ruling
     own_row = f"see '{pair.reference_name}' on this mesh"
     contract = _contract(pair, point, outcome)
@@ -170,6 +170,8 @@ def _found(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | Non
         return "error", outcome.nothing
     if outcome.unstable is not None:
         return "unstable", f"'{outcome.unstable}' gave other bits when run again on the same input"
+    if outcome.undefined is not None:
+        return "different", outcome.undefined
     if not outcome.executed:
         return _proven(outcome)
     return _equal(outcome, contract) if outcome.comparison.equal else _unequal(outcome, contract)

@@ -53,6 +53,7 @@ class LeafOutcome:
         apart: the witness of a proof that the sides move other elements to the same place.
         unproved: why no proof could decide.
         not_interpreted: why no formulas were compared: what of the programs could not be interpreted.
+        undefined: why the variant's results alone are undefined: it breaks a promise that the reference does not make.
         doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
         elsewhere: gives other integers at which the programs differ in this leaf, if any are known; asked where it
             would pass.
@@ -83,6 +84,7 @@ class LeafOutcome:
     apart: str | None = None
     unproved: str | None = None
     not_interpreted: str | None = None
+    undefined: str | None = None
     doubt: str | None = None
     elsewhere: Callable[[], Counterexample | None] | None = None
     lines: Callable[[], NamedLines] | None = None

@@ -212,6 +212,7 @@ class Runner:
             if leaves is not None and path not in leaves:
                 continue
             known = Unproved("") if proof.holds else self.proofs.field_identity(job, path)
+            undefined = known.undefined if isinstance(known, Unproved) else None
             evidence, no_evidence = None, None
             if not comparison.equal and unstable is None:
                 evidence, no_evidence = self._measured(job, path, comparison, alone, variant)
@@ -234,6 +235,7 @@ class Runner:
                     nothing=compared_nothing(alone, path, point.direction) if comparison.equal else None,
                     identity=None if isinstance(known, Unproved) else known,
                     not_interpreted=known.not_interpreted if isinstance(known, Unproved) and not proved else None,
+                    undefined=undefined,
                     promises=proof.promises.get(path),
                     routing=proof.routing,
                     same_program=same_program,
@@ -241,7 +243,7 @@ class Runner:
                     assuming=self.assuming,
                     everywhere=self._independence(job, path) if comparison.equal and not proved else None,
                     elsewhere=partial(self.proofs.counterexample, job, path),
-                    lines=None if proof.holds else partial(self.lines.lines, job, path, where),
+                    lines=None if proof.holds or undefined else partial(self.lines.lines, job, path, where),
                     arrays=None if comparison.equal else partial(leaf_arrays, path, alone, variant),
                 )
             )

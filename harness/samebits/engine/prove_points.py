@@ -249,7 +249,7 @@ def _proved(
             argument = by_labels(pair, point, outcome, kept, questions, sums)
             yield argument if prover.assuming else unassuming(argument)
         elif isinstance(identities, Unproved):
-            argument = argued(pair, point, replace(outcome, unproved=identities.why))
+            argument = argued(pair, point, replace(outcome, unproved=identities.why, undefined=identities.undefined))
             yield replace(argument, no_movement=why)
         else:
             assert derived is not None

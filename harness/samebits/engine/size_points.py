@@ -13,7 +13,7 @@ from dataclasses import replace
 from samebits.check.outcome import LeafOutcome
 from samebits.engine.proof_results import argued
 from samebits.engine.prove_points import PointProver, sites_of
-from samebits.errors import CheckerBroken, RequestError
+from samebits.errors import BrokenPromise, CheckerBroken, RequestError
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.problem import Question
 from samebits.numerics.bits import Comparison
@@ -175,12 +175,13 @@ def _with_accuracy(rows: list[ProofResult], declared: Mapping[str, ProofResult])
     for row in rows:
         other = declared.get(row.leaf)
         if row.verdict == "rounding" and other is not None:
-            if other.verdict == "different":
+            undefined = (other.witness or "").startswith(BrokenPromise.WORD)  # what is so for all sizes has conditions
+            if other.verdict == "different" and not undefined:
                 raise CheckerBroken(
                     f"pair '{row.pair}': {row.variant}, {row.leaf}: the same formulas for all sizes, and at the "
                     f"declared ones they are not ({other.witness}); please report it"
                 )
-            row = replace(row, ok=row.ok and other.ok, reason=row.reason if other.ok else other.reason)
+            row = replace(row, ok=row.ok and other.ok, reason=row.reason if other.ok else other.reason or other.witness)
             row = row.with_bounds(other.bound_reference, other.bound_optimized, other.likely, other.loses_most)
         changed.append(row)
     return changed

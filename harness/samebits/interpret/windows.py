@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samebits.errors import NotCovered
+from samebits.errors import BrokenPromise
 from samebits.interpret.equation import Array, Step
 
 Places = tuple[NDArray[np.int64], NDArray[np.bool_]]
@@ -100,7 +100,7 @@ def _places(step: Step, indices: Array, windows: _Windows) -> Places:
         else:
             inside = inside & (starts[dim] >= 0) & (starts[dim] <= highest)
     if "PROMISE" in mode and not inside.all():
-        raise NotCovered(f"{step}: an index is out of range although it is promised to be in range")
+        raise BrokenPromise.of(step, "an index is out of range although it is promised to be in range", step.place)
     _require_promised(step, starts, inside, operand)
     offsets = iter(windows.window_dims)
     flat: Any = np.zeros((1,) * len(shape), np.int64)
@@ -115,7 +115,7 @@ def _require_promised(step: Step, starts: list[Any], inside: Any, operand: tuple
     """Reject indices that are not what the operation promises of them, since compilers may rely on it.
 
     Raises:
-        NotCovered: they are not distinct, or not in order.
+        BrokenPromise: they are not distinct, or not in order.
     """
     distinct = step.params.get("unique_indices") and step.name.startswith(
         "scatter"
@@ -128,6 +128,6 @@ def _require_promised(step: Step, starts: list[Any], inside: Any, operand: tuple
     first, kept = np.broadcast_arrays(first, inside)
     first = first[kept]
     if distinct and len(np.unique(first)) < len(first):
-        raise NotCovered(f"{step}: indices are equal although they are promised to be distinct")
+        raise BrokenPromise.of(step, "indices are equal although they are promised to be distinct", step.place)
     if step.params.get("indices_are_sorted") and np.any(first[1:] < first[:-1]):
-        raise NotCovered(f"{step}: indices are not in order although they are promised to be sorted")
+        raise BrokenPromise.of(step, "indices are not in order although they are promised to be sorted", step.place)

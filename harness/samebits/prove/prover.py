@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from samebits.errors import NotCovered, NothingCompared, not_interpreted
+from samebits.errors import BrokenPromise, NotCovered, NothingCompared, not_interpreted
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.label_proof import LabelIdentity, LabelProver
@@ -26,10 +26,12 @@ class Unproved:
     Args:
         why: in words.
         not_interpreted: what could not be interpreted, where that is why.
+        undefined: why what the variant alone computes is undefined at these inputs, where that is why.
     """
 
     why: str
     not_interpreted: str | None = None
+    undefined: str | None = None
 
 
 class Prover:
@@ -137,6 +139,9 @@ class Prover:
                 self._identities[key] = (
                     proofs if self.assuming else {name: proof.unassuming for name, proof in proofs.items()}
                 )
+            except BrokenPromise as error:
+                undefined = error.undefined if error.by_variant else None
+                self._identities[key] = Unproved(str(error), None if undefined else str(error), undefined)
             except NotCovered as error:
                 self._identities[key] = Unproved(str(error), not_interpreted(error))
         return self._identities[key]

@@ -12,6 +12,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import samebits
+from samebits.schema.result import Result
 
 X = jax.ShapeDtypeStruct((8,), jnp.float32)
 IDS = np.array([2, 0, 3, 0], np.int32)
@@ -76,10 +77,31 @@ def test_a_promise_of_indices_that_does_not_hold(promise: str, why: str, kept: l
     def promising(x: Any, ids: Any) -> Any:
         return _summed(x, ids, **{promise: True})
 
-    verdict, reason = _proved(_summed, promising, X.update(shape=(4,)), IDS)
-    assert verdict == "error"
+    shape = X.update(shape=(4,))
+    leaf = samebits.prove(_summed, promising, shape, IDS, gradients=False).leaves[-1]
+    assert leaf.verdict == "different"
+    assert str(leaf.witness).startswith(f"undefined: {why} (")
+    assert "test_undefined_programs.py:" in str(leaf.witness)
+    verdict, reason = _proved(promising, lambda x, ids: promising(1 * x, ids), shape, IDS)
+    assert verdict == "error"  # undefined on both sides
     assert why in reason
     assert _proved(_summed, promising, X.update(shape=(4,)), np.array(kept, np.int32))[0] in ("rounding", "proved")
+
+
+def test_equal_bits_of_a_broken_promise_are_different() -> None:
+    def promising(x: Any, ids: Any) -> Any:
+        return _summed(x, ids, unique_indices=True)
+
+    x = np.arange(1.0, 5.0, dtype=np.float32)
+    compared = samebits.check(_summed, promising, x, IDS).leaves
+    leaves = {leaf.direction: leaf for leaf in compared if isinstance(leaf, Result)}
+    assert leaves["forward"].verdict == "different"
+    assert "undefined: indices are equal although" in str(leaves["forward"].evidence)
+    assert leaves["gradient"].verdict == "proved"  # it gathers, and promises nothing
+    both = samebits.check(promising, lambda x, ids: promising(1 * x, ids), x, IDS, gradients=False)
+    assert both.verdict in ("bitwise", "proved")  # the reference is undefined too
+    kept = samebits.check(_summed, promising, x, np.arange(4, dtype=np.int32), gradients=False)
+    assert kept.verdict in ("rounding", "bitwise", "proved")
 
 
 @pytest.mark.parametrize("promise", ["indices_are_sorted", "unique_indices"])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from samebits.errors import NotCovered
+from samebits.errors import BrokenPromise, NotCovered
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.square_roots import CONFIRMED
 from samebits.interpret.field_proof.comparison import ENOUGH, MOST_POINTS, compare_formulas
@@ -56,6 +56,7 @@ def attempt(question: Question, domain: Field, make: Make, outputs: Sequence[str
     """Interpret both programs in one domain and compare some of their outputs.
 
     Raises:
+        BrokenPromise: a program breaks a promise about its indices, the variant perhaps alone.
         NotCovered: the fields have no rule for an equation, or a comparison is too close to call.
     """
     args = [
@@ -66,7 +67,11 @@ def attempt(question: Question, domain: Field, make: Make, outputs: Sequence[str
     domain.side = 0
     first = interpreter(question.reference, *args)
     domain.side = 1
-    second = interpreter(question.variant, *args)
+    try:
+        second = interpreter(question.variant, *args)
+    except BrokenPromise as error:
+        error.by_variant = True
+        raise
     proofs, points, excuses = {}, domain.ring.repetitions, Excuses(question)
     for number, name in enumerate(question.outputs):
         if name not in outputs:
