@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from samebits.check.execution import Execution, PendingPoint
+from samebits.check.product_precision import precision_remark
 from samebits.check.trace_order import TraceOrder
 from samebits.errors import NoExplicitForm
 from samebits.programs.alone import baseline, on_mesh_of
@@ -50,6 +51,10 @@ def traced_point(execution: Execution, point: Point, on_mesh: Site, order: Trace
             f"'{point.variant}' calls `io_callback` at {counts[1]} places, '{reference}' at {counts[0]}: "
             "side effects are not compared",
         )
+    compared = [job.programs[name] for name in ("alone", "variant")]
+    if all(program.error is None for program in compared):
+        precision = precision_remark(*(program.traced.jaxpr for program in compared))
+        job.remarks = job.remarks if precision is None else (*job.remarks, f"'{point.variant}': {precision}")
     return job
 
 
