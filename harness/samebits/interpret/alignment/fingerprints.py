@@ -166,9 +166,12 @@ def elements_of(part: Any) -> Array:
 
 
 def shadow_of(part: Any) -> Array:
-    """A value on one device in float64."""
+    """A value on one device in float64; of random keys their words, along a new last axis."""
     if isinstance(part, ComplexPair):
         return np.stack([shadow_of(part.real), shadow_of(part.imag)], -1)
+    if isinstance(part, np.ndarray) and part.dtype.kind == "V":
+        words = np.ascontiguousarray(part).reshape(-1).view(np.uint32)
+        return words.reshape(*part.shape, part.dtype.itemsize // 4).astype(np.float64)
     return np.asarray(part.shadow if isinstance(part, FieldElement) else part, np.float64)
 
 

@@ -173,6 +173,19 @@ def test_complex_values_and_random_keys_are_aligned() -> None:
     assert line.variant_code.startswith("x + jax.random.normal")
 
 
+def test_keys_that_are_computed_have_no_numbers() -> None:
+    """Their words stand for them where a region is searched for elements that occur in the reference."""
+
+    def reference(x: Any, key: Any) -> Any:
+        return jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x, 0.0)
+
+    def variant(x: Any, key: Any) -> Any:
+        return reference(x, jax.random.split(key)[0])
+
+    lines = _aligned(reference, variant, X, np.array([3, 4], np.uint32)).lines(0)
+    assert "jax.random.split(key)" in str(lines[0])
+
+
 def test_what_cannot_be_aligned_is_said() -> None:
     """Programs beyond the limits, with another number of outputs, or with an equation that no domain knows."""
 
