@@ -78,6 +78,8 @@ def compare_formulas(
             f"{name}[{', '.join(map(str, at))}] is {float(values[0][at])!r} in the reference, "
             f"{float(values[1][at])!r} here, in float64"
         )
+        if values[0][at] == values[1][at]:
+            witness += " (equal at these inputs; as formulas they differ)"
     undecided, unsure = _excused(domain, excuses, name, values, differs)
     proof = FieldIdentity(
         undecided=undecided,
