@@ -13,7 +13,7 @@ from typing import Any
 
 from samebits.errors import DeclarationError, RequestError
 from samebits.programs.binding import bind, parameters_of, signature_text
-from samebits.programs.inputs import dtype_of
+from samebits.programs.inputs import dtype_of, is_key, key_implementation
 from samebits.schema.argument_text import argument_word, parse_argument
 from samebits.schema.case import Arg
 from samebits.schema.values import Integers
@@ -120,12 +120,22 @@ def _outputs(calls: list[Call], args: Mapping[str, Arg], statics: Mapping[str, A
     """The shapes of the first side's outputs; the exception of a side that does not take such arguments."""
     import jax
 
-    shapes = {name: jax.ShapeDtypeStruct(arg.shape, dtype_of(str(arg.dtype))) for name, arg in args.items()}
+    shapes = {name: jax.ShapeDtypeStruct(arg.shape, _dtype(arg)) for name, arg in args.items()}
     try:
         outputs = [jax.eval_shape(lambda arrays, call=call: call({**arrays, **statics}), shapes) for call in calls]
     except Exception as error:  # of the user's function, whatever it raises: the guess does not fit
         return error
     return outputs[0]
+
+
+def _dtype(arg: Arg) -> Any:
+    """The dtype of an argument as jax has it."""
+    import jax
+
+    if not is_key(arg):
+        return dtype_of(str(arg.dtype))
+    name = key_implementation(str(arg.dtype))
+    return jax.eval_shape(lambda: jax.random.key(0, impl=name)).dtype
 
 
 def _has_gradients(args: Mapping[str, Arg], outputs: Any) -> bool:

@@ -21,6 +21,9 @@ _DIMENSION = re.compile(r"(?P<size>[^@]*)(@(?P<axes>\([^()]*\)|[^@()]*))?")
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _RANGE = re.compile(rf"(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER})")
 _SHORT = re.compile(r"(?P<kind>bf|f|i|u|c)(?P<rest>\d\w*)")
+_KEYS = ("key<fry>", "key<rbg>", "key<urbg>")
+"""Random keys of each generator, as jax prints their dtypes."""
+
 _LONG = {"bf": "bfloat", "f": "float", "i": "int", "u": "uint", "c": "complex"}
 
 
@@ -43,7 +46,8 @@ def parse_argument(word: str) -> NamedArg:
     Args:
         word: `NAME=DTYPE[DIMENSIONS]`, then `:LOW..HIGH` for numbers of this range (both included), or `:SPECIAL,...`
             for special values; a dimension is a size, with `@AXIS` or `@(AXIS,AXIS)` where it is split. No dimension
-            is a scalar. The dtype is short (`f32`, `bf16`, `i8`, `f8_e4m3fn`) or long (`float32`).
+            is a scalar. The dtype is short (`f32`, `bf16`, `i8`, `f8_e4m3fn`) or long (`float32`), or that of random
+            keys (`key<fry>`).
 
     Raises:
         RequestError: the word is not of this form, or no array is like this; it says which part, and what to write.
@@ -57,6 +61,8 @@ def parse_argument(word: str) -> NamedArg:
     dtype = dtype_name(match["dtype"].strip(), f"argument '{word}'")
     shape, spec = _dimensions(match["dimensions"], word)
     values, special = _values(match["values"].split(":")[1:], dtype, word)
+    if special and dtype in _KEYS:
+        raise RequestError(f"argument '{word}': random keys have no special values; leave out :{','.join(special)}")
     try:
         arg = Arg(shape=shape, dtype=dtype, spec=spec, values=values, special=special)
     except DeclarationError as error:
@@ -92,6 +98,8 @@ def dtype_name(text: str, where: str) -> str:
     import ml_dtypes
     import numpy as np
 
+    if text in _KEYS:
+        return text
     short = _SHORT.fullmatch(text)
     name = text if short is None else _LONG[short["kind"]] + short["rest"]
     try:
@@ -102,7 +110,7 @@ def dtype_name(text: str, where: str) -> str:
     if dtype is None or not known or dtype.itemsize > (16 if dtype.kind == "c" else 8):
         raise RequestError(
             f"{where}: dtype '{text}' is unknown; expected a name as jax prints it, such as f32, bf16, f16, i32, u8, "
-            "bool or f8_e4m3fn"
+            "bool, f8_e4m3fn or key<fry>"
         )
     return name
 

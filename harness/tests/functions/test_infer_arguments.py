@@ -91,6 +91,14 @@ def test_gradients_need_a_float_on_both_ends() -> None:
     assert not infer_arguments(by_axis, copy(by_axis), integers, {"axis": 0}).gradients
 
 
+def test_a_declared_key_is_a_typed_random_key() -> None:
+    def dropped(x: Any, key: Any) -> Any:
+        return jnp.where(jax.random.bernoulli(jax.random.split(key)[0], 0.5, x.shape), x, 0.0)
+
+    inferred = infer_arguments(dropped, copy(dropped), parse_arguments(["key=key<fry>[]"]), {})
+    assert inferred.guessed == ("x",) and inferred.gradients
+
+
 def test_statics_are_no_arrays() -> None:
     assert list(infer_arguments(by_axis, copy(by_axis), {}, {"axis": 1}).args) == ["x"]
 

@@ -28,6 +28,8 @@ WORDS = {
     "x=f32[8@data,16]": Arg(shape=(8, 16), dtype="float32", spec=("data", None)),
     "x=f32[8@(data,fsdp),4]": Arg(shape=(8, 4), dtype="float32", spec=(("data", "fsdp"), None)),
     "m=bool[5]": Arg(shape=(5,), dtype="bool"),
+    "key=key<fry>[]": Arg(shape=(), dtype="key<fry>"),
+    "keys=key<urbg>[4@data]": Arg(shape=(4,), dtype="key<urbg>", spec=("data",)),
 }
 
 
@@ -61,7 +63,7 @@ def test_several_arguments_keep_their_order() -> None:
 
 FORM = f"is not NAME=DTYPE[SIZES]; write it as in {EXAMPLES}"
 SIZES = "expected a positive number, and @AXIS or @(AXIS,AXIS) where it is split, as in f32[8@data,16]"
-DTYPES = "is unknown; expected a name as jax prints it, such as f32, bf16, f16, i32, u8, bool or f8_e4m3fn"
+DTYPES = "is unknown; expected a name as jax prints it, such as f32, bf16, f16, i32, u8, bool, f8_e4m3fn or key<fry>"
 SPECIAL = "expected some of -0.0, nan, nan_payload, inf, -inf, subnormal, largest"
 
 
@@ -82,6 +84,9 @@ SPECIAL = "expected some of -0.0, nan, nan_payload, inf, -inf, subnormal, larges
         ("x=str[8]", f"argument 'x=str[8]': dtype 'str' {DTYPES}"),
         ("x=object[8]", f"argument 'x=object[8]': dtype 'object' {DTYPES}"),
         ("x=f128[8]", f"argument 'x=f128[8]': dtype 'f128' {DTYPES}"),
+        ("x=key<f>[]", f"argument 'x=key<f>[]': dtype 'key<f>' {DTYPES}"),
+        ("x=key<fry>[]:0..3", "argument 'x=key<fry>[]:0..3': key<fry> has no ranges; leave out :0..3"),
+        ("x=key<rbg>[]:nan", "argument 'x=key<rbg>[]:nan': random keys have no special values; leave out :nan"),
         ("x=f32[8,]", f"argument 'x=f32[8,]': dimension '' is not a size; {SIZES}"),
         ("x=f32[0]", f"argument 'x=f32[0]': dimension '0' is not a size; {SIZES}"),
         ("x=f32[-1]", f"argument 'x=f32[-1]': dimension '-1' is not a size; {SIZES}"),
