@@ -95,6 +95,9 @@ class Store(Protocol):
     def remember(self, sign: str, done: Done[Any]) -> None:
         """Remember the rows of an item that has run."""
 
+    def forget(self, sign: str) -> None:
+        """Remove what an earlier run remembered of an item that has run, since its new rows are not remembered."""
+
 
 class Unremembered:
     """A store without any results."""
@@ -121,6 +124,9 @@ class Unremembered:
 
     def remember(self, sign: str, done: Done[Any]) -> None:
         """Nothing."""
+
+    def forget(self, sign: str) -> None:
+        """Nothing is remembered."""
 
 
 def run_work(
@@ -163,8 +169,8 @@ def run_work(
     with contextlib.closing(executor):
         limits = Limits(seconds=settings.seconds, bytes=settings.bytes)
         for done in drive(work, rest, executor, limits=limits, on_problem=on_problem):
-            sign = None if done.lost else signs[done.item.key]
-            rests_on = None if sign is None else store.rests_on(sign, done)
+            sign = signs[done.item.key]
+            rests_on = None if sign is None or done.lost else store.rests_on(sign, done)
             if journal is not None:
                 journal.add(done.item.key, None if rests_on is None else sign, done.encoded, rests_on or ())
                 if time.monotonic() - synced > SYNC:
@@ -172,6 +178,8 @@ def run_work(
                     synced = time.monotonic()
             if sign is not None and rests_on is not None:
                 store.remember(sign, done)
+            elif sign is not None:
+                store.forget(sign)
             yield done
 
 

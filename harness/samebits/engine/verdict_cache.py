@@ -1,7 +1,8 @@
 """Results of points, remembered under everything that they depend on.
 
 An entry is found by its key, and counts only while every file that was read for it, beside its sources, still has the
-content that it had. What fails is never remembered: it is run again, and what it shows is fresh.
+content that it had. What fails is never remembered: it is run again, and what it shows is fresh. An entry of an earlier
+run is removed when its point has run again and its new results are not remembered.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class VerdictCache:
         self._rests_on: dict[str, tuple[tuple[str, str], ...]] = {}
         self._recalled: dict[str, tuple[tuple[str, str], ...]] = {}
         self._why: dict[str, None] = {}
+        self._contradicted: dict[str, None] = {}
 
     def sign(self, item: Item) -> str | None:
         """The key of a point; None where its results cannot be remembered."""
@@ -143,13 +145,22 @@ class VerdictCache:
     def remember(self, sign: str, done: Done[Any]) -> None:
         """Store the rows of a point, unless they must be found anew each time."""
         rests_on = self._rests_on.pop(sign, None) or self.rests_on(sign, done)
-        if rests_on is None:
+        if self.entries is None:
             return
-        if self.entries is None or not done.encoded or not all(map(rememberable, done.encoded)):
+        if rests_on is None or not done.encoded or not all(map(rememberable, done.encoded)):
+            before = self._entry(sign, VerdictEntry)
+            if before is not None and self.holds(before.reads) and any(map(_fails, done.encoded)):
+                self._contradicted.setdefault(self._places[sign][0])
+            self.forget(sign)
             return
         entry = VerdictEntry(executed=_now(), rows=done.encoded, reads=rests_on)
         self.entries.put(sign, msgspec.json.encode(entry))
         self._executed[self._places[sign]] = entry.executed
+
+    def forget(self, sign: str) -> None:
+        """Remove what an earlier run stored of a point: by this run, it is not what a run would find."""
+        if self.entries is not None:
+            self.entries.remove(sign)
 
     def recall_audit(self, loaded: LoadedPair, results: Sequence[Result]) -> DeclarationAudit | None:
         """The audit of a declaration that an earlier run made of the very same results; None where there is none."""
@@ -172,7 +183,12 @@ class VerdictCache:
         """What the user should know: why results are not remembered, and what was wrong with the file."""
         if self.entries is None:
             return []
-        return [*self._why, *dict.fromkeys(self.entries.remarks)]
+        contradicted = []
+        if self._contradicted:
+            names = ", ".join(self._contradicted)
+            what = "an earlier run remembered results that hold, under the same key as results that fail now"
+            contradicted.append(f"{names}: {what}: something that they depend on cannot be seen; they are removed")
+        return [*self._why, *contradicted, *dict.fromkeys(self.entries.remarks)]
 
     def close(self) -> None:
         """Say again what the runs said that are recalled, store what this one said, and close the file.
@@ -258,6 +274,12 @@ def rememberable(row: msgspec.Raw) -> bool:
     if result["verdict"] == "skipped":
         return True
     return bool(result["ok"]) and result["verdict"] not in NEVER
+
+
+def _fails(row: msgspec.Raw) -> bool:
+    """Whether a result contradicts one that holds, and would do so again."""
+    result = msgspec.json.decode(row)
+    return not result["ok"] and result["verdict"] not in (*NEVER, "skipped")
 
 
 def _dated(row: msgspec.Raw, executed: str) -> msgspec.Raw:

@@ -80,7 +80,7 @@ class EntryStore:
         whole = isinstance(packed, bytes) and isinstance(digest, bytes) and isinstance(used, int | float)
         content = _unpacked(key, packed, digest) if whole else None
         if content is None:
-            self._execute("DELETE FROM entries WHERE key = ?", key)
+            self.remove(key)
         elif used < time.time() - USED_SECONDS:
             self._used.add(key)
         return content
@@ -91,6 +91,10 @@ class EntryStore:
         values = (key, packed, _digest(key, packed), len(packed), now, now)
         self._execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?)", *values)
         self._wrote = True
+
+    def remove(self, key: str) -> None:
+        """Remove an entry, if there is one."""
+        self._execute("DELETE FROM entries WHERE key = ?", key)
 
     def size(self) -> StoreSize:
         """How many entries there are, and how large they are."""

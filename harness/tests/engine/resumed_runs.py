@@ -43,6 +43,9 @@ class Signs(Unremembered):
     def remember(self, sign: str, done: Done[ToyRow]) -> None:
         """Nothing."""
 
+    def forget(self, sign: str) -> None:
+        """Nothing."""
+
 
 def rows(journal: Journal | None) -> list[tuple[str, int]]:
     """All rows of a run, in the order of the document."""

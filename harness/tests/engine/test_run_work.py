@@ -44,6 +44,10 @@ class ToyStore(Unremembered):
         """Remember."""
         self.rows[sign] = done.encoded
 
+    def forget(self, sign: str) -> None:
+        """Remove."""
+        self.rows.pop(sign, None)
+
 
 class Counted(ToyWork):
     """Counts what it runs."""
@@ -112,6 +116,14 @@ class OfATable(ToyStore):
         return all(state == self.table for _, state in rests_on)
 
 
+class Hidden(ToyStore):
+    """Recalls nothing, as with `--fresh`."""
+
+    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+        """Nothing."""
+        return None
+
+
 def test_what_remembered_rows_rest_on_is_in_the_journal_too(tmp_path: Path) -> None:
     """A table that was edited since: the rows are stale, whether they came from a run or from the memory."""
     items, store = toy_items("good"), OfATable()
@@ -135,6 +147,15 @@ def test_a_lost_item_is_neither_remembered_nor_resumed(tmp_path: Path) -> None:
         journal.close(remove=False)
         assert [one.lost for one in done] == [False, True]
     assert len(store.rows) == 1
+
+
+def test_a_lost_item_removes_what_was_remembered() -> None:
+    """Its process may have ended by what no sign has; the next run is to look again."""
+    items, store = toy_items("exit 3"), Hidden()
+    store.rows[f"{items[0].key} 1"] = (raw(ToyRow(key=items[0].key)),)
+    settings = usual_settings(workers=1, seconds=60, limit=None)
+    (done,) = run_work(ToyWork(), items, settings, on_problem=_no_problem, store=store)
+    assert (done.lost, store.rows) == (True, {})
 
 
 def test_a_shard_runs_its_own_items_alone() -> None:

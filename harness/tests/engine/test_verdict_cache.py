@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -256,6 +256,46 @@ def test_the_audit_rests_on_the_very_results(memory: Memory) -> None:
     assert cache.recall_audit(memory.item, results) == audit
     assert cache.recall_audit(memory.item, results[:-1]) is None
     cache.close()
+
+
+def stored(memory: Memory, rows: Sequence[Result], *, lost: bool = False) -> list[str]:
+    """The remarks of a run that stores rows of the first point as found now; whether it is recalled is checked."""
+    item = check_items([memory.item])[0]
+    with contextlib.closing(memory.cache(fresh=True)) as cache:
+        sign = cache.sign(item)
+        assert sign is not None
+        encoded = tuple(msgspec.Raw(msgspec.json.encode(row)) for row in rows)
+        done: Done[Result] = Done(item, tuple(rows), encoded)
+        if lost:
+            cache.forget(sign)
+        elif cache.rests_on(sign, done) is not None:
+            cache.remember(sign, done)
+        remarks = cache.remarks()
+    return remarks
+
+
+def is_recalled(memory: Memory) -> bool:
+    item = check_items([memory.item])[0]
+    with contextlib.closing(memory.cache()) as cache:
+        sign = cache.sign(item)
+        return sign is not None and cache.recall(sign) is not None
+
+
+@pytest.mark.parametrize(("row", "remarked"), [(different(), 1), (result(verdict="error", ok=False), 0)])
+def test_what_fails_removes_what_was_remembered(row: Result, remarked: int, memory: Memory) -> None:
+    """What decides may be invisible to the key, as with `os.path.exists`: the next run must not be green by it."""
+    assert stored(memory, [result()]) == [] and is_recalled(memory)
+    remarks = stored(memory, [result(), row])
+    assert len(remarks) == remarked, remarks
+    assert all("rope" in remark and "cannot be seen" in remark for remark in remarks)
+    assert not is_recalled(memory)
+    assert stored(memory, [row]) == [], "nothing was remembered that it contradicts"
+
+
+def test_a_lost_point_removes_what_was_remembered(memory: Memory) -> None:
+    assert stored(memory, [result()]) == [] and is_recalled(memory)
+    assert stored(memory, [], lost=True) == []
+    assert not is_recalled(memory)
 
 
 def test_no_space_means_no_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

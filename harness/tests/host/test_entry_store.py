@@ -45,6 +45,14 @@ def filled(path: Path, *keys: str, limit: int | None = None) -> EntryStore:
     return store
 
 
+def test_a_removed_entry_is_missing(tmp_path: Path) -> None:
+    store = filled(tmp_path / "entries.sqlite", "a", "b")
+    store.remove("a")
+    store.remove("never written")
+    assert (store.get("a"), store.get("b") is not None, store.remarks) == (None, True, [])
+    store.close()
+
+
 def test_an_entry_is_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "entries.sqlite"
     store = EntryStore(path)
