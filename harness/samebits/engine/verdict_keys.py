@@ -16,7 +16,7 @@ from typing import Any
 from samebits.audit.snapshots.record import processor_here
 from samebits.engine.pair_sources import PairSources, reads_beside
 from samebits.host.environment import Environment, configuration
-from samebits.host.file_reads import FILE, OUTSIDE, READS, VARIABLE
+from samebits.host.file_reads import FILE, HOST, OUTSIDE, READS, VARIABLE
 from samebits.host.installed import distributions_digest, own_digest
 from samebits.host.source_closure import Sources
 from samebits.host.source_facts import facts_of
@@ -70,14 +70,21 @@ class PairKeys:
         return None
 
     def variables_of(self, reads: Iterable[str]) -> tuple[str, ...]:
-        """The environment variables, as reads, of sources that were found only while they ran; `*` for all of them."""
-        variables: dict[str, None] = {}
+        """What sources that were found only while they ran read of this machine, as reads: its name, and variables.
+
+        Of the environment, `*` stands for all variables.
+        """
+        more: dict[str, None] = {}
         for read in reads:
-            if read.startswith(FILE) and read.endswith(".py") and not self.sources.whole_environment:
-                facts = facts_of(_content(read.removeprefix(FILE)))
+            if not (read.startswith(FILE) and read.endswith(".py")):
+                continue
+            facts = facts_of(_content(read.removeprefix(FILE)))
+            if facts.host and not self.sources.host:
+                more[HOST] = None
+            if not self.sources.whole_environment:
                 names = ("*",) if facts.whole_environment else facts.variables
-                variables |= dict.fromkeys(f"{VARIABLE}{name}" for name in names if name not in self.sources.variables)
-        return tuple(variables)
+                more |= dict.fromkeys(f"{VARIABLE}{name}" for name in names if name not in self.sources.variables)
+        return tuple(more)
 
     def reads(self) -> tuple[str, ...]:
         """What was read in this process for the pair, beside its sources."""
@@ -120,6 +127,8 @@ class VerdictKeys:
             "pair": loaded.pair.name,
             "sources": sorted(sources.digests.items()),
             "variables read": sources.environment(),
+            # Only there: machines of a cloud, each with a name of its own, share what else they remember.
+            "host": platform.node() if sources.host else None,
         }
         ingredients = {**self.ingredients, **own}
         return PairKeys(ingredients=ingredients, base=digest(ingredients), sources=sources)

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import platform
 import stat
 import sys
 import threading
@@ -35,10 +36,10 @@ from samebits.host.read_events import (
 from samebits.host.source_closure import module_folders
 
 FILE, OWN, FOLDER, MODULES, LISTED = "file:", "own:", "folder:", "modules:", "listed:"
-VARIABLE, OUTSIDE = "variable:", "outside:"
+VARIABLE, HOST, OUTSIDE = "variable:", "host:", "outside:"
 """How a read begins: the content of a file (`OWN` where the code that reads it wrote it before), the names in a folder,
 those of its modules (`LISTED` where this process knows that they are the same since it began to look), an environment
-variable, or what cannot be compared."""
+variable, the name of the machine, or what cannot be compared."""
 
 CHANGED = "changed meanwhile"
 """How a read ends that says so."""
@@ -241,6 +242,8 @@ def state_of(read: str) -> str:
             packages = {name for name in names if name.isidentifier() and os.path.isdir(os.path.join(folder, name))}
             names = [name for name in names if name.endswith(_SUFFIXES) or name in packages]
         return hashlib.sha256(repr(names).encode()).hexdigest()
+    if read == HOST:
+        return hashlib.sha256(platform.node().encode()).hexdigest()
     path = read.removeprefix(FILE).removeprefix(OWN)
     try:
         if _is_pipe(path):  # to open it would wait for who writes

@@ -24,7 +24,7 @@ from samebits.host.stamps import Stamp
 
 _SUFFIXES = (".py", *(s for s in importlib.machinery.all_suffixes() if s != ".py"))
 
-_OPAQUE = SourceFacts(whole_environment=True, computed_imports=True)
+_OPAQUE = SourceFacts(whole_environment=True, computed_imports=True, host=True)
 """Of what cannot be parsed: archives of modules, and compiled modules without a source."""
 
 _OF_PACKAGES = ("__init__.py", "__init__.pyc")
@@ -44,6 +44,7 @@ class Sources:
         whole_environment: whether they read others besides.
         computed_imports: whether they import modules by names that they compute.
         named: what their texts name that may be modules.
+        host: whether they read the name of the machine.
         finder: what found them.
     """
 
@@ -53,6 +54,7 @@ class Sources:
     whole_environment: bool
     computed_imports: bool
     named: frozenset[str]
+    host: bool
     finder: SourceFinder
 
     def with_files(self, files: frozenset[str]) -> Sources:
@@ -141,6 +143,7 @@ class SourceFinder:
             whole_environment=any(fact.whole_environment for fact in facts),
             computed_imports=any(fact.computed_imports for fact in facts),
             named=frozenset().union(*(fact.named for fact in facts)),
+            host=any(fact.host for fact in facts),
             finder=self,
         )
 

@@ -38,6 +38,18 @@ _VARIABLES_OF: Mapping[str, tuple[str, ...]] = {
 _TELLING = re.compile("|".join((*_IMPORTERS, *_RUN_TEXT, *_RUN_FILE, *_FIND_MODULES, "env", "vars", "sys")).encode())
 """What the text of a file has that does more than import modules by their names."""
 
+_HOST = re.compile(
+    rb"\b(?:gethostname|getfqdn|nodename|uname|platform[^\w\n]+node|from\s+platform\s+import)\b"
+    rb"|^[ \t]*import\b[^\n]*\bplatform\s+as\b",
+    re.MULTILINE,
+)
+"""How a text names what returns the name of the machine; of `platform` by another name, everything counts."""
+
+_SEARCH_PATH = re.compile(
+    rb"\bshutil[^\w\n]+which\b|\bget_exec_path\b|\bfrom\s+shutil\s+import\b[^\n]*(?:\bwhich\b|[*(])|\bshutil\s+as\b"
+)
+"""How a text names what looks for programs in the folders of the variable PATH."""
+
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)+")
 """A name with its module, as libraries take them from configurations."""
 
@@ -72,6 +84,7 @@ class SourceFacts:
         whole_environment: whether it reads others, or passes the environment on.
         computed_imports: whether it imports modules by names that it computes.
         named: what its texts name that may be modules, for libraries that import what a text names.
+        host: whether it reads the name of the machine.
     """
 
     imports: tuple[Imported, ...] = ()
@@ -79,6 +92,7 @@ class SourceFacts:
     whole_environment: bool = False
     computed_imports: bool = False
     named: frozenset[str] = frozenset()
+    host: bool = False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -89,7 +103,8 @@ def facts_of(source: bytes) -> SourceFacts:
     except (SyntaxError, ValueError):  # the import of such a file fails, with a message of its own
         return SourceFacts()
     except (RecursionError, MemoryError):  # an expression of thousands of operators, as in a generated table
-        return SourceFacts(imports=tuple(_import_lines(source)), whole_environment=True, computed_imports=True)
+        imports = tuple(_import_lines(source))
+        return SourceFacts(imports=imports, whole_environment=True, computed_imports=True, host=True)
     reader = _Reader(tree)
     try:
         if _TELLING.search(source):  # most files have imports alone, for which it need not be visited
@@ -98,10 +113,11 @@ def facts_of(source: bytes) -> SourceFacts:
         reader.whole_environment = reader.computed_imports = True
     return SourceFacts(
         imports=tuple(dict.fromkeys(reader.imports)),
-        variables=tuple(sorted(reader.variables)),
+        variables=tuple(sorted(reader.variables | ({"PATH"} if _SEARCH_PATH.search(source) else set()))),
         whole_environment=reader.whole_environment,
         computed_imports=reader.computed_imports,
         named=frozenset(reader.named),
+        host=_HOST.search(source) is not None,
     )
 
 

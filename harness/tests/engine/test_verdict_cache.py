@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +22,7 @@ from samebits.engine.verdict_keys import VerdictKeys
 from samebits.errors import RequestError
 from samebits.host.entry_store import EntryStore
 from samebits.host.environment import capture
-from samebits.host.file_reads import FILE, MODULES
+from samebits.host.file_reads import FILE, HOST, MODULES
 from samebits.host.isolation import note, take_notes
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair, Request, plan
@@ -143,6 +144,7 @@ def test_an_edit_of_what_is_read_while_it_runs(tmp_path: Path, line: str) -> Non
         ("SCALE = 2\n", []),
         ("import os\nS = os.environ['S_OF_ROPE']\n", ["variable:S_OF_ROPE"]),
         ("import os\nALL = dict(os.environ)\n", ["variable:*"]),
+        ("import os\nNAME = os.uname().nodename\n", [HOST]),
     ],
 )
 def test_a_source_found_while_it_ran(
@@ -163,6 +165,7 @@ def test_a_source_found_while_it_ran(
     with contextlib.closing(memory.cache()) as cache:
         assert cache.holds(states)
     monkeypatch.setenv("S_OF_ROPE", "3")
+    monkeypatch.setattr(platform, "node", lambda: "elsewhere")
     with contextlib.closing(memory.cache()) as cache:
         assert cache.holds(states) != bool(more)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -116,6 +117,11 @@ def _whole_environment(tree: Path, patch: pytest.MonkeyPatch) -> None:
     path.write_text(path.read_text().replace(".get('MODE_OF_ROPE')", ".copy()"))
 
 
+def _host(tree: Path, patch: pytest.MonkeyPatch) -> None:
+    path = tree / "tools" / "settings.py"
+    path.write_text(path.read_text() + "import socket\nNAME = socket.gethostname()\n")
+
+
 def _removed(tree: Path, patch: pytest.MonkeyPatch) -> None:
     (tree / "tools" / "by_name.py").unlink()
 
@@ -160,6 +166,8 @@ CHANGES = (
     Change("a helper has another name", frozenset({"sources"}), _renamed),
     Change("a module before a package", frozenset({"sources"}), _shadowed),
     Change("the whole environment", frozenset({"sources", "variables read"}), _whole_environment),
+    Change("the name of the machine is read", frozenset({"sources", "host"}), _host),
+    replaced(platform, "node", lambda: "elsewhere"),
     variable("MODE_OF_ROPE", "variables read"),
     variable("XLA_FLAGS", "variables"),
     variable("JAX_DEFAULT_PRNG_IMPL", "variables"),
@@ -207,6 +215,13 @@ def test_a_change_is_in_its_ingredient(tree: Path, monkeypatch: pytest.MonkeyPat
     assert differing == changed.ingredients
     point = loaded(Locator(name=f"{tree}/suites/test_rope.py:PAIR")).plan.points[0]
     assert (before.of(point) != after.of(point)) == bool(changed.ingredients)
+
+
+def test_the_host_counts_where_it_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _host(tree, monkeypatch)
+    here = of_tree(tree)
+    monkeypatch.setattr(platform, "node", lambda: "elsewhere")
+    assert here.ingredients["host"] != of_tree(tree).ingredients["host"] == "elsewhere"
 
 
 def test_every_ingredient_has_such_a_change(tree: Path) -> None:

@@ -138,6 +138,51 @@ def test_variables_that_pythons_own_modules_read() -> None:
     assert "LOGNAME" in facts("def f():\n    from getpass import getuser").variables
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "shutil.which('nvcc')",
+        "import shutil as s\ns.which('nvcc')",
+        "from shutil import copy, which",
+        "from shutil import (\n    copy,\n    which,\n)",
+        "getattr(shutil, 'which')('nvcc')",
+        "os.get_exec_path()",
+    ],
+)
+def test_where_programs_are_looked_for(text: str) -> None:
+    assert facts(text).variables == ("PATH",)
+
+
+def test_files_are_copied_without_looking_for_programs() -> None:
+    assert facts("import shutil\nshutil.copy(a, b)  # which is small").variables == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "socket.gethostname()",
+        "socket.getfqdn()",
+        "from socket import gethostname as name",
+        "getattr(socket, 'gethostname')()",
+        "os.uname().nodename",
+        "os.uname()[1]",
+        "platform.uname().node",
+        "platform.node()",
+        "getattr(platform, 'node')()",
+        "import os, platform as p\np.node()",
+        "from platform import (\n    node,\n)",
+        "eval('socket.gethostname()')",
+    ],
+)
+def test_the_name_of_the_machine(text: str) -> None:
+    assert facts(text).host
+
+
+@pytest.mark.parametrize("text", ["import platform\nnode = platform.system()", "username = hostname = 1"])
+def test_what_is_not_the_name_of_the_machine(text: str) -> None:
+    assert not facts(text).host
+
+
 def test_a_name_that_another_file_passes_on() -> None:
     assert facts("from compat import environ\nenviron.get('MODE')").variables == ("MODE",)
 
