@@ -1,7 +1,8 @@
 """Settings of the Python process that the user's code may change: how each is read, put back and named.
 
-Standard streams, signal handlers, logging, warnings that raise, NumPy's error handling, the global random generators
-and the working directory. `isolation` reads them before the user's code runs and puts them back after it.
+Standard streams, signal handlers, logging, warnings that raise, NumPy's error handling, the global random generators,
+the working directory, the folder of temporary files and the permissions of new files. `isolation` reads them before the
+user's code runs and puts them back after it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -115,6 +117,29 @@ def _folder() -> str:
         return "a folder that was removed"
 
 
+def _temporary() -> tuple[str | None]:
+    """The folder of temporary files; found here if need be, so that the user's first use of it changes nothing."""
+    if tempfile.tempdir is None:
+        with contextlib.suppress(OSError):  # no folder can be written to
+            tempfile.gettempdir()
+    return (tempfile.tempdir,)
+
+
+def _write_temporary(before: tuple[str | None]) -> None:
+    (tempfile.tempdir,) = before
+
+
+def _umask() -> int:
+    """The permissions that new files do not get; Python can read them only by setting others."""
+    now = os.umask(0o077)  # a file that another thread creates meanwhile is not open to others
+    os.umask(now)
+    return now
+
+
+def _write_umask(before: int) -> None:
+    os.umask(before)
+
+
 def _numpy(module: str) -> Any:
     """A module of NumPy, where it is loaded: its first import can change nothing that was there before."""
     return sys.modules.get(module)
@@ -179,6 +204,12 @@ _SETTINGS: Mapping[str, _Setting] = {
         lambda now: "sys.stdin, sys.stdout or sys.stderr",
     ),
     "folder": _Setting(_folder, os.chdir, lambda now: f"the working directory to {now}"),
+    "temporary files": _Setting(
+        _temporary,
+        _write_temporary,
+        lambda now: f"the folder of temporary files to {now[0]}",
+    ),
+    "umask": _Setting(_umask, _write_umask, lambda now: f"the umask to 0o{now:03o}"),
     "errors": _Setting(
         _numpy_errors,
         lambda before: _numpy("numpy").seterr(**before),

@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +46,8 @@ CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
     "numpy": (lambda: setattr(np, "einsum", None), "what numpy.einsum stands for"),
     "errors": (lambda: np.seterr(all="raise"), "NumPy's error handling to"),
     "folder": (lambda: os.chdir("/"), "the working directory to /"),
+    "temporary files": (lambda: setattr(tempfile, "tempdir", "/scratch"), "the folder of temporary files to /scratch"),
+    "umask": (lambda: os.umask(0o777), "the umask to 0o777"),
     "stdout": (lambda: setattr(sys, "stdout", io.StringIO()), "sys.stdin, sys.stdout or sys.stderr"),
     "stderr": (lambda: setattr(sys, "stderr", io.StringIO()), "sys.stdin, sys.stdout or sys.stderr"),
     "signal": (lambda: signal.signal(signal.SIGINT, lambda *_: None), "how the process handles signals"),
@@ -57,6 +60,12 @@ CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
+def _umask() -> int:
+    now = os.umask(0o077)
+    os.umask(now)
+    return now
+
+
 def _everything() -> Any:
     names = {name: dict(vars(sys.modules[name])) for name in isolation.WATCHED if name in sys.modules}
     streams, log = (sys.stdin, sys.stdout, sys.stderr), logging.getLogger()
@@ -65,7 +74,7 @@ def _everything() -> Any:
         jax.sharding.get_abstract_mesh(),
         dict(os.environ),
         np.geterr(),
-        os.getcwd(),
+        (os.getcwd(), tempfile.gettempdir(), _umask()),
         streams,
         {number: signal.getsignal(number) for number in signal.valid_signals()},
         (log.level, list(log.handlers), log.isEnabledFor(logging.CRITICAL)),
@@ -216,8 +225,10 @@ def _undone_nothing() -> None:
 
 
 def test_what_changes_nothing_is_not_told() -> None:
+    tempfile.tempdir = None  # as before its first use
     with undone("importing somebody's file"), jax.enable_x64(True):
         jax.jit(jnp.tanh)(1.0)
+        tempfile.gettempdir()
     assert take_notes() == []
 
 
