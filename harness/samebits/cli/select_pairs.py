@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any
 
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.supervision import importing
-from samebits.errors import MeshError, RequestError, SamebitsError
+from samebits.errors import DeclarationError, MeshError, RequestError, SamebitsError
+from samebits.host.interrupts import Stop
 from samebits.programs.catalogue import SUITES, Locator, default_root, load, names, suggest
 from samebits.programs.implementations import implementation
 from samebits.programs.other_sizes import read_sizes, sizes_text
@@ -22,7 +23,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_meshes import require_axes
 from samebits.schema.result import Problem
-from samebits.user_errors import retain
+from samebits.user_errors import one_line, retain
 
 FILTERS = {
     "variants": "variant",
@@ -51,7 +52,7 @@ def load_pairs(
     for name in dict.fromkeys(_expanded(named, root)) or names(root or default_root()):
         locator = Locator(name=name, root=None if ":" in name or root is None else str(root), sizes=others)
         try:
-            with importing(name):
+            with _declaring(name):
                 pair = load(locator)
             double = next((other.name for other, before in declared if before.name == pair.name), None)
             if double is not None:
@@ -60,6 +61,22 @@ def load_pairs(
         except SamebitsError as error:
             run.problem(problem_of(locator, error))
     return declared
+
+
+@contextlib.contextmanager
+def _declaring(name: str) -> Iterator[None]:
+    """Inside, a pair is imported, and functions of its declaration are called, which may raise what Ctrl-C raises.
+
+    Raises:
+        DeclarationError: they raised `KeyboardInterrupt`, and no signal has arrived.
+    """
+    with importing(name):
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            if Stop.caused(error):
+                raise
+            raise DeclarationError(f"pair '{name}': its declaration {one_line(error)}") from error
 
 
 def _expanded(named: Sequence[str], root: Path | None) -> list[str]:
@@ -126,7 +143,7 @@ def plans(
             if lacking is not None:
                 filters = " ".join(f"--{FILTERS[lacking]} {name}" for name in getattr(request, lacking))
                 raise RequestError(f"pair '{pair.name}' has nothing that fits {filters}")
-            with importing(locator.name):  # the functions of both sides
+            with _declaring(locator.name):  # the functions of both sides, too
                 planned = plan(pair, replace(request, **answered), devices)
             loaded.append(LoadedPair(locator=locator, pair=pair, plan=planned))
         except RequestError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.foreign import AXES, write_pair
+from tests.support.foreign import AXES, SUITE, write_pair
 from tests.support.invoke import Ended, samebits, samebits_process
 
 FORWARD = "gradients=False,"
@@ -208,6 +208,20 @@ def test_an_interrupt_that_their_code_raises_is_an_error(tmp_path: Path) -> None
     rows = {row["pair"]: row for row in json.loads((tmp_path / "r.json").read_text())["results"]}
     assert ended.code == 3 and rows["then"]["ok"]
     assert rows["interrupting"]["verdict"] == "error" and "raised KeyboardInterrupt" in rows["interrupting"]["reason"]
+
+
+def test_an_interrupt_of_a_declaration_is_a_problem(tmp_path: Path) -> None:
+    """Its `args` function raises what Ctrl-C raises, as a polite way out of a script; the pair after it runs."""
+    suite = SUITE.format(name="interrupting", variants=("fast",), axes=AXES, extra=FORWARD)
+    suite = suite.replace('args={"x": Arg(shape=("rows", 5), spec=("data",))}', "args=_stop")
+    write_pair(tmp_path, "interrupting", suite="def _stop(case, mesh):\n    raise KeyboardInterrupt\n" + suite)
+    write_pair(tmp_path, "then", extra=FORWARD)
+    ended = samebits("check", "--root", tmp_path, "--variant", "fast", "--json", tmp_path / "r.json")
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert [row["pair"] for row in document["results"]] == ["then"] and document["results"][0]["ok"]
+    ((pair, message),) = [(problem["pair"], problem["message"]) for problem in document["problems"]]
+    assert (ended.code, pair) == (2, "interrupting")
+    assert message.startswith("pair 'interrupting': its declaration raised KeyboardInterrupt (") and ".py:2" in message
 
 
 def test_what_they_changed_is_noted(whole: Ended) -> None:
