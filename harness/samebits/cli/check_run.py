@@ -38,6 +38,7 @@ from samebits.report.outcomes import Outcomes, check_outcomes
 from samebits.report.pair_heads import pair_head
 from samebits.report.shards import request_of
 from samebits.report.terminal import show
+from samebits.report.words import is_empty_shard
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
@@ -233,7 +234,9 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
             show(run.console, document, verbose=self.verbose)
 
     def exit_code(self, inputs: CheckInputs, document: Document) -> int:
-        """1 where a contract does not hold."""
+        """1 where a contract does not hold; 0 of a shard without points: `merge` says whether anything was compared."""
+        if is_empty_shard(document) and not _totals(inputs.loaded, self.settings.shard):
+            return 0
         interrupted = document.summary.interrupted
         return exit_code(document.results, document.problems, no_skips=self.no_skips, interrupted=interrupted)
 

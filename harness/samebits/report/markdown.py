@@ -12,7 +12,7 @@ from samebits.report.failure import point_block, shown_example
 from samebits.report.markdown_fit import Part, Rows, fitted
 from samebits.report.tally import accepted, rows
 from samebits.report.terminal_rows import note_lines
-from samebits.report.words import closing, plural, remembered_sentence, short_meshes
+from samebits.report.words import closing, is_empty_shard, plural, remembered_sentence, short_meshes
 
 WORST = 5
 """Causes that are explained; the others are folded."""
@@ -27,7 +27,8 @@ LEAVES = ("pair", "variant", "direction", "leaf", "measured here", "reason")
 def markdown(document: Document) -> str:
     """The document as Markdown on at most 60 lines: what came out, the worst causes, tables, environment."""
     s = document.summary
-    state = "incomplete" if s.interrupted else "failed" if s.failed or document.problems or not s.cases else "passed"
+    failed = s.failed or document.problems or not (s.cases or is_empty_shard(document))
+    state = "incomplete" if s.interrupted else "failed" if failed else "passed"
     listed = document_causes(document)
     command = first_command(listed)
     remembered = remembered_sentence(document)

@@ -17,7 +17,7 @@ from samebits.report.shake import show_shake
 from samebits.report.tables import line
 from samebits.report.terminal_rows import show_accepted, show_failures, show_notes, show_pairs
 from samebits.report.terminal_screen import show_screen
-from samebits.report.words import closing, remembered_sentence
+from samebits.report.words import closing, is_empty_shard, remembered_sentence
 
 WIDTH = 140
 """Columns of a table that is written to a file or a pipe, unless COLUMNS says otherwise."""
@@ -73,7 +73,8 @@ def show(to: Console, document: Document, *, verbose: bool = False) -> None:
 
 def _end(document: Document, listed: Sequence[Cause]) -> list[tuple[str, str]]:
     """The last lines with their styles: what is remembered, one sentence for all, the next command."""
-    failed = document.summary.failed or document.problems or not document.results
+    nothing = not document.results and not is_empty_shard(document)
+    failed = document.summary.failed or document.problems or nothing
     style = "bold red" if failed else "bold yellow" if document.summary.interrupted else "bold green"
     command = first_command(listed)
     lines = [(remembered_sentence(document), ""), (closing(document), style)]

@@ -41,9 +41,22 @@ def counts_sentence(document: Document) -> str:
     )
 
 
+def is_empty_shard(document: Document) -> bool:
+    """Whether it is a part of a check that has no points, as where there are more parts than groups of points."""
+    left_nothing = not (document.results or document.problems or document.summary.interrupted)
+    return document.shard is not None and bool(document.pairs) and left_nothing
+
+
+def empty_shard_sentence(document: Document) -> str:
+    """That a part of a check has no points."""
+    return f"shard {document.shard} has no points of this request"
+
+
 def closing(document: Document) -> str:
     """One sentence: counts per verdict, what ran, how long, and what it comes to."""
     s = document.summary
+    if is_empty_shard(document):
+        return f"{empty_shard_sentence(document)}; {s.seconds:.1f} s"
     counts = verdict_counts(s.verdicts) or "nothing"
     begin = f"{plural(s.cases, 'result')} of {plural(len(document.pairs), 'pair')}: {counts}"
     if s.exempt:

@@ -121,6 +121,21 @@ def test_a_missing_shard_is_not_green(tree: Path, tmp_path: Path) -> None:
     assert "points have no result, the first twice/" in merged.lines[1]
 
 
+def test_a_shard_without_points_passes(tree: Path, tmp_path: Path) -> None:
+    """A job of a matrix with more parts than groups is not red; the merged document says whether all was compared."""
+    words = ("twice", "--root", tree, "--case", "of8", "--dtype", "float32")
+    parts = [tmp_path / f"{number}.json" for number in (1, 2)]
+    ended = [samebits("check", *words, "--shard", f"{n}/2", "--json", part) for n, part in enumerate(parts, 1)]
+    assert [end.code for end in ended] == [0, 0]
+    assert [len(json.loads(part.read_text())["results"]) for part in parts] == [2, 0]
+    assert "shard 2/2 has no points of this request; " in ended[1].out.splitlines()[-1]
+    assert samebits("merge", *parts, "--root", tree).code == 0
+    assert samebits("merge", parts[1], "--root", tree).code == 3
+    empty = json.loads(parts[1].read_text())
+    parts[0].write_text(json.dumps({**empty, "shard": "1/2"}))
+    assert samebits("merge", *parts, "--root", tree).code == 3, "nothing was compared"
+
+
 def test_many_missing_shards_are_one_line(tree: Path, tmp_path: Path) -> None:
     document = json.loads((tree / "1.json").read_text())
     (tmp_path / "one.json").write_text(json.dumps({**document, "shard": "1/100000"}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from samebits.report.document import Document
 from samebits.report.failure import block, point_block
+from samebits.report.html.check_section import check_section
 from samebits.report.markdown import markdown
 from samebits.report.tally import CAP, failures, rows
 from samebits.report.terminal import console, show
@@ -182,6 +184,18 @@ def test_the_closing_sentence(of: Document, ending: str) -> None:
     assert shown(of).rstrip().endswith(ending)
     if of.summary.interrupted:
         assert shown(of).splitlines()[-1].startswith("interrupted; ")
+
+
+def test_a_shard_without_points_is_not_a_failure() -> None:
+    """More jobs than groups of points: what was compared is said of the merged document."""
+    empty = replace(document(), shard="7/7")
+    assert shown(empty).rstrip().endswith("shard 7/7 has no points of this request; 1.5 s")
+    assert markdown(empty).startswith("### samebits check: passed\n\nshard 7/7 has no points of this request; 1.5 s")
+    section = check_section(empty)
+    assert (section.state, section.headline) == ("passed", "Shard 7/7 has no points of this request")
+    problem = replace(document(problems=(Problem(pair="x", message="m"),)), shard="7/7")
+    for of in (problem, replace(document(interrupted=True), shard="7/7"), replace(empty, pairs=())):
+        assert "has no points" not in shown(of)
 
 
 def test_brackets_are_not_markup_and_replays_are_not_wrapped() -> None:

@@ -12,7 +12,14 @@ from samebits.report.html.section import Section, State
 from samebits.report.other_magnitudes import magnitude_notes
 from samebits.report.output_layouts import layout_notes
 from samebits.report.tally import accepted, exempted, not_interpreted, skipped
-from samebits.report.words import counts_sentence, plural, remembered_sentence, verdict_counts
+from samebits.report.words import (
+    counts_sentence,
+    empty_shard_sentence,
+    is_empty_shard,
+    plural,
+    remembered_sentence,
+    verdict_counts,
+)
 
 RESULT_SCRIPTS = ("result_view.js", "result_values.js", "result_sharding.js", "result_heat.js", "result_source.js")
 """What shows one result in depth; `result_view.js` comes first."""
@@ -58,6 +65,8 @@ def check_section(document: Document) -> Section:
 
 def _state(document: Document) -> State:
     summary = document.summary
+    if is_empty_shard(document):
+        return "passed"
     if summary.failed or document.problems or not summary.cases:
         return "failed"
     return "incomplete" if summary.interrupted or summary.skipped == summary.cases else "passed"
@@ -75,6 +84,8 @@ def _headline(document: Document, causes: Sequence[Cause]) -> str:
         first, count = document.problems[0], len(document.problems)
         more = f" ({count - 1} more below)" if count > 1 else ""
         return f"{begin}{plural(count, 'problem')}: {first.pair}: {first.message}{more}"
+    if is_empty_shard(document):
+        return empty_shard_sentence(document).capitalize()
     if summary.skipped == summary.cases:
         return f"{begin}Nothing was checked: {plural(summary.cases, 'result')} skipped"
     ran = f"{plural(summary.cases, 'result')} of {plural(len(document.pairs), 'pair')}"
