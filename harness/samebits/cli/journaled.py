@@ -36,13 +36,13 @@ def journaled(run: CommandRun, settings: EngineSettings, head: JournalHead) -> I
     if journal is None:
         yield None
         return
-    if settings.resume:
-        run.notes += _resumed(journal)
     complete = False
     try:
         yield journal
         complete = not run.stop.asked
     finally:
+        if settings.resume:
+            run.notes += _resumed(journal)
         journal.close(remove=complete and settings.journal is None)
         if journal.failed is not None:
             run.notes.append(f"journal {journal.path} is incomplete: {journal.failed}")
@@ -95,7 +95,14 @@ def _resumed(journal: Journal) -> list[str]:
     if before.head is None:
         return ["--resume: no run of this request was interrupted; it began anew"]
     damaged = f"; {before.damaged} damaged lines were dropped" if before.damaged else ""
-    return [f"resumed: {len(before.entries)} items are in the journal of the interrupted run{damaged}"]
+    count = len(before.entries)
+    what = f"{count} items are in the journal of the interrupted run"
+    if journal.taken < count:
+        what = (
+            f"{journal.taken} of the {count} items in the journal of the interrupted run count; what the others depend "
+            "on has changed or cannot be compared"
+        )
+    return [f"resumed: {what}{damaged}"]
 
 
 def _remove_old(folder: Path) -> None:

@@ -105,6 +105,8 @@ def read_journal(path: Path) -> JournalText:
 class Journal:
     """A journal that is written; `failed` says why nothing is written any more, as where the disk is full.
 
+    `taken` counts the items of the earlier run whose rows this one takes from it.
+
     Args:
         path: the file; its folder is created.
         head: what the run is.
@@ -117,6 +119,7 @@ class Journal:
     def __init__(self, path: Path, head: JournalHead, *, resume: bool) -> None:
         self.path = path
         self.before = JournalText(None, {}, 0, 0)
+        self.taken = 0
         self.failed: str | None = None
         self._unsynced = False
         self._file = _open_locked(path)

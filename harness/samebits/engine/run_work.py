@@ -190,7 +190,8 @@ def _known(
     if sign is None:
         return None, False
     entry = journal.before.entries.get(item.key) if journal is not None else None
-    if entry is not None and entry.sign == sign and store.holds(entry.rests_on):
+    if journal is not None and entry is not None and entry.sign == sign and store.holds(entry.rests_on):
+        journal.taken += 1
         return entry.rows, True
     return store.recall(sign), False
 

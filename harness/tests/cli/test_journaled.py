@@ -52,7 +52,21 @@ def test_an_interrupted_run_goes_on(folder: Path, capsys: pytest.CaptureFixture[
     again = _run()
     with journaled(again, EngineSettings(resume=True), HEAD) as journal:
         assert journal is not None and list(journal.before.entries) == ["item"]
+        journal.taken += 1  # as `run_work` does, where the sign of the item is the same
     assert again.notes == ["resumed: 1 items are in the journal of the interrupted run"]
+
+
+def test_what_ran_again_is_not_said_to_be_resumed(folder: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted()
+    again = _run()
+    with journaled(again, EngineSettings(resume=True), HEAD):
+        pass
+    (told,) = again.notes
+    assert told == (
+        "resumed: 0 of the 1 items in the journal of the interrupted run count; what the others depend on has changed "
+        "or cannot be compared"
+    )
 
 
 def test_nothing_to_resume_is_said(folder: Path) -> None:

@@ -86,10 +86,12 @@ def test_what_is_remembered_is_not_run_again() -> None:
 def test_a_journal_counts_only_under_the_same_sign(tmp_path: Path) -> None:
     items = toy_items("good", "good", "unsigned")
     _run(items[:1] + items[2:], Journal(tmp_path / "j", HEAD, resume=False), ToyStore())
-    _, ran = _run(items, Journal(tmp_path / "j", HEAD, resume=True), ToyStore())
-    assert ran == [items[1].key, items[2].key]
-    _, ran = _run(items, Journal(tmp_path / "j", HEAD, resume=True), ToyStore("2"))
-    assert len(ran) == 3
+    journal = Journal(tmp_path / "j", HEAD, resume=True)
+    _, ran = _run(items, journal, ToyStore())
+    assert ran == [items[1].key, items[2].key] and (journal.taken, len(journal.before.entries)) == (1, 2)
+    journal = Journal(tmp_path / "j", HEAD, resume=True)
+    _, ran = _run(items, journal, ToyStore("2"))
+    assert len(ran) == 3 and journal.taken == 0
     _, ran = _run(items, Journal(tmp_path / "j", HEAD, resume=False), ToyStore())
     assert len(ran) == 3, "without --resume it begins anew"
 
