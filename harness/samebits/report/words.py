@@ -29,10 +29,14 @@ def short_meshes(meshes: Iterable[str]) -> str:
 
 
 def counts_sentence(document: Document) -> str:
-    """How much of the product ran."""
+    """How much of the product ran; of a shard, or where something could not run, how many settings have results."""
     s = document.summary
     if s.interrupted:
         return f"not all of {plural(s.selected, 'setting')} ran"
+    ran = len({(r.pair, r.case, r.dtype, r.mesh, r.mode) for r in document.results})
+    if ran < s.selected and (document.shard is not None or document.problems):
+        here = "" if document.shard is None else f" in shard {document.shard}"
+        return f"{ran} of {plural(s.selected, 'setting')} ran{here}"
     if s.selected >= s.product:
         return f"all {plural(s.product, 'setting')} ran"
     return (

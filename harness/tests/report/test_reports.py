@@ -186,6 +186,17 @@ def test_the_closing_sentence(of: Document, ending: str) -> None:
         assert shown(of).splitlines()[-1].startswith("interrupted; ")
 
 
+def test_what_did_not_run_is_not_counted() -> None:
+    """The plan is that of the whole request, also of a shard, and of merged parts that lack points."""
+    whole = document(*(result(case=case) for case in ("a", "b", "c")), selected=3, product=3)
+    assert "; all 3 settings ran; " in shown(whole)
+    rows = (result(case="a"), result(case="a", direction="gradient"), result(case="b"))
+    part = replace(document(*rows, selected=3, product=3), shard="1/2")
+    assert shown(part).rstrip().endswith("; 2 of 3 settings ran in shard 1/2; 1.5 s; all contracts hold")
+    lacking = document(*rows, selected=3, product=12, problems=(Problem(pair="x", message="m"),))
+    assert "; 2 of 3 settings ran; " in shown(lacking)
+
+
 def test_a_shard_without_points_is_not_a_failure() -> None:
     """More jobs than groups of points: what was compared is said of the merged document."""
     empty = replace(document(), shard="7/7")
