@@ -19,6 +19,7 @@ from samebits.compile.compared_case import CompiledCase, compare_case, expected_
 from samebits.compile.comparison import expected_error
 from samebits.compile.compiler import CompiledProgram, Lowered, compile_program, lower_traced
 from samebits.compile.devices import compiler_version, devices, target_mesh
+from samebits.compile.process_queries import other_answer, watched
 from samebits.compile.request import CompileOption, CompileRequest
 from samebits.compile.selftest import check_compiled
 from samebits.errors import CouldNotRun, MeshError, RequestError, SamebitsError
@@ -216,15 +217,27 @@ def finish_case(started: StartedCase, pair: Pair) -> CompiledCase:
 
 
 def lowered_side(sides: TracedSides, job: CompileJob, side: str) -> Lowered:
-    """One side, traced and lowered for the target, with output shardings as declared, as inside a model."""
+    """One side, traced and lowered for the target, with output shardings as declared, as inside a model.
+
+    Raises:
+        CouldNotRun: tracing or lowering raised, or the code asked for the platform or the devices of this process, and
+            those of the target are others.
+    """
     real = job.real
     mesh = target_mesh(job.target, job.mesh, real.mode)
     pinned = not job.mesh.explicit_axes(real.mode)
     site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=mesh, pinned=pinned)
-    program = sides.forward(side, site) if job.direction == "forward" else sides.gradient(side, site)
+    # The forward by itself first: the gradient traces it too, and it may be asked for later.
+    program, queries = watched(sides, lambda: sides.forward(side, site))
+    if job.direction == "gradient":
+        program, of_gradient = watched(sides, lambda: sides.gradient(side, site))
+        queries += of_gradient
     if program.error is not None:
         program.result()
     label = f"{program.label.removesuffix(':')} on {job.target.name}:"
+    why = other_answer(queries, job.target)
+    if why is not None:
+        raise CouldNotRun(f"{label} {why}")
     return lower_traced(program.traced, mesh=mesh, target=job.target, label=label)
 
 

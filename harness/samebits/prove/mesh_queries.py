@@ -192,7 +192,7 @@ def conditions_of(queries: Iterable[Query], platform: str | None) -> tuple[str, 
     does_ask = any("platform" in query.asks for query in queries)
     own = (f"the platform is {platform or jax.default_backend()}",) if does_ask else ()
     counts = {query.count: f"{_COUNTED}{query.place}" for query in reversed(queries) if "devices" in query.asks}
-    return *own, *(f"{count} is {_COUNTS[count]()}{where}" for count, where in counts.items())
+    return *own, *(f"{count} is {COUNTS[count]()}{where}" for count, where in counts.items())
 
 
 def place_of_devices(conditions: Iterable[str]) -> str | None:
@@ -214,11 +214,12 @@ def other_devices(place: str | None, devices: int) -> str | None:
 
 
 _COUNTED = ", as asked at "
-_COUNTS: dict[str, Callable[[], int]] = {
+COUNTS: dict[str, Callable[[], int]] = {
     "jax.device_count()": jax.device_count,
     "jax.local_device_count()": jax.local_device_count,
     "jax.process_count()": jax.process_count,
 }
+"""The numbers of this process that `Query.count` names."""
 
 
 def _asked_by_file() -> dict[str, frozenset[About]]:
