@@ -48,13 +48,14 @@ def compare_case(
     reference = compared_programs.get(reference_name)
     if reference is not None:
         for program in compared_programs.values():
-            compared = compare_sides(reference, program, compared_programs, real.claims)
+            both = [modules[each.side, bool(each.options)] for each in (reference, program)]
+            other = both[0].outputs.difference(both[1].outputs)
+            compared = compare_sides(reference, program, compared_programs, real.claims, other_outputs=other)
             refusal = expected_refusal(real, program)
             if refusal is not None:
                 compared = replace(compared, expectations=(missing_error(refusal), *compared.expectations))
             if program is not reference:
-                region = _region(*(modules[each.side, bool(each.options)] for each in (reference, program)))
-                case.comparisons.append(replace(compared, region=region))
+                case.comparisons.append(replace(compared, region=_region(*both)))
             elif compared.expectations:
                 case.comparisons.append(compared)
     case.effects += [option_effect(plain[side], program) for side, program in with_options.items() if side in plain]

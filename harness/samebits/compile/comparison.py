@@ -24,7 +24,12 @@ MOST = 6
 
 
 def compare_sides(
-    reference: CompiledSide, variant: CompiledSide, all_sides: Mapping[str, CompiledSide], claims: Sequence[Claim]
+    reference: CompiledSide,
+    variant: CompiledSide,
+    all_sides: Mapping[str, CompiledSide],
+    claims: Sequence[Claim],
+    *,
+    other_outputs: str | None = None,
 ) -> SideBySide:
     """Compare a variant with its reference: whether the programs are the same, ratios of figures, and claims.
 
@@ -32,6 +37,7 @@ def compare_sides(
         reference, variant: compiled for the same target, case and direction.
         all_sides: every side of that case and direction, for claims that name another side.
         claims: the claims of the case.
+        other_outputs: what the variant returns otherwise, in words, such as another tree; None for the same types.
     """
     same, ordered = variant.unordered == reference.unordered, variant.program == reference.program
     # Options can affect machine code below the HLO: with xla_cpu_enable_fast_math XLA:CPU divides differently.
@@ -60,8 +66,12 @@ def compare_sides(
         target=variant.target,
         same_program=same,
         same_order=ordered,
-        verdict="proved" if ordered and alike and variant.side != reference.side else None,
-        reason="the reference itself" if variant.side == reference.side else _reason(same, ordered, alike, operations),
+        verdict="proved" if ordered and alike and other_outputs is None and variant.side != reference.side else None,
+        reason="the reference itself"
+        if variant.side == reference.side
+        else f"the same program, but {other_outputs}"
+        if ordered and other_outputs is not None
+        else _reason(same, ordered, alike, operations),
         temp_ratio=ratio(variant.temp_bytes, reference.temp_bytes),
         peak_ratio=ratio(variant.peak_bytes, reference.peak_bytes),
         bytes_ratio=ratio(variant.bytes_accessed, reference.bytes_accessed),

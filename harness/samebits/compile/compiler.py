@@ -16,6 +16,7 @@ from typing import Any
 
 from samebits.compile.cache import Artefact, CompileCache
 from samebits.compile.devices import compiler_version
+from samebits.compile.output_types import OutputTypes
 from samebits.errors import CouldNotRun, RequestError
 from samebits.hlo.canonical import identity
 from samebits.hlo.counts import count
@@ -53,6 +54,7 @@ class Lowered:
         calls_python: for a program with callbacks, the number of the lowering, else 0: callbacks cannot be compared, so
             such a program is never cached, and never the same as another one.
         taken: the arguments that it uses; jit drops the unused ones, and renumbers the others.
+        outputs: the types that it returns, which its text does not show.
     """
 
     label: str
@@ -61,6 +63,7 @@ class Lowered:
     text: str
     place: str
     taken: tuple[int, ...]
+    outputs: OutputTypes
     captured: str = ""
     calls_python: int = 0
 
@@ -143,6 +146,7 @@ def lower_traced(traced: Any, *, mesh: Any, target: str | Target, label: str) ->
         text=text,
         place=f"{target.name} {mesh.axis_names} {[device.id for device in mesh.devices.flat]} {taken}",
         taken=taken,
+        outputs=OutputTypes.of(traced),
         captured=captured_arrays(traced.jaxpr),
         calls_python=next(_NUMBERS) if calls_python(traced.jaxpr, text) else 0,
     )
@@ -168,11 +172,13 @@ class CompiledProgram:
         facts: per device.
         module: serialised.
         taken: which arguments of the function the module's parameters are.
+        outputs: the types that the side returns; sides that share a program need not share them.
     """
 
     facts: Facts
     module: bytes
     taken: tuple[int, ...]
+    outputs: OutputTypes
 
 
 def compile_lowered(program: Lowered, options: Mapping[str, str], cache: CompileCache | None = None) -> Facts:
@@ -203,7 +209,7 @@ def compile_program(program: Lowered, options: Mapping[str, str], cache: Compile
 
 def _program_of(artefact: Artefact, program: Lowered, *, cached: bool) -> CompiledProgram:
     facts = facts_of(artefact, program.taken, cached=cached, apart=program.apart)
-    return CompiledProgram(facts, artefact.module, program.taken)
+    return CompiledProgram(facts, artefact.module, program.taken, program.outputs)
 
 
 def compile_artefact(program: Lowered, options: Mapping[str, str]) -> Artefact:

@@ -19,6 +19,7 @@ from samebits.compile.compared_case import CompiledCase, compare_case, expected_
 from samebits.compile.comparison import expected_error
 from samebits.compile.compiler import CompiledProgram, Lowered, compile_program, lower_traced
 from samebits.compile.devices import compiler_version, devices, target_mesh
+from samebits.compile.output_types import OutputTypes
 from samebits.compile.process_queries import other_answer, watched
 from samebits.compile.request import CompileOption, CompileRequest
 from samebits.compile.selftest import check_compiled
@@ -166,7 +167,7 @@ class StartedCase:
 
     job: CompileJob
     found: CompiledCase
-    waiting: list[tuple[ProgramIdentity, str, Future[CompiledProgram]]]
+    waiting: list[tuple[ProgramIdentity, str, OutputTypes, Future[CompiledProgram]]]
 
 
 def start_case(
@@ -174,7 +175,7 @@ def start_case(
 ) -> StartedCase:
     """Trace and lower the sides of a job, and have them compiled."""
     case = CompiledCase()
-    waiting: list[tuple[ProgramIdentity, str, Future[CompiledProgram]]] = []
+    waiting: list[tuple[ProgramIdentity, str, OutputTypes, Future[CompiledProgram]]] = []
     for side in job.sides:
         try:
             program = lowered_side(sides, job, side)
@@ -184,7 +185,7 @@ def start_case(
         options = {**job.real.options.get(side, {}), **request.of_side(side)}
         for side_options in ({}, options) if options else ({},):
             which = _which(sides, locator, job, side, side_options, request)
-            waiting.append((which, program.label, compiler.start(program, side_options)))
+            waiting.append((which, program.label, program.outputs, compiler.start(program, side_options)))
     return StartedCase(job, case, waiting)
 
 
@@ -196,11 +197,11 @@ def finish_case(started: StartedCase, pair: Pair) -> CompiledCase:
     """
     case, real = started.found, started.job.real
     modules: dict[tuple[str, bool], CompiledProgram] = {}
-    for which, label, future in started.waiting:
+    for which, label, outputs, future in started.waiting:
         try:
             program = future.result()
             case.programs.append(CompiledSide.of(which, program.facts))
-            modules[which.side, bool(which.options)] = program
+            modules[which.side, bool(which.options)] = replace(program, outputs=outputs)
         except (RequestError, CouldNotRun) as error:
             refusal = expected_refusal(real, which)
             if refusal is not None:

@@ -132,6 +132,11 @@ def _of_structure(name: str, detail: str) -> Comparison:
     return Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)
 
 
+def same_structure(reference: HostTree, optimized: HostTree) -> bool:
+    """Whether two outputs are one tree, as `compare_trees` decides it: containers and static data count."""
+    return reference.structure == optimized.structure and _are_equal(reference.tree, optimized.tree)
+
+
 def _are_equal(reference: Any, optimized: Any) -> bool:
     """Whether jax takes two structures for one; where their static data cannot be compared, what is printed counts."""
     if reference is None or optimized is None:

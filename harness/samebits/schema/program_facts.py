@@ -126,7 +126,8 @@ class SideBySide(Shown):
     Args:
         same_program: the same program, up to the order of operands of commutative operations.
         same_order: the operands too: then the bits are the same.
-        verdict: `proved` where `same_order` holds and both have the same options: for every input on that target;
+        verdict: `proved` where `same_order` holds, and both have the same options and return the same tree, dtypes and
+            weak types: for every input on that target;
             `refused` where the compiler must refuse the variant's options, and does.
         reason: in words.
         temp_ratio, peak_ratio, bytes_ratio, wire_ratio: variant over reference; None where one has no figure or the
