@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from samebits.cli.common import say
@@ -131,7 +132,18 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
             options=tuple(effect for part in results for effect in part.effects),
             problems=tuple(run.problems),
             notes=tuple(run.notes),
-            summary=summarise(programs, comparisons, run.seconds, run.interrupted),
+            summary=summarise(
+                programs, comparisons, run.seconds, run.interrupted, declared=self._declared_claims(inputs)
+            ),
+        )
+
+    def _declared_claims(self, inputs: CompileInputs) -> int:
+        """How many claims the production shapes that are asked for have, whatever they are about."""
+        return sum(
+            len(real.claims)
+            for _, pair in inputs.pairs
+            for real in pair.compiled
+            if not self.request.cases or any(fnmatchcase(real.case.id, case) for case in self.request.cases)
         )
 
     def markdown(self, document: CompileDocument) -> str:

@@ -38,6 +38,7 @@ class CompileSummary:
         programs, cached: compiled, and how many of them came from the cache.
         comparisons, same_program: variants beside references, and how many are the same program.
         claims, failed, findings, unknown: judged; not as declared; recorded as not true and not true; without figures.
+        declared: claims of the production shapes that were asked for, whatever they are about.
     """
 
     programs: int
@@ -49,6 +50,7 @@ class CompileSummary:
     findings: int
     unknown: int
     seconds: float
+    declared: int = 0
     interrupted: bool = False
 
 
@@ -214,9 +216,13 @@ def _figure(name: str, value: object) -> str:
 def closing(document: CompileDocument) -> str:
     """One sentence for the whole run."""
     s = document.summary
+    unjudged = s.declared > 0 and not s.claims
     begin = f"{plural(s.programs, 'program')} ({s.cached} cached), {plural(s.comparisons, 'comparison')}"
-    begin += f", {s.same_program} the same program; {plural(s.claims, 'claim')}"
-    if s.failed:
+    begin += f", {s.same_program} the same program; "
+    begin += f"{s.claims} of {plural(s.declared, 'declared claim')}" if unjudged else f"{plural(s.claims, 'claim')}:"
+    if unjudged:
+        state = f"{'is' if s.declared == 1 else 'are'} about what was compiled"
+    elif s.failed:
         state = f"{s.failed} not as declared"
     elif s.unknown:
         state = f"{s.unknown} without a figure"
@@ -227,13 +233,25 @@ def closing(document: CompileDocument) -> str:
         state += f" ({plural(s.findings, 'finding')} among them)"
     problems = f"; {plural(len(document.problems), 'problem')}" if document.problems else ""
     cut = "interrupted; " if s.interrupted else ""
-    return f"{cut}{begin}: {state}{problems}; {s.seconds:.1f} s"
+    return f"{cut}{begin} {state}{problems}; {s.seconds:.1f} s"
 
 
 def summarise(
-    programs: Sequence[CompiledSide], comparisons: Iterable[SideBySide], seconds: float, interrupted: bool
+    programs: Sequence[CompiledSide],
+    comparisons: Iterable[SideBySide],
+    seconds: float,
+    interrupted: bool,
+    *,
+    declared: int = 0,
 ) -> CompileSummary:
-    """The counts of a run."""
+    """The counts of a run.
+
+    Args:
+        programs, comparisons: of the run.
+        seconds: that it took.
+        interrupted: whether it was stopped before its end.
+        declared: how many claims the production shapes that were asked for have.
+    """
     compared = list(comparisons)
     judged = [judged_claim for comparison in compared for judged_claim in comparison.expectations]
     variants = [comparison for comparison in compared if comparison.variant != comparison.reference]
@@ -246,6 +264,7 @@ def summarise(
         failed=sum(not claim.ok and claim.holds is not None for claim in judged),
         findings=sum(claim.ok and claim.finding is not None for claim in judged),
         unknown=sum(claim.holds is None for claim in judged),
+        declared=declared,
         seconds=round(seconds, 2),
         interrupted=interrupted,
     )

@@ -21,7 +21,8 @@ class Claim:
         source: who says so: a pull request, a paper, or a measurement of one's own.
         variant: a shell pattern of the variants that it applies to; all by default, as with the three below.
         direction: `forward` or `gradient`.
-        target: a target such as `tpu7x:*`; `tpu` or `cpu` is every target of that kind.
+        target: a target such as `tpu7x:*`; `tpu` or `cpu` is every target of that kind. It must match a
+            declared target, or fit a known generation.
         versions: of libtpu (of jaxlib for the CPU).
         finding: for a claim that does *not* hold: what was found, with its numbers. It must then come out false.
 

@@ -14,6 +14,7 @@ from samebits.schema.case import TRANSFORMS, Case
 from samebits.schema.contract import DIRECTIONS, PLATFORMS
 from samebits.schema.mesh_ids import MODES
 from samebits.schema.pair_meshes import check_meshes
+from samebits.schema.target import GENERATIONS, can_match
 from samebits.schema.validate import check_id, check_pattern, check_tuple, check_unique, expected
 
 Declaration = Any
@@ -126,6 +127,11 @@ def _check_compiled(pair: Declaration) -> None:
         for claim in real.claims:
             check_pattern(f"{where}, claim '{claim.shows}'", "variant", claim.variant, pair.sides)
             check_pattern(f"{where}, claim '{claim.shows}'", "direction", claim.direction, DIRECTIONS)
+            # A command may name other targets than the declared ones: claims may speak of those too.
+            if not can_match(claim.target):
+                slices = tuple(f"{name}:{claim.target.partition(':')[2] or '*'}" for name in GENERATIONS)
+                known = tuple(dict.fromkeys(("cpu", "tpu", *real.targets, *slices)))
+                check_pattern(f"{where}, claim '{claim.shows}'", "target", claim.target, real.targets, known)
             other = claim.shows.side
             if other not in (None, "reference", *pair.sides):
                 raise DeclarationError(f"{where}, claim '{claim.shows}': {expected(str(other), pair.sides)}")

@@ -51,6 +51,20 @@ class Target:
         return int(match[1]) if match and match[1] else None
 
 
+def can_match(pattern: str) -> bool:
+    """Whether a shell pattern of targets, `cpu` or `tpu` matches any target of a generation that is known.
+
+    Args:
+        pattern: of a claim, such as `tpu7x:*`.
+    """
+    kinds = ("cpu", *(f"{generation}:" for generation in GENERATIONS))
+    begin = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    if begin != pattern:
+        return any(kind.startswith(begin) or begin.startswith(kind) for kind in kinds)
+    known = _CPU.fullmatch(pattern) or (_SLICE.fullmatch(pattern) and begin.startswith(kinds))
+    return pattern == "tpu" or bool(known)
+
+
 def spread(layout: str, devices: int) -> MeshSpec:
     """The mesh of a layout on so many devices: the size written `*` takes what the others leave.
 

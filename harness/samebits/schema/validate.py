@@ -102,10 +102,23 @@ def check_spec(where: str, spec: Any, dimensions: int) -> None:
                 )
 
 
-def check_pattern(where: str, what: str, pattern: str, known: tuple[str, ...]) -> None:
-    """Reject a pattern that matches nothing: a promise about no result."""
+def check_pattern(
+    where: str, what: str, pattern: str, known: tuple[str, ...], examples: tuple[str, ...] | None = None
+) -> None:
+    """Reject a pattern that matches nothing: a promise about no result.
+
+    Args:
+        where: the declaration, for the message.
+        what: is matched, for the message.
+        pattern: of the shell.
+        known: the names that there are.
+        examples: what the message lists in their place.
+
+    Raises:
+        DeclarationError: no name matches.
+    """
     if not any(fnmatchcase(name, pattern) for name in known):
-        raise DeclarationError(f"{where}: {what}={pattern} matches nothing; {expected(pattern, known)}")
+        raise DeclarationError(f"{where}: {what}={pattern} matches nothing; {expected(pattern, examples or known)}")
 
 
 def expected(got: str, known: Iterable[str]) -> str:

@@ -90,6 +90,7 @@ SUMMARY_KEYS = [
     "findings",
     "unknown",
     "seconds",
+    "declared",
     "interrupted",
 ]
 OPTION_KEYS = [
@@ -146,5 +147,6 @@ def test_published_keys(cached: bool, tmp_path: Path, monkeypatch: pytest.Monkey
         "findings": 1,
         "unknown": 0,
         "seconds": 0,
+        "declared": 2,
         "interrupted": False,
     }

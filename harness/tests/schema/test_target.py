@@ -8,7 +8,7 @@ import pytest
 
 from samebits.errors import MeshError, RequestError
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.target import Target, fixed_part, spread
+from samebits.schema.target import Target, can_match, fixed_part, spread
 
 
 @pytest.mark.parametrize(
@@ -94,3 +94,16 @@ def test_layouts_that_do_not_fit(layout: str, number: int, line: str) -> None:
 def test_malformed_layouts(layout: str) -> None:
     with pytest.raises(MeshError, match=r"^mesh "):
         fixed_part(layout)
+
+
+MATCHING = ("*", "cpu", "tpu", "cpu*", "cpu:8", "tpu7x:*", "v5*", "v5[ep]:*", "?5e:2x2", "*:2x2x1", "v5p:4x4x4", "tpu*")
+
+
+@pytest.mark.parametrize("pattern", MATCHING)
+def test_a_pattern_of_known_generations(pattern: str) -> None:
+    assert can_match(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["tpu7:2x2x1", "tpu7:*", "v5p", "v7*", "gpu", "TPU7x:*", "tpu7x:2x", ""])
+def test_a_pattern_that_matches_no_target(pattern: str) -> None:
+    assert not can_match(pattern)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from samebits.report.compile import closing
 from samebits.report.html.charts import svg
 from samebits.report.html.compile_section import OPEN, compile_section
 from samebits.report.html.sections import section_of
@@ -36,6 +37,19 @@ def test_a_failed_claim_is_named_with_its_place_and_command() -> None:
 def test_the_state_is_that_of_the_claims(claims: tuple[object, ...], state: str, words: str) -> None:
     section = compile_section(two_sides(*claims))  # type: ignore[arg-type]
     assert section.state == state and words in section.headline
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        (1, "0 of 1 declared claim is about what was compiled"),
+        (2, "0 of 2 declared claims are about what was compiled"),
+    ],
+)
+def test_declared_claims_about_nothing_are_counted(declared: int, words: str) -> None:
+    document = two_sides()
+    document = replace(document, summary=replace(document.summary, declared=declared))
+    assert f"; {words}; " in closing(document) and "none declared" not in closing(document)
 
 
 def test_what_could_not_be_compiled_is_the_headline() -> None:
