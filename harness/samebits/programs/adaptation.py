@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -20,24 +21,22 @@ from samebits.programs.inputs import key_implementation
 Array = NDArray[Any]
 
 
-def check_bijection(where: str, leaves: Mapping[str, Any], mapped: Callable[[dict[str, Any]], Any]) -> None:
+def check_bijection(
+    where: str, leaves: Mapping[str, Any], mapped: Callable[[dict[str, Any]], Any], built: Any = None
+) -> None:
     """Reject a map of which an element does not arrive, arrives twice, or is computed.
 
     Args:
         where: the pair, the variant and the map, for the message.
         leaves: what the map takes, by path: anything with a shape, in elements. Typed random keys have a dtype of keys.
         mapped: applies the map to concrete arrays by path, and gives the tree that it returns.
+        built: the mesh under which the side is traced, if any.
 
     Raises:
         DeclarationError: the map is not one to one; the message names a leaf.
     """
-    import jax
-
     numbered = _numbered({path: _shape(leaf) for path, leaf in leaves.items()})
-    with jax.ensure_compile_time_eval():  # a side is being traced
-        concrete = {path: _like(array, leaves[path]) for path, array in numbered.items()}
-        arrived = jax.tree_util.tree_leaves_with_path(mapped(concrete))
-        moved = {jax.tree_util.keystr(path): _numbers(leaf) for path, leaf in arrived if hasattr(leaf, "dtype")}
+    moved = _moved(numbered, leaves, mapped, built)
     known = np.sort(np.concatenate([array.reshape(-1) for array in numbered.values()]))
     counts = np.zeros(known.size, np.int64)
     for name, numbers in moved.items():
@@ -62,6 +61,36 @@ def check_bijection(where: str, leaves: Mapping[str, Any], mapped: Callable[[dic
                 f"{where}: {np.sum(wrong == count)} of {array.size} elements of leaf '{path}' {happened}; every "
                 "element must arrive exactly once"
             )
+
+
+def _moved(
+    numbered: Mapping[str, Array], leaves: Mapping[str, Any], mapped: Callable[[dict[str, Any]], Any], built: Any
+) -> dict[str, Array]:
+    """The numbers in each leaf that a map gives.
+
+    The devices of a slice that is only compiled for run nothing, and a trace does not leave its mesh: then the map is
+    called in a thread, in which nothing is being traced, under a mesh of this process.
+    """
+    import jax
+
+    def moved() -> dict[str, Array]:
+        concrete = {path: _like(array, leaves[path]) for path, array in numbered.items()}
+        arrived = jax.tree_util.tree_leaves_with_path(mapped(concrete))
+        return {jax.tree_util.keystr(path): _numbers(leaf) for path, leaf in arrived if hasattr(leaf, "dtype")}
+
+    def moved_here() -> dict[str, Array]:
+        devices = jax.devices()
+        if len(devices) < built.size:
+            return moved()
+        here = np.array(devices[: built.size]).reshape(built.devices.shape)
+        with jax.set_mesh(jax.sharding.Mesh(here, built.axis_names, axis_types=built.axis_types)):
+            return moved()
+
+    if isinstance(built, jax.sharding.Mesh) and built.devices.flat[0] not in jax.devices():
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(moved_here).result()
+    with jax.ensure_compile_time_eval():  # a side is being traced
+        return moved()
 
 
 def _shape(leaf: Any) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ def side_call(
         side: the name of the side.
         function: what it is.
         case, mesh: whose arguments it takes.
-        built: the mesh that a `ContextMesh` stands for.
+        built: the mesh that a `ContextMesh` stands for, under which the side is traced.
         wanted: the paths of leaves of arguments to return as they are after the call, beside those that the side
             writes; None where what it writes is not compared, so that a side that writes is refused.
 
@@ -61,7 +61,7 @@ def side_call(
         if adapt is None or adapt.arguments is None:
             return assembled(arrays)
         change = adapt.arguments
-        check_bijection(f"{where}, arguments", arrays, lambda numbers: change(**assembled(numbers)))
+        check_bijection(f"{where}, arguments", arrays, lambda numbers: change(**assembled(numbers)), built)
         arguments: Any = change(**assembled(arrays))
         if isinstance(arguments, Mapping):
             return arguments
@@ -96,7 +96,7 @@ def side_call(
         leaves, change = named_leaves(outputs, "forward"), adapt.outputs
         structure = tree_structure(outputs)
         check_bijection(
-            f"{where}, outputs", leaves, lambda numbers: change(tree_unflatten(structure, list(numbers.values())))
+            f"{where}, outputs", leaves, lambda numbers: change(tree_unflatten(structure, list(numbers.values()))), built
         )
         return change(outputs)
 

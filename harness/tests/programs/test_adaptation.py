@@ -8,9 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.sharding import PartitionSpec
 
+from samebits.compile.devices import target_mesh
 from samebits.errors import DeclarationError
 from samebits.programs.adaptation import check_bijection
+from samebits.schema.meshes import Mode
+from tests.hlo.programs import V5E, needs_libtpu
 
 LEAVES = {
     "q": jax.ShapeDtypeStruct((4, 6), jnp.float32),
@@ -71,3 +75,25 @@ def test_it_works_while_a_function_is_traced() -> None:
         return x
 
     jax.jit(traced).trace(jax.ShapeDtypeStruct((2, 3), jnp.float32))
+
+
+@needs_libtpu
+@pytest.mark.parametrize("mode", ["auto", "explicit"])
+def test_under_the_mesh_of_a_slice_that_runs_nothing(mode: Mode) -> None:
+    built = target_mesh(V5E, "data*", mode)
+
+    def traced(mapped: Callable[[dict[str, Any]], Any]) -> None:
+        def side(x: Any) -> Any:
+            check_bijection("here", LEAVES, mapped, built)
+            return x
+
+        with jax.set_mesh(built):
+            jax.jit(side).trace(jax.ShapeDtypeStruct((8,), jnp.float32))
+
+    def constrained(tree: dict[str, Any]) -> Any:
+        return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, PartitionSpec()), tree)
+
+    for mapped in (HONEST["fused"], constrained) if mode == "auto" else (HONEST["fused"],):
+        traced(mapped)
+    with pytest.raises(DeclarationError, match="3 of 3 elements of leaf 'b' are lost"):
+        traced(WRONG["a leaf is lost"][0])
