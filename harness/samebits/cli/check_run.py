@@ -218,6 +218,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
             shard=None if whole else str(self.settings.shard),
             shake=shake_summary(results, inputs.environment.platform, inputs.not_run) if shaken else None,
             snapshot=verdicts,
+            no_skips=self.no_skips,
         )
 
     def markdown(self, document: Document) -> str:

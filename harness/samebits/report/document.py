@@ -63,6 +63,7 @@ class Document:
         request: what was asked for: names of pairs, filters and effort.
         shard: such as `3/8`, of a part that `samebits merge` joins; None for the whole.
         snapshot: how the results stand to the accepted verdicts of this environment.
+        no_skips: whether a skipped result fails the run (`--no-skips`).
         shake: of `check --shake`: the options tried, and how many leaves are robust and fragile.
     """
 
@@ -78,6 +79,18 @@ class Document:
     shake: ShakeSummary | None = None
     snapshot: SnapshotComparison | None = None
     written: Written | None = None
+    no_skips: bool = False
+
+    @property
+    def skips_fail(self) -> bool:
+        """Whether something was skipped in a run in which that fails it."""
+        return self.no_skips and self.summary.skipped > 0
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the exit code is 3 even where everything that ran holds."""
+        s = self.summary
+        return s.interrupted or s.skipped == s.cases or self.skips_fail
 
     def is_reference(self, result: Result) -> bool:
         """Whether a result holds the reference on the mesh against itself on one device."""

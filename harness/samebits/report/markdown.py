@@ -28,7 +28,7 @@ def markdown(document: Document) -> str:
     """The document as Markdown on at most 60 lines: what came out, the worst causes, tables, environment."""
     s = document.summary
     failed = s.failed or document.problems or not (s.cases or is_empty_shard(document))
-    state = "incomplete" if s.interrupted else "failed" if failed else "passed"
+    state = "incomplete" if s.interrupted or (document.incomplete and not failed) else "failed" if failed else "passed"
     listed = document_causes(document)
     command = first_command(listed)
     remembered = remembered_sentence(document)

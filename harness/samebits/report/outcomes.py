@@ -94,6 +94,8 @@ def check_outcomes(document: Document, lines: DeclarationLines) -> Outcomes:
         point = (result.pair, result.variant, *(getattr(result, name) for name in _POINT))
         # The seconds are those of the whole point: they count once.
         row, cause = _of_result(result, 0.0 if point in seen else result.seconds), of_cause.get(id(result))
+        if row.status == "skipped" and document.no_skips:
+            row = replace(row, status="error", message=f"{row.message}; a skipped result fails the run (--no-skips)")
         rows.append(replace(row, cause=cause, example=cause is not None and cause.example is result))
         seen.add(point)
     return Outcomes(command="check", rows=(*rows, *problem_rows(document.problems)), lines=lines)

@@ -75,7 +75,7 @@ def _end(document: Document, listed: Sequence[Cause]) -> list[tuple[str, str]]:
     """The last lines with their styles: what is remembered, one sentence for all, the next command."""
     nothing = not document.results and not is_empty_shard(document)
     failed = document.summary.failed or document.problems or nothing
-    style = "bold red" if failed else "bold yellow" if document.summary.interrupted else "bold green"
+    style = "bold red" if failed else "bold yellow" if document.incomplete else "bold green"
     command = first_command(listed)
     lines = [(remembered_sentence(document), ""), (closing(document), style)]
     lines.append((None if command is None else f"next: {command}", ""))

@@ -56,6 +56,12 @@ def empty_shard_sentence(document: Document) -> str:
     return f"shard {document.shard} has no points of this request"
 
 
+def skips_words(document: Document) -> str:
+    """That what was skipped fails the run, for a document in which it does."""
+    skips = document.summary.skipped
+    return f"{plural(skips, 'skipped result')} {'fails' if skips == 1 else 'fail'} the run (--no-skips)"
+
+
 def closing(document: Document) -> str:
     """One sentence: counts per verdict, what ran, how long, and what it comes to."""
     s = document.summary
@@ -72,6 +78,8 @@ def closing(document: Document) -> str:
         state = f"{ran} {plural(len(document.problems), 'problem')} must be fixed"
     elif s.skipped == s.cases:
         state = "nothing was checked"
+    elif document.skips_fail:
+        state = f"what ran holds, but {skips_words(document)}"
     elif s.interrupted:
         state = "what ran holds"
     else:

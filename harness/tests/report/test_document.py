@@ -107,6 +107,7 @@ def test_published_keys(whole: Document) -> None:
         "shake",
         "snapshot",
         "written",
+        "no_skips",
     ]
     assert (data["schema"], data["command"]) == ("samebits/1", "check")
     assert list(data["results"][0]) == RESULT_KEYS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,16 @@ def test_problems_are_rows() -> None:
 )
 def test_rows_fail_exactly_where_the_exit_code_does(results: Any, problems: Any, more: Any) -> None:
     code = exit_code(results, problems, **more)
-    outcomes = check_outcomes(document(*results, problems=problems), NOWHERE).ended_with(code)
+    found = replace(document(*results, problems=problems), no_skips=more.get("no_skips", False))
+    outcomes = check_outcomes(found, NOWHERE).ended_with(code)
     assert all(row.holds for row in outcomes.rows) == (code == 0)
+
+
+def test_a_skip_that_fails_the_run_is_an_error() -> None:
+    found = replace(document(result(), result(verdict="skipped", ok=False, reason="too few devices")), no_skips=True)
+    held, skipped = check_outcomes(found, NOWHERE).ended_with(3).rows
+    assert (held.status, skipped.status) == ("passed", "error")
+    assert skipped.message.endswith("too few devices; a skipped result fails the run (--no-skips)")
 
 
 def test_nothing_compared_says_so() -> None:

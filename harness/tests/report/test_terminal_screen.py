@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from samebits.report.document import Document, PairHead
+from samebits.report.markdown import markdown
 from samebits.report.screen import LINES, height
 from samebits.report.terminal import show
 from samebits.schema.line_difference import LineDifference
@@ -31,6 +32,15 @@ def of_pairs(*results: Result, **more: Any) -> Document:
         for pair in dict.fromkeys(result.pair for result in results)
     )
     return replace(document(*results, **more), pairs=heads)
+
+
+def test_skips_that_fail_the_run_are_said() -> None:
+    skips = replace(of_pairs(result(), result(verdict="skipped", ok=False)), no_skips=True)
+    assert "what ran holds, but 1 skipped result fails the run (--no-skips)" in screen(skips)
+    assert "all contracts hold" not in screen(skips)
+    assert markdown(skips).startswith("### samebits check: incomplete\n")
+    assert "all contracts hold, 1 skipped" in screen(replace(skips, no_skips=False))
+    assert markdown(replace(skips, no_skips=False)).startswith("### samebits check: passed\n")
 
 
 def lines_of(text: str, width: int) -> int:

@@ -18,6 +18,7 @@ from samebits.report.words import (
     is_empty_shard,
     plural,
     remembered_sentence,
+    skips_words,
     verdict_counts,
 )
 
@@ -69,7 +70,7 @@ def _state(document: Document) -> State:
         return "passed"
     if summary.failed or document.problems or not summary.cases:
         return "failed"
-    return "incomplete" if summary.interrupted or summary.skipped == summary.cases else "passed"
+    return "incomplete" if document.incomplete else "passed"
 
 
 def _headline(document: Document, causes: Sequence[Cause]) -> str:
@@ -88,6 +89,8 @@ def _headline(document: Document, causes: Sequence[Cause]) -> str:
         return empty_shard_sentence(document).capitalize()
     if summary.skipped == summary.cases:
         return f"{begin}Nothing was checked: {plural(summary.cases, 'result')} skipped"
+    if document.skips_fail:
+        return f"{begin}What ran holds, but {skips_words(document)}: {verdict_counts(summary.verdicts)}"
     ran = f"{plural(summary.cases, 'result')} of {plural(len(document.pairs), 'pair')}"
     known = f" (known differences among them: {summary.exempt})" if summary.exempt else ""
     return f"{begin}All contracts hold: {ran}: {verdict_counts(summary.verdicts)}{known}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from samebits.report.html.check_section import check_section
 from samebits.report.html.columns import columns
 from samebits.report.html.page import html_page
@@ -24,6 +26,15 @@ def test_a_failure_is_named_with_its_place_and_command() -> None:
 def test_a_check_that_holds_has_nothing_to_run_next() -> None:
     section = section_of(document(result()))
     assert (section.state, section.next_command) == ("passed", None)
+
+
+def test_skips_that_fail_the_run_are_the_headline() -> None:
+    skips = replace(document(result(), result(verdict="skipped", ok=False)), no_skips=True)
+    section = check_section(skips)
+    assert section.state == "incomplete"
+    assert section.headline.startswith("What ran holds, but 1 skipped result fails the run (--no-skips): ")
+    assert check_section(replace(skips, no_skips=False)).state == "passed"
+    assert check_section(replace(document(result()), no_skips=True)).state == "passed"
 
 
 def test_columns_hold_each_distinct_value_once() -> None:
