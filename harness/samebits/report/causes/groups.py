@@ -1,7 +1,7 @@
 """Failing results of a check in groups with one cause each: one wrong line is one group, however many results it has.
 
-The key of a group is the strongest fact that its results share: the reference fails at the same point too, the line of
-the source that the check names, the text of an error without its numbers, or else the kind of difference.
+The key of a group is the strongest fact that its results share: the reference fails as badly at the same point, the
+line of the source that the check names, the text of an error without its numbers, or else the kind of difference.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from samebits.schema.result import ACCEPTABLE, ALL_SIZES_REQUIRED, Result
+from samebits.schema.result import ACCEPTABLE, ALL_SIZES_REQUIRED, VERDICTS, Result
 
 Key = tuple[str, ...]
 
@@ -24,6 +24,9 @@ NONFINITE = frozenset({"NaN vs number", "overflow to infinity"})
 
 FELL = "these bits were equal here before"
 """How the reason begins where a snapshot of accepted verdicts fails."""
+
+REFUTED = "not the same mathematics"
+"""How the evidence begins where formulas differ."""
 
 LOST = "its process ended while "
 """How the reason begins where a process ended."""
@@ -41,7 +44,8 @@ def group_failures(results: Iterable[Result], references: Mapping[str, str]) -> 
         references: by pair, the name of its reference.
     """
     every = list(results)
-    moved = {point_of(result) for result in every if result.failed and references.get(result.pair) == result.variant}
+    own = (result for result in every if result.failed and references.get(result.pair) == result.variant)
+    moved = {point_of(result): result for result in own}
     groups: dict[Key, list[Result]] = {}
     for result in every:
         if result.failed:
@@ -79,7 +83,16 @@ def error_text(result: Result) -> str:
     return rest if raised and f"'{result.case}'" in begin else text
 
 
-def _key(result: Result, moved: set[Key]) -> Key:
+def _is_of_mesh(result: Result, moved: Mapping[Key, Result]) -> bool:
+    """Whether the reference's own failure at a point explains a result: what is worse, or located, is the variant's."""
+    own = moved.get(point_of(result))
+    if own is None or own.variant == result.variant:
+        return own is not None
+    is_worse = VERDICTS.index(result.verdict) > VERDICTS.index(own.verdict)
+    return not (is_worse or result.lines or (result.evidence or "").startswith(REFUTED))
+
+
+def _key(result: Result, moved: Mapping[Key, Result]) -> Key:
     pair, variant = result.pair, result.variant
     if result.verdict == "error":
         return _error_key(result)
@@ -89,7 +102,7 @@ def _key(result: Result, moved: set[Key]) -> Key:
         return ("expected error", pair, without_numbers(result.reason or ""))
     if (result.reason or "").startswith(FELL):
         return ("fell", pair, variant)
-    if point_of(result) in moved:
+    if _is_of_mesh(result, moved):
         return ("mesh", pair)
     if holds_at_its_sizes(result):
         return ("sizes", pair, variant)

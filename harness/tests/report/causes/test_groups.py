@@ -74,9 +74,19 @@ def test_lost_processes_are_one_group_by_signal() -> None:
 
 
 def test_the_mesh_is_a_group_of_reference_and_variants() -> None:
-    own, variant = different(variant="einsum"), different(lines=(LINE,))
-    assert sizes(own, variant) == [2]
-    assert sizes(own, different(mesh="data4", lines=(LINE,))) == [1, 1]  # there the reference does not fail
+    own = different(variant="einsum")
+    assert sizes(own, different()) == [2]
+    assert sizes(own, different(mesh="data4")) == [1, 1]  # there the reference does not fail
+
+
+def test_what_is_worse_or_located_is_not_the_meshs() -> None:
+    rounds = {"verdict": "rounding", "required": "bitwise"}
+    own = different(variant="einsum", **rounds)
+    assert sizes(own, different(**rounds)) == [2]
+    assert sizes(own, different()) == [1, 1]
+    assert sizes(own, different(**rounds, lines=(LINE,))) == [1, 1]
+    refuted = different(evidence="not the same mathematics: out[] is 2 in the reference, 3 here, in float64")
+    assert sizes(different(variant="einsum"), refuted) == [1, 1]
 
 
 @pytest.mark.parametrize(
