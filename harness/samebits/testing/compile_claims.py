@@ -10,6 +10,7 @@ from samebits.compile.cache import CompileCache
 from samebits.compile.devices import NoCompiler
 from samebits.compile.pair import Compiler, compile_pair
 from samebits.compile.request import CompileRequest
+from samebits.engine.compiling_work import compile_replay
 from samebits.errors import SamebitsError
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import root_of
@@ -35,7 +36,8 @@ def check_compiled_claims(pair: Pair, case: str, target: str, direction: str) ->
     judged = [(comparison.variant, claim) for comparison in compared for claim in comparison.expectations]
     lines = [claim_line(variant, claim) for variant, claim in judged if not claim.ok]
     if errors or lines:
-        again = next((program.replay for item in compiled for program in item.programs), "")
+        # Every side: a claim may name another one, without which it is not judged.
+        again = compile_replay(locator, ask, ("--target", target, "--case", case, "--direction", direction))
         pytest.fail("\n".join([*errors, *lines, f"  replay    {again}"]), pytrace=False)
     if not judged:
         pytest.skip(f"{pair.name}: no claim speaks of {case} on {target}, {direction}")

@@ -104,7 +104,6 @@ THROUGH = (
         ("cli/compile_run", "compile/request", "report/compile_markdown", "report/compile_terminal"),
     ),
     Through("compile/test_tune.py", "`samebits compile PAIR --tune`", ("cli/tune_run",)),
-    Through("cli/test_compile_wrong_input.py", "`compile_test` of wrong claims", ("testing/compile_claims",)),
     Through(
         "cli/test_golden.py",
         "`samebits golden` on a model that is trained",
