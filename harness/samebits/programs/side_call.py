@@ -96,7 +96,10 @@ def side_call(
         leaves, change = named_leaves(outputs, "forward"), adapt.outputs
         structure = tree_structure(outputs)
         check_bijection(
-            f"{where}, outputs", leaves, lambda numbers: change(tree_unflatten(structure, list(numbers.values()))), built
+            f"{where}, outputs",
+            leaves,
+            lambda numbers: change(tree_unflatten(structure, list(numbers.values()))),
+            built,
         )
         return change(outputs)
 
