@@ -13,7 +13,7 @@ import click
 
 from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.host.interrupts import Interrupted
-from samebits.host.own_output import stdout_failure
+from samebits.host.own_output import own_stderr, stdout_failure
 from samebits.schema.result import Problem
 from samebits.user_errors import one_line, retain, take_tracebacks
 
@@ -62,7 +62,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         context = click.get_current_context(silent=True)
         if context is not None and context.meta.get(SHOW_TRACEBACK, False):
             for text in take_tracebacks():
-                click.echo(text, err=True)
+                click.echo(text, file=own_stderr())
         ends_with(code)
         raise SystemExit(code)
 
@@ -106,8 +106,8 @@ def printed(code: int) -> int:
 
 def say(text: str) -> None:
     """One line on stderr."""
-    with contextlib.suppress(OSError):  # the terminal was closed, or the disk is full
-        click.echo("samebits: " + " ".join(text.split()), err=True)
+    with contextlib.suppress(OSError, ValueError):  # the terminal was closed, or the disk is full
+        click.echo("samebits: " + " ".join(text.split()), file=own_stderr())
 
 
 def problem_line(problem: Problem) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from samebits.engine.worker_processes import WorkerProcesses
 from samebits.errors import RequestError
 from samebits.host.accelerator import expected_platform
 from samebits.host.memory import GIB, gibibytes, memory_limit_per_worker
+from samebits.host.own_output import own_stderr
 from samebits.host.process_group import ProcessGroup
 from samebits.host.processors import usable_processors
 from samebits.schema.result import Problem
@@ -240,5 +240,7 @@ def default_workers() -> int:
 
 def _forward(text: bytes) -> None:
     """What user code writes in a worker process goes to stderr, as it does in this one."""
-    sys.stderr.write(text.decode("utf-8", "replace"))
-    sys.stderr.flush()
+    with contextlib.suppress(OSError, ValueError):  # its reader has ended, or the disk is full: results go on
+        stream = own_stderr()
+        stream.write(text.decode("utf-8", "replace"))
+        stream.flush()

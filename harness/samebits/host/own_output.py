@@ -1,4 +1,6 @@
-"""Keeps standard output for our reports: what any other code prints to it meanwhile goes to stderr.
+"""Keeps standard output for our reports and stderr for our messages, wherever the user's code leads them meanwhile.
+
+What any other code prints to standard output goes to stderr.
 
 The user's code prints when it is imported, traced and called, from threads and child processes too; a report that is
 read by a program, as in `samebits list --json /dev/stdout | jq`, must hold none of that.
@@ -49,14 +51,16 @@ class _Stdout(io.TextIOWrapper):
 
 
 class _Output:
-    """Where our reports go; one object, because standard output is one per process.
+    """Where our reports and messages go; one object, because there is one standard output per process.
 
     Args:
         stream: None where nothing is kept apart, and `sys.stdout` is what it is elsewhere.
+        errors: `sys.stderr` as it was, and another stream to the same file; None as above.
     """
 
     def __init__(self) -> None:
         self.stream: TextIO | None = None
+        self.errors: tuple[TextIO, TextIO] | None = None
 
 
 _OUTPUT = _Output()
@@ -65,6 +69,14 @@ _OUTPUT = _Output()
 def own_stdout() -> TextIO:
     """The standard output that the command was started with."""
     return _OUTPUT.stream or sys.stdout
+
+
+def own_stderr() -> TextIO:
+    """The stderr that the command was started with; what has replaced `sys.stderr`, as a progress bar does, if any."""
+    if _OUTPUT.errors is None:
+        return sys.stderr
+    replaced, ours = _OUTPUT.errors
+    return ours if sys.stderr is replaced else sys.stderr
 
 
 def stdout_failure() -> str | None:
@@ -84,7 +96,32 @@ def is_stdout(path: Path | None) -> bool:
 
 @contextlib.contextmanager
 def kept_apart() -> Iterator[None]:
-    """Inside, what is printed to standard output goes to stderr, and `own_stdout()` is where it went before."""
+    """Inside, what is printed to standard output goes to stderr, and `own_stdout()` is where it went before.
+
+    `own_stderr()` is where stderr leads now, whatever closes descriptor 2 or leads it elsewhere.
+    """
+    with _own_errors(), _own_reports():
+        yield
+
+
+@contextlib.contextmanager
+def _own_errors() -> Iterator[None]:
+    before, stderr = _OUTPUT.errors, sys.stderr
+    if not _writes_to(stderr, 2):  # replaced, as tests do
+        yield
+        return
+    ours = open(os.dup(2), "w", 1, encoding=stderr.encoding, errors=stderr.errors)  # noqa: SIM115
+    _OUTPUT.errors = stderr, ours
+    try:
+        yield
+    finally:
+        _OUTPUT.errors = before
+        with contextlib.suppress(OSError):  # what could not be written is lost
+            ours.close()
+
+
+@contextlib.contextmanager
+def _own_reports() -> Iterator[None]:
     before, stdout = _OUTPUT.stream, sys.stdout
     stdout.flush()
     if not _writes_to(stdout, 1):  # replaced, as tests do

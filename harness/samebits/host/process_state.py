@@ -1,14 +1,15 @@
 """Settings of the Python process that the user's code may change: how each is read, put back and named.
 
-Standard streams, signal handlers, logging, warnings that raise, NumPy's error handling, the global random generators,
-the working directory, the folder of temporary files and the permissions of new files. `isolation` reads them before the
-user's code runs and puts them back after it.
+Standard streams and their descriptors, signal handlers, logging, warnings that raise, NumPy's error handling, the
+global random generators, the working directory, the folder of temporary files and the permissions of new files.
+`isolation` reads them before the user's code runs and puts them back after it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import operator
 import os
 import random
 import signal
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from samebits.host.standard_descriptors import StandardDescriptors
 from samebits.host.stderr_capture import standard_error
 
 _STREAMS = ("stdin", "stdout", "stderr")
@@ -36,14 +38,16 @@ class _Setting:
     """One setting.
 
     Args:
-        read: its value, comparable with `==`; None where it does not exist in this process.
+        read: its value; None where it does not exist in this process.
         write: put a value back that was read.
         words: what a change is called, given the new value.
+        same: whether a value is as another one that was read before it.
     """
 
     read: Callable[[], Any]
     write: Callable[[Any], None]
     words: Callable[[Any], str]
+    same: Callable[[Any, Any], bool] = operator.eq
 
 
 def read_state() -> dict[str, Any]:
@@ -61,7 +65,7 @@ def put_back(before: Mapping[str, Any], *, may_draw: bool = False) -> Iterator[s
     """
     for name, setting in _SETTINGS.items():
         now = setting.read()
-        if before[name] is not None and now != before[name]:
+        if before[name] is not None and not setting.same(now, before[name]):
             setting.write(before[name])
             if not (may_draw and name == "random" and _are_drawn(before[name], now)):
                 yield setting.words(now)
@@ -198,6 +202,13 @@ def _write_raising(before: tuple[tuple[Any, ...], ...]) -> None:
 
 
 _SETTINGS: Mapping[str, _Setting] = {
+    # Before the streams, which may have to be opened on them again.
+    "descriptors": _Setting(
+        StandardDescriptors,
+        StandardDescriptors.put_back,
+        lambda now: "where file descriptors 0 to 2 lead",
+        StandardDescriptors.leads_as,
+    ),
     "streams": _Setting(
         _streams,
         _write_streams,

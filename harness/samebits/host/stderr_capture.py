@@ -44,6 +44,25 @@ def standard_error() -> TextIO:
     return _CAPTURE.outside(sys.stderr)
 
 
+@contextlib.contextmanager
+def outside_descriptor(number: int) -> Iterator[int]:
+    """The descriptor that leads where `number` does outside of `quiet`; no thread enters or leaves that meanwhile."""
+    with _CAPTURE.outside_descriptor(number) as descriptor:
+        yield descriptor
+
+
+def led_to(number: int, target: int) -> None:
+    """Have a standard descriptor lead where another one does; inside `quiet`, descriptor 2 leads to its file again.
+
+    Raises:
+        OSError: `target` is closed.
+    """
+    if number == 2:
+        _CAPTURE.lead_to(target)
+    else:
+        os.dup2(target, number)
+
+
 @dataclass(frozen=True, slots=True)
 class _Redirected:
     """Where descriptor 2 leads, and what is needed to put it back.
@@ -85,6 +104,13 @@ class _Redirected:
             sys.stderr = self.stderr
             self.replacement.close()
 
+    def is_in_place(self) -> bool:
+        """Whether descriptor 2 leads to the file; not where the user's code has closed it, or led it elsewhere."""
+        try:
+            return os.path.sameopenfile(2, self.file.fileno())
+        except OSError:  # it is closed
+            return False
+
     def tail(self) -> str:
         size = os.fstat(self.file.fileno()).st_size
         # `pread`, because the position of the descriptor is where the library writes next.
@@ -116,6 +142,17 @@ class _Capture:
         with self._lock:
             redirected = self._redirected
         return stream if redirected is None or stream is not redirected.replacement else redirected.stderr
+
+    @contextlib.contextmanager
+    def outside_descriptor(self, number: int) -> Iterator[int]:
+        with self._lock:
+            redirected = self._redirected
+            hidden = number == 2 and redirected is not None and redirected.is_in_place()
+            yield redirected.descriptor if redirected is not None and hidden else number
+
+    def lead_to(self, target: int) -> None:
+        with self._lock:
+            os.dup2(target if self._redirected is None else self._redirected.file.fileno(), 2)
 
     def written(self) -> str:
         with self._lock:

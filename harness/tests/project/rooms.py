@@ -153,7 +153,6 @@ THROUGH = (
     Through("schema/test_pair_messages.py", "wrong declarations, word for word", ("schema/pair_checks",)),
     Through("host/test_isolation.py", "loads the pairs of a tree", ("host/process_state",)),
     Through("host/test_user_errors.py", "what their code raises, through jax and callbacks", ("user_errors",)),
-    Through("cli/test_user_code.py", "what their code prints while a command runs", ("host/own_output",)),
     Through("check/test_mesh_argument.py", "where sides run that need a mesh", ("check/sites",)),
     Through(
         "cli/test_advise.py",
