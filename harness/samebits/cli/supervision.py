@@ -28,6 +28,12 @@ from samebits.host.interrupts import ENDING as ENDING_SIGNALS
 LONGEST_NAME = 1000
 """Bytes of the name of a pair that the parent can read; after them comes one for the exit code."""
 
+LEFT_THREADS = LONGEST_NAME + 1
+"""Where the names of pairs begin whose import left a thread running, each ended by a zero byte."""
+
+SHARED = LEFT_THREADS + 64_000
+"""Bytes of the memory that both share."""
+
 RUNNING = 255
 """In place of the exit code, while the command runs."""
 
@@ -55,12 +61,15 @@ class _Supervision:
     """State that parent and child share; one object, because a process has one parent.
 
     Args:
-        shared: memory of both: the name of the pair whose code is being imported, and the exit code.
+        shared: memory of both: the name of the pair whose code is being imported, the exit code, and the names of pairs
+            that left a thread running.
         excluded: the pairs that ended an earlier child, with how.
+        beside: for each pair that ended a child while it was imported, those that had left a thread running before.
     """
 
     shared: mmap.mmap | None = None
     excluded: dict[str, str] = field(default_factory=dict)
+    beside: dict[str, list[str]] = field(default_factory=dict)
 
 
 _SUPERVISION = _Supervision()
@@ -74,15 +83,18 @@ def importing(name: str) -> Iterator[None]:
         CouldNotRun: it ended an earlier process.
     """
     if name in _SUPERVISION.excluded:
-        raise CouldNotRun(f"pair '{name}': its code ended the process that imported it ({_SUPERVISION.excluded[name]})")
+        raise CouldNotRun(f"pair '{name}': {_SUPERVISION.excluded[name]}")
     shared = _SUPERVISION.shared
     if shared is None:
         yield
         return
     _write(shared, name)
+    threads = set(threading.enumerate())
     try:
         yield
     finally:
+        if not threads.issuperset(threading.enumerate()):
+            _add_left_thread(shared, name)
         _write(shared, "")
 
 
@@ -98,13 +110,13 @@ def supervise(seconds: float, *, go_on: str) -> None:
     """
     if sys.platform != "linux" or "jax" in sys.modules or threading.active_count() > 1:
         return
-    shared = _SUPERVISION.shared = mmap.mmap(-1, LONGEST_NAME + 1)
+    shared = _SUPERVISION.shared = mmap.mmap(-1, SHARED)
     sys.stdout.flush()
     sys.stderr.flush()
     alive, ours = os.pipe()
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     while True:
-        _write(shared, "")
+        shared[:] = bytes(SHARED)
         shared[LONGEST_NAME] = RUNNING
         # In memory, since the temporary folder may not be there; the child writes to it until it ends.
         stacks = open(os.memfd_create("stacks"), "w+b")  # noqa: SIM115
@@ -122,16 +134,43 @@ def supervise(seconds: float, *, go_on: str) -> None:
             os._exit(COULD_NOT_TELL)  # it has said so
         how = _how(status, stacks, f"it took more than {seconds:g} s" if late else None)
         stacks.close()
-        if not name or name in _SUPERVISION.excluded:
+        if not _exclude(name, _left_threads(shared), how, status):
             signal.pthread_sigmask(signal.SIG_SETMASK, usual)
             _find_why_not_started(status)
             journal = f"its results are in the journal: {go_on}, or " if go_on else ""
             advice = "remove the code that ended it"
-            if os.WIFSIGNALED(status) and os.WTERMSIG(status) in _FROM_OUTSIDE:
+            if _is_from_outside(status):
                 advice = "run it again: another process ended it, or the system did for want of memory"
             say(f"the process ended without a report ({how}), and not while it imported a pair; {journal}{advice}")
             os._exit(COULD_NOT_TELL)
-        _SUPERVISION.excluded[name] = how
+
+
+def _exclude(name: str, left: list[str], how: str, status: int) -> bool:
+    """Leave out what may have ended a child, so that the others run; False where no pair can be named.
+
+    Args:
+        name: of the pair that was being imported; empty for none.
+        left: the pairs whose import had left a thread running.
+        how: the child ended.
+        status: with which it ended.
+    """
+    excluded, beside = _SUPERVISION.excluded, _SUPERVISION.beside
+    if name and name not in excluded:
+        excluded[name] = f"its code ended the process that imported it ({how})"
+        beside[name] = left
+        return True
+    suspects = [] if name or _is_from_outside(status) else [pair for pair in left if pair not in excluded]
+    for pair in suspects:
+        excluded[pair] = f"its import left a thread running, and the process ended later ({how})"
+        # A pair that was being imported when such a thread ended an earlier child gets another try.
+        for other in [other for other, before in beside.items() if pair in before]:
+            del excluded[other], beside[other]
+    return bool(suspects)
+
+
+def _is_from_outside(status: int) -> bool:
+    """Whether another process, or the system, is likely to have ended a child."""
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) in _FROM_OUTSIDE
 
 
 def _find_why_not_started(status: int) -> None:
@@ -219,3 +258,15 @@ def _write(shared: mmap.mmap, name: str) -> None:
 
 def _read(shared: mmap.mmap) -> str:
     return shared[:LONGEST_NAME].rstrip(b"\0").decode("utf-8", "replace")
+
+
+def _add_left_thread(shared: mmap.mmap, name: str) -> None:
+    """Record a pair whose import left a thread running; not where there is no room for more."""
+    names = dict.fromkeys([*_left_threads(shared), name])
+    text = b"".join(name.encode()[: LONGEST_NAME - 1] + b"\0" for name in names)
+    if len(text) <= SHARED - LEFT_THREADS:
+        shared[LEFT_THREADS : LEFT_THREADS + len(text)] = text
+
+
+def _left_threads(shared: mmap.mmap) -> list[str]:
+    return [name.decode("utf-8", "replace") for name in shared[LEFT_THREADS:].split(b"\0") if name]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -111,12 +113,50 @@ def test_the_exit_code_is_that_of_the_report(tree: Path, code: str, note: str) -
 
 
 def test_a_command_that_ends_without_a_report_is_undecided(tree: Path) -> None:
-    timer = "import os, threading\nthreading.Timer(0.3, os._exit, (0,)).start()\n"
-    (tree / "suites" / "test_late.py").write_text(timer + HONEST.format(name="late"))
+    alarm = "import signal\nsignal.setitimer(signal.ITIMER_REAL, 0.3)\n"
+    (tree / "suites" / "test_late.py").write_text(alarm + HONEST.format(name="late"))
     process = _start(tree, "check")
     _, err = process.communicate(timeout=120)
     assert process.returncode == 3
-    assert "the process ended without a report (exit code 0), and not while it imported a pair" in err
+    assert "the process ended without a report (SIGALRM" in err and "and not while it imported a pair" in err
+
+
+def test_a_thread_that_ends_the_process_costs_its_own_pair(tree: Path) -> None:
+    timer = "import os, threading\nthreading.Timer(0.3, os._exit, (0,)).start()\n"
+    (tree / "suites" / "test_late.py").write_text(timer + HONEST.format(name="late"))
+    process = _start(tree, "check", "--json", tree / "r.json")
+    _, err = process.communicate(timeout=120)
+    document = json.loads((tree / "r.json").read_text())
+    (problem,) = document["problems"]
+    assert process.returncode == 3 and "pair 'late': its import left a thread running" in problem["message"], err
+    assert "the process ended later (exit code 0)" in problem["message"]
+    assert {row["pair"] for row in document["results"]} == {"a", "z"}
+
+
+def test_a_pair_blamed_for_a_thread_of_another_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread ends a child while `innocent` is imported, and another one while nothing is."""
+    supervised = supervision._Supervision()
+    monkeypatch.setattr(supervision, "_SUPERVISION", supervised)
+    assert supervision._exclude("ends_itself", [], "exit code 0", 0)
+    assert supervision._exclude("innocent", ["threaded"], "exit code 1", 1 << 8)
+    assert set(supervised.excluded) == {"ends_itself", "innocent"}
+    assert not supervision._exclude("", ["threaded"], "SIGKILL", signal.SIGKILL), "another process may have ended it"
+    assert supervision._exclude("", ["threaded"], "exit code 1", 1 << 8)
+    assert set(supervised.excluded) == {"ends_itself", "threaded"}
+    assert not supervision._exclude("", ["threaded"], "exit code 1", 1 << 8)
+
+
+def test_pairs_that_leave_a_thread_running_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = mmap.mmap(-1, supervision.SHARED)
+    monkeypatch.setattr(supervision, "_SUPERVISION", supervision._Supervision(shared=shared))
+    done = threading.Event()
+    with supervision.importing("none"):
+        pass
+    for name in ("first", "x" * 40_000, "second", "first"):
+        with supervision.importing(name):
+            threading.Thread(target=done.wait, daemon=True).start()
+    done.set()
+    assert supervision._left_threads(shared) == ["first", "x" * (supervision.LONGEST_NAME - 1), "second"]
 
 
 @pytest.mark.sampled(1)
