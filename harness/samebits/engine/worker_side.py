@@ -43,6 +43,9 @@ _WORKER = _Worker()
 
 def prepare(work: Work[Any], errors: str) -> None:
     """Set a worker process up: output to a file, jax's environment, and an end with its parent."""
+    # What the user's code sends to its process group must reach neither the driving process nor the other workers.
+    os.setpgid(0, 0)
+    _WORKER.pid = os.getpid()
     file = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for descriptor in (1, 2):
         os.dup2(file, descriptor)
@@ -55,15 +58,18 @@ def prepare(work: Work[Any], errors: str) -> None:
     environment.prepare()
     # Tracing makes many short-lived objects; with Python's thresholds their collector takes 4 % of a sweep.
     gc.set_threshold(50_000, 10, 10)
-    _WORKER.work, _WORKER.pid = work, os.getpid()
+    _WORKER.work = work
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed cannot end its workers."""
+    """A parent that was killed, with its group perhaps, cannot end its workers, nor what they have started."""
     parent = parent_process()
     if parent is not None:
         parent.join()
-        os._exit(1)
+        try:
+            kill_children(_WORKER.pid)
+        finally:
+            os._exit(1)
 
 
 def run_chunk(chunk: Chunk, path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -14,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from samebits.report.document import read_document
@@ -233,14 +235,22 @@ def test_an_interrupted_run_shows_and_writes_what_it_has(tmp_path: Path, workers
     assert document.summary.ok == len(document.results) == 4
     assert out.splitlines()[-1].startswith("interrupted; 4 results of ")
     assert files[1].read_text().startswith("### samebits check: incomplete\n")
-    for _ in range(100):  # no worker is left behind
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
+    for _ in range(100):  # no worker is left behind; each has a process group of its own
+        if not _of_session(process.pid):
             break
         time.sleep(0.05)
     else:
         pytest.fail("a process of the interrupted run is still there")
+
+
+def _of_session(number: int) -> list[int]:
+    """The processes of a session."""
+    numbers = []
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError):  # ended meanwhile
+            if os.getsid(pid) == number:
+                numbers.append(pid)
+    return numbers
 
 
 @pytest.mark.slow

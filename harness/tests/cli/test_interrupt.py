@@ -21,7 +21,7 @@ SITE = '''
 import os, signal, sys
 
 class Interrupts:
-    """Sends Ctrl-C to the whole group once a module is imported, in the process that is meant, and only once."""
+    """Sends Ctrl-C as a terminal does once a module is imported, in the process that is meant, and only once."""
 
     def find_spec(self, name, path=None, target=None):
         worker = "--multiprocessing-fork" in sys.argv or "spawn_main" in " ".join(sys.orig_argv)
@@ -30,7 +30,7 @@ class Interrupts:
                 os.close(os.open(os.environ["SENT"], os.O_CREAT | os.O_EXCL))
             except FileExistsError:
                 return None
-            os.killpg(0, signal.SIGINT)
+            os.killpg(os.getsid(0), signal.SIGINT)  # a worker may have a group of its own by now
         return None
 
 sys.meta_path.insert(0, Interrupts())

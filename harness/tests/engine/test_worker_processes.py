@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from samebits.host.isolation import lasting_notes, take_notes
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, toy_items
 from tests.support import failing_device
+from tests.support.child import shell_environment
 
 ACTIONS = (
     *["good"] * 7,
@@ -201,6 +203,49 @@ def test_what_an_item_started_is_ended_with_it(tmp_path: Path) -> None:
     while psutil.pid_exists(int((tmp_path / "pid").read_text())) and time.monotonic() < until:
         time.sleep(0.05)
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+
+
+def test_a_signal_to_the_group_of_an_item_ends_it_alone() -> None:
+    code = """
+from samebits.engine.drive import Limits, drive
+from samebits.engine.worker_processes import WorkerProcesses
+from tests.engine.toy_work import ToyWork, toy_items
+executor = WorkerProcesses(ToyWork(), 1, lambda text: None)
+done = drive(ToyWork(), toy_items("good", "group", "good"), executor, limits=Limits(seconds=30), on_problem=print)
+print(sorted((one.item.payload, one.lost) for one in done))
+executor.close()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env=shell_environment(),
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "[('good', False), ('good', False), ('group', True)]\n"), ran.stderr
+
+
+def test_a_killed_parent_leaves_no_process_behind(tmp_path: Path) -> None:
+    code = f"""
+from samebits.engine.drive import Limits, drive
+from samebits.engine.worker_processes import WorkerProcesses
+from tests.engine.toy_work import ToyWork, toy_items
+executor = WorkerProcesses(ToyWork(), 1, lambda text: None)
+list(drive(ToyWork(), toy_items("start {tmp_path / "pid"}"), executor, limits=Limits(), on_problem=print))
+"""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], env=shell_environment(), start_new_session=True, stderr=subprocess.DEVNULL
+    )
+    started, until = tmp_path / "pid", time.monotonic() + 60
+    while not (started.exists() and started.read_text()) and time.monotonic() < until:
+        time.sleep(0.05)
+    ours = psutil.Process(parent.pid).children(recursive=True)
+    assert int(started.read_text()) in {process.pid for process in ours}
+    os.killpg(parent.pid, signal.SIGKILL)
+    parent.wait()
+    _, alive = psutil.wait_procs(ours, timeout=30)
+    assert alive == []
 
 
 def test_closing_early_ends_all_processes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -33,7 +34,8 @@ class ToyWork(Work[ToyRow]):
 
     `device` leaves the devices unusable, `later` has a thread abort after half a second, `wait` is good after a second,
     `files` raises and leaves no file to be opened, `pid NUMBER` takes itself for another process. `start FILE` starts
-    another process, writes its number into the file, and sleeps. `fork` goes on in a child, and then raises.
+    another process, writes its number into the file, and sleeps. `group` ends its process group. `fork` goes on in a
+    child, and then raises.
 
     Args:
         ahead: how many items start before the first one runs.
@@ -100,6 +102,9 @@ def act(action: str) -> None:
     elif action.startswith("start"):
         child = subprocess.Popen(["sleep", "1000"])
         Path(action.split()[1]).write_text(str(child.pid))
+        time.sleep(1000)
+    elif action == "group":
+        os.killpg(os.getpgrp(), signal.SIGTERM)
         time.sleep(1000)
     elif action == "fork":
         if os.fork():
