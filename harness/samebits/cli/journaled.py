@@ -10,6 +10,7 @@ from pathlib import Path
 
 from samebits.cli.common import say
 from samebits.cli.pipeline import CommandRun
+from samebits.cli.supervision import journal_opened
 from samebits.engine.journal import Journal, JournalHead, default_name, read_journal
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError
@@ -36,6 +37,7 @@ def journaled(run: CommandRun, settings: EngineSettings, head: JournalHead) -> I
     if journal is None:
         yield None
         return
+    journal_opened()
     complete = False
     try:
         yield journal

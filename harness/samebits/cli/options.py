@@ -288,4 +288,4 @@ def _supervise(values: Mapping[str, Any]) -> None:
     # Bisections go on from their journal without being asked to.
     unasked = "the same command continues" if "journal" in values else ""
     go_on = "continue with --resume" if "resume" in values else unasked
-    supervise(values.get("timeout") or TIMEOUT, go_on=go_on)
+    supervise(values.get("timeout") or TIMEOUT, go_on=go_on, at_once=go_on == unasked)

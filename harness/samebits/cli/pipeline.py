@@ -20,6 +20,7 @@ from rich.console import Console
 
 from samebits.cli.common import problem_line, say
 from samebits.cli.interrupt import exit_without_waiting, require_not_interrupted, signals_ignored
+from samebits.cli.supervision import say_problem
 from samebits.engine.ray_probe import cluster_environment
 from samebits.engine.ray_request import RayRequest
 from samebits.errors import COULD_NOT_TELL, SamebitsError
@@ -82,9 +83,9 @@ class CommandRun:
         return time.perf_counter() - self._begin
 
     def problem(self, problem: Problem) -> None:
-        """Record a problem, and print it at once."""
+        """Record a problem, and print it at once, where no earlier process of this command has."""
         self.problems.append(problem)
-        say(problem_line(problem))
+        say_problem(problem_line(problem))
 
     def start_backend(
         self, head: int | None = 1, *, shown: bool = True, workers: int = 0, ray: RayRequest | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import itertools
 import mmap
 import os
 import signal
@@ -17,6 +18,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import IO
 
 from samebits.cli.common import EXIT_CODE, say
@@ -31,7 +33,16 @@ LONGEST_NAME = 1000
 LEFT_THREADS = LONGEST_NAME + 1
 """Where the names of pairs begin whose import left a thread running, each ended by a zero byte."""
 
-SHARED = LEFT_THREADS + 64_000
+PROBLEMS = LEFT_THREADS + 64_000
+"""Where the digests of problems begin that a child has printed, which the next one would print again."""
+
+DIGEST = 8
+"""Bytes of each."""
+
+JOURNALED = PROBLEMS + 4000 * DIGEST
+"""Where a byte says whether a child has opened the journal of the command."""
+
+SHARED = JOURNALED + 1
 """Bytes of the memory that both share."""
 
 RUNNING = 255
@@ -62,12 +73,14 @@ class _Supervision:
 
     Args:
         shared: memory of both: the name of the pair whose code is being imported, the exit code, and the names of pairs
-            that left a thread running.
+            that left a thread running; further what was printed, and whether there is a journal.
+        printed: the digests of what earlier children have printed.
         excluded: the pairs that ended an earlier child, with how.
         beside: for each pair that ended a child while it was imported, those that had left a thread running before.
     """
 
     shared: mmap.mmap | None = None
+    printed: frozenset[bytes] = frozenset()
     excluded: dict[str, str] = field(default_factory=dict)
     beside: dict[str, list[str]] = field(default_factory=dict)
 
@@ -98,12 +111,30 @@ def importing(name: str) -> Iterator[None]:
         _write(shared, "")
 
 
-def supervise(seconds: float, *, go_on: str) -> None:
+def say_problem(text: str) -> None:
+    """One line on stderr; not where an earlier child of the same command has printed it."""
+    digest, shared = blake2b(text.encode(), digest_size=DIGEST).digest(), _SUPERVISION.shared
+    if digest in _SUPERVISION.printed:
+        return
+    say(text)
+    if shared is not None:
+        end = PROBLEMS + DIGEST * len(_printed(shared))
+        shared[end : end + DIGEST] = digest[: JOURNALED - end]
+
+
+def journal_opened() -> None:
+    """Record that the results of the command go into its journal from now on."""
+    if _SUPERVISION.shared is not None:
+        _SUPERVISION.shared[JOURNALED] = 1
+
+
+def supervise(seconds: float, *, go_on: str, at_once: bool = False) -> None:
     """Go on in a child process, whose parent this one becomes; nothing where jax has been imported or threads run.
 
     Args:
         seconds: that the import of one pair's code may take.
         go_on: how the command goes on from its journal, such as `continue with --resume`; empty where it has none.
+        at_once: whether it has one without `journal_opened`.
 
     Raises:
         RequestError: the child ended because jax does not start on this machine.
@@ -116,7 +147,8 @@ def supervise(seconds: float, *, go_on: str) -> None:
     alive, ours = os.pipe()
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     while True:
-        shared[:] = bytes(SHARED)
+        shared[:PROBLEMS] = bytes(PROBLEMS)
+        _SUPERVISION.printed = frozenset(_printed(shared))
         shared[LONGEST_NAME] = RUNNING
         # In memory, since the temporary folder may not be there; the child writes to it until it ends.
         stacks = open(os.memfd_create("stacks"), "w+b")  # noqa: SIM115
@@ -137,7 +169,9 @@ def supervise(seconds: float, *, go_on: str) -> None:
         if not _exclude(name, _left_threads(shared), how, status):
             signal.pthread_sigmask(signal.SIG_SETMASK, usual)
             _find_why_not_started(status)
-            journal = f"its results are in the journal: {go_on}, or " if go_on else ""
+            journal = (
+                f"its results are in the journal: {go_on}, or " if go_on and (at_once or shared[JOURNALED]) else ""
+            )
             advice = "remove the code that ended it"
             if _is_from_outside(status):
                 advice = "run it again: another process ended it, or the system did for want of memory"
@@ -264,9 +298,14 @@ def _add_left_thread(shared: mmap.mmap, name: str) -> None:
     """Record a pair whose import left a thread running; not where there is no room for more."""
     names = dict.fromkeys([*_left_threads(shared), name])
     text = b"".join(name.encode()[: LONGEST_NAME - 1] + b"\0" for name in names)
-    if len(text) <= SHARED - LEFT_THREADS:
+    if len(text) <= PROBLEMS - LEFT_THREADS:
         shared[LEFT_THREADS : LEFT_THREADS + len(text)] = text
 
 
 def _left_threads(shared: mmap.mmap) -> list[str]:
-    return [name.decode("utf-8", "replace") for name in shared[LEFT_THREADS:].split(b"\0") if name]
+    return [name.decode("utf-8", "replace") for name in shared[LEFT_THREADS:PROBLEMS].split(b"\0") if name]
+
+
+def _printed(shared: mmap.mmap) -> list[bytes]:
+    digests = (shared[place : place + DIGEST] for place in range(PROBLEMS, JOURNALED, DIGEST))
+    return list(itertools.takewhile(any, digests))

@@ -1,6 +1,6 @@
 """Integers and booleans other than those of the case, at which both programs are evaluated in float64.
 
-What integers decide holds for the integers of the case: a branch that is not taken, a step that is no multiple of ten,
+What integers decide holds for the integers of the case: a branch that is not taken, a step that ten does not divide,
 an id of another shard, a sum that does not overflow yet. Both programs are evaluated once more at the ends of the
 range that may be given, at the numbers with which either program compares or computes, and at every number of a small
 range. All other inputs stay as they are.

@@ -38,6 +38,7 @@ def _by_branch(x: Any, step: Any, *, factor: float) -> Any:
 
 def _pair(values: Any = None, **sides: Any) -> Pair:
     pair = toy(_rolled, **sides)
+    assert not callable(pair.args)
     step = Arg(shape=(), dtype="int32", values=Integers(high=1000) if values is None else values)
     return replace(pair, args={**pair.args, "step": step}, meshes=("none",), gradients=False)
 

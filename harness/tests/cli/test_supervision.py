@@ -121,6 +121,36 @@ def test_a_command_that_ends_without_a_report_is_undecided(tree: Path) -> None:
     assert "the process ended without a report (SIGALRM" in err and "and not while it imported a pair" in err
 
 
+ENDS_AT = """
+import os, sys
+
+class Ends:
+    def find_spec(self, name, path=None, target=None):
+        if name == "MODULE":
+            os._exit(5)
+
+sys.meta_path.insert(0, Ends())
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("samebits.cli.check_run", "a pair; remove the code"),
+        # Which starts the first worker process.
+        (
+            "multiprocessing.popen_spawn_posix",
+            "its results are in the journal: continue with --resume, or remove the code",
+        ),
+    ],
+)
+def test_a_journal_is_named_once_there_is_one(tree: Path, module: str, said: str) -> None:
+    (tree / "sitecustomize.py").write_text(ENDS_AT.replace("MODULE", module))
+    process = _start(tree, "check", PYTHONPATH=os.pathsep.join((str(tree), clean_environment()["PYTHONPATH"])))
+    _, err = process.communicate(timeout=120)
+    assert (process.returncode, said in err, "(exit code 5)" in err) == (3, True, True), err
+
+
 def test_a_thread_that_ends_the_process_costs_its_own_pair(tree: Path) -> None:
     timer = "import os, threading\nthreading.Timer(0.3, os._exit, (0,)).start()\n"
     (tree / "suites" / "test_late.py").write_text(timer + HONEST.format(name="late"))
@@ -157,6 +187,16 @@ def test_pairs_that_leave_a_thread_running_are_recorded(monkeypatch: pytest.Monk
             threading.Thread(target=done.wait, daemon=True).start()
     done.set()
     assert supervision._left_threads(shared) == ["first", "x" * (supervision.LONGEST_NAME - 1), "second"]
+
+
+def test_a_problem_is_printed_once_whatever_ends_later(tree: Path) -> None:
+    ends = "import os; os._exit(0)"
+    for name, code in {"b_raises": "raise ValueError", "c_ends": ends, "d_ends": ends}.items():
+        (tree / "suites" / f"test_{name}.py").write_text(code)
+    process = _start(tree, "list")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert [line.split("'")[1] for line in err.splitlines()] == ["b_raises", "c_ends", "d_ends"]
 
 
 @pytest.mark.sampled(1)
