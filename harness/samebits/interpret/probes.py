@@ -2,9 +2,7 @@
 
 Comparisons, sorts, branches and integers follow the numbers of the case, so a result that was stored for these numbers
 looks like one that is computed. The same proof is tried with the elements of each input permuted: every element stays
-in its domain, and what was decided is decided anew. Of inputs with many equal elements, such as zeros, only those that
-occur once change places. Inputs that look structured stay as they are: those that have few such elements, with
-infinities, sorted, triangular or symmetric ones, and those whose rows add up to one number.
+in its domain, and what was decided is decided anew. Inputs that look structured stay as they are.
 
 Thresholds that normally distributed numbers never pass, such as the 6 of `relu6` or a norm that is clipped at 1, decide
 nothing until inputs are larger or smaller. Inputs whose distribution is declared are not stretched.
@@ -23,6 +21,7 @@ from samebits.interpret.equation import Array
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question
+from samebits.numerics.free_places import free_places
 from samebits.numerics.seeds import generator
 
 
@@ -93,40 +92,8 @@ def _times(question: Question, names: Collection[str], factor: float, words: str
         else argument
         for argument in question.inputs
     ]
-    given = any(argument.magnitudes == "given" for argument in inputs if argument.name in names)
-    return Stretched(words, replace(question, inputs=inputs), given)
-
-
-def free_places(array: Array) -> Array:
-    """The places of a flat array whose elements may change places with each other, as those of a random draw."""
-    values = np.asarray(array, np.float64)
-    nowhere = np.zeros(0, np.int64)
-    if values.size < 2 or not np.isfinite(values).all() or _is_structured(values):
-        return nowhere
-    _, first, counts = np.unique(values, return_index=True, return_counts=True)
-    few = max(1, values.size // 4)
-    if counts.max() <= few:
-        return np.arange(values.size)
-    once = np.sort(first[counts == 1])
-    return once if once.size > few else nowhere
-
-
-def _is_structured(values: Array) -> bool:
-    """Whether elements are sorted or symmetric, or have sums that are one number."""
-    for axis in range(values.ndim):
-        if values.shape[axis] > 2:
-            steps = np.diff(values, axis=axis)
-            if np.all(steps >= 0) or np.all(steps <= 0):
-                return True
-        if values.shape[axis] > 2 and (_even(values.sum(axis)) or _even(np.square(values).sum(axis))):
-            return True
-    square = values.ndim >= 2 and values.shape[-1] == values.shape[-2] > 1
-    return square and np.allclose(values, np.swapaxes(values, -1, -2), rtol=1e-2)
-
-
-def _even(sums: Array) -> bool:
-    """Whether several numbers are one, up to the rounding of bfloat16."""
-    return bool(sums.size > 1 and np.ptp(sums) <= 1e-2 * np.max(np.abs(sums)))
+    beyond = any(argument.magnitudes == "given" for argument in inputs if argument.name in names)
+    return Stretched(words, replace(question, inputs=inputs), beyond)
 
 
 def stored(question: Question) -> dict[str, str]:

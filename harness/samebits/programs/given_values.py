@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import DeclarationError
-from samebits.interpret.probes import free_places
 from samebits.numerics import floats
+from samebits.numerics.free_places import free_places
 from samebits.schema.values import Given
 
 Array = NDArray[Any]

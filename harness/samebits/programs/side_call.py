@@ -69,8 +69,6 @@ def side_call(
         raise DeclarationError(f"{where}, arguments: got a {kind}; expected the variant's arguments as a dict by name")
 
     def call(record: Mapping[str, Any]) -> Any:
-        from jax.tree_util import tree_structure, tree_unflatten
-
         arguments = arguments_of(record)
         # An adapted side may be given a tree under the name of an array.
         arrays = {name for name, tree in trees.items() if tree.paths == ("",) and adapt is None}
@@ -93,17 +91,23 @@ def side_call(
             )
         if adapt is None or adapt.outputs is None:
             return outcome
-        leaves, change = named_leaves(outputs, "forward"), adapt.outputs
-        structure = tree_structure(outputs)
-        check_bijection(
-            f"{where}, outputs",
-            leaves,
-            lambda numbers: change(tree_unflatten(structure, list(numbers.values()))),
-            built,
-        )
-        return change(outputs)
+        return _adapted(f"{where}, outputs", adapt.outputs, outputs, built)
 
     return call
+
+
+def _adapted(where: str, change: Callable[..., Any], outputs: Any, built: Any) -> Any:
+    """What a declaration makes of the outputs of a side, once it is seen to lose and to repeat none."""
+    from jax.tree_util import tree_structure, tree_unflatten
+
+    structure = tree_structure(outputs)
+    check_bijection(
+        where,
+        named_leaves(outputs, "forward"),
+        lambda numbers: change(tree_unflatten(structure, list(numbers.values()))),
+        built,
+    )
+    return change(outputs)
 
 
 def structure_key(structure: Any) -> Hashable:

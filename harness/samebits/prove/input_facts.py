@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samebits.interpret.probes import free_places
 from samebits.interpret.problem import Input, Magnitudes
 from samebits.numerics import floats
+from samebits.numerics.free_places import free_places
 from samebits.programs.input_bounds import arg_below
 from samebits.programs.inputs import is_key
 from samebits.schema.case import Arg, Case

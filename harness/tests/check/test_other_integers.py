@@ -43,7 +43,7 @@ def _pair(values: Any = None, **sides: Any) -> Pair:
     return replace(pair, args={**pair.args, "step": step}, meshes=("none",), gradients=False)
 
 
-def test_what_is_moved_at_another_step_is_different_and_not_proved() -> None:
+def test_what_moves_at_another_step_is_different() -> None:
     pair = _pair(as_it_is=_as_it_is, by_branch=_by_branch)
     proofs = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(full=True), 8)))
     results: list[Any] = [run(pair), proofs]

@@ -15,7 +15,7 @@ from samebits.check.product_precision import precision_remark
 from tests.support.toys import of, run, toy
 
 SAYS = "its products have precision DEFAULT, the reference's HIGHEST: equal on a CPU, not on a TPU or with TF32"
-X = jnp.ones((4, 4), jnp.float32)
+X = jax.ShapeDtypeStruct((4, 4), jnp.float32)
 
 
 def _product(precision: Any = None, dtype: Any = None) -> Callable[[Any], Any]:

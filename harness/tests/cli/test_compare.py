@@ -158,7 +158,7 @@ def test_parameters_in_another_order_are_noted() -> None:
     assert remark in ended.out + ended.err
 
 
-def test_a_threshold_out_of_reach_is_different_unless_the_range_is_stated() -> None:
+def test_a_threshold_out_of_reach_is_different() -> None:
     sides = ("compare", "jax.nn:relu", "jax.nn:relu6", "--forward", "--arg")
     ended = samebits(*sides, "x=f32[8,16]")
     assert ended.code == 1

@@ -21,5 +21,5 @@ def test_what_differs_elsewhere_is_noted_once_with_how_often() -> None:
     assert expected in note_lines(noted)
 
 
-def test_an_assumption_that_was_not_seen_to_be_false_gives_no_note() -> None:
+def test_an_assumption_without_counterexample_gives_no_note() -> None:
     assert magnitude_notes(document(result(assumptions=(COMPARISONS,)))) == []

@@ -16,10 +16,9 @@ from samebits.schema.contract import Contract, Exemption
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.real_size import RealSize
-from samebits.schema.values import Integers, Uniform
 from tests.schema import raising
 from tests.schema.test_domain import WRONG_DOMAINS
-from tests.schema.wrong_arguments import wrong_arguments
+from tests.schema.wrong_arguments import WRONG_VALUES, wrong_arguments
 from tests.schema.wrong_documented import wrong_documented
 
 HONEST: dict[str, Any] = {
@@ -275,13 +274,6 @@ WRONG_PAIRS: Wrong = {
         "pair 'rope', real size 'large', claim 'copies <= 2 x plane': expected some of plain, fused; "
         "did you mean 'plain'?",
     ),
-}
-WRONG_VALUES: Wrong = {
-    "empty range of floats": (
-        lambda: Uniform(low=1, high=1),
-        "Uniform(low=1, high=1) is not a range of floats; expected finite low < high",
-    ),
-    "empty range": (lambda: Integers(low=3, high=3), "Integers(low=3, high=3) is an empty range; expected low < high"),
 }
 WRONG_PAIRS |= wrong_documented(declare, real)
 WRONG_PAIRS |= wrong_arguments(declare, *SMALL)

@@ -8,6 +8,15 @@ from typing import Any
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
+from samebits.schema.values import Integers, Uniform
+
+WRONG_VALUES: dict[str, tuple[Callable[[], object], str]] = {
+    "empty range of floats": (
+        lambda: Uniform(low=1, high=1),
+        "Uniform(low=1, high=1) is not a range of floats; expected finite low < high",
+    ),
+    "empty range": (lambda: Integers(low=3, high=3), "Integers(low=3, high=3) is an empty range; expected low < high"),
+}
 
 
 def wrong_arguments(
