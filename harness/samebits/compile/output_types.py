@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from samebits.programs.host_trees import HostTree, same_structure
+if TYPE_CHECKING:
+    from samebits.programs.host_trees import HostTree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,6 +26,8 @@ class OutputTypes:
         """Those of a traced program, as jax has it."""
         import jax
 
+        from samebits.programs.host_trees import HostTree
+
         info = traced.out_info
         structure = jax.tree_util.tree_structure(info)
         leaves = tuple(
@@ -35,6 +38,8 @@ class OutputTypes:
 
     def difference(self, variant: OutputTypes) -> str | None:
         """What a variant returns otherwise than this reference, in words; None where it returns the same types."""
+        from samebits.programs.host_trees import same_structure
+
         if not same_structure(self.tree, variant.tree):
             first, second = self.tree.structure, variant.tree.structure
             return "another output tree: " + (
