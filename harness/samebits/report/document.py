@@ -88,9 +88,9 @@ class Document:
 
     @property
     def incomplete(self) -> bool:
-        """Whether the exit code is 3 even where everything that ran holds."""
+        """Whether the exit code is 3 although everything that ran holds."""
         s = self.summary
-        return s.interrupted or s.skipped == s.cases or self.skips_fail
+        return s.interrupted or s.skipped == s.cases > 0 or self.skips_fail
 
     def is_reference(self, result: Result) -> bool:
         """Whether a result holds the reference on the mesh against itself on one device."""
