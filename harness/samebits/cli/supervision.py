@@ -119,7 +119,8 @@ def say_problem(text: str) -> None:
     say(text)
     if shared is not None:
         end = PROBLEMS + DIGEST * len(_printed(shared))
-        shared[end : end + DIGEST] = digest[: JOURNALED - end]
+        if end + DIGEST <= JOURNALED:  # of more problems than there is room for, each child prints the rest
+            shared[end : end + DIGEST] = digest
 
 
 def journal_opened() -> None:

@@ -9,26 +9,20 @@ range. All other inputs stay as they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from samebits.errors import NotCovered
 from samebits.interpret.dead_code import live
-from samebits.interpret.equation import Array, Type
+from samebits.interpret.equation import Array
+from samebits.interpret.float64_differences import differences
 from samebits.interpret.inner_equations import equations
-from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.oracle import Oracle
-from samebits.interpret.problem import Input, Question, first_place
-from samebits.numerics import floats
+from samebits.interpret.problem import Input, Question
 
 MOST = 12
 """How many other values of one argument are tried."""
-
-HIDDEN = 64
-"""A difference in float64 counts from so many units in the last place of the largest number, in the output's dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +59,7 @@ def counterexamples(question: Question) -> dict[str, Counterexample]:
         open_ = [name for name in question.outputs if name not in result or not result[name].allowed]
         if not open_ or (not other.allowed and set(open_) <= set(result)):
             continue
-        for name, words in _differing(other.question, open_).items():
+        for name, words in differences(other.question, open_).items():
             if other.allowed or name not in result:
                 result[name] = Counterexample(f"{words}, in float64, with {other.words}", other.allowed)
     return result
@@ -138,48 +132,3 @@ def _literals(question: Question) -> list[int]:
                     if math.isfinite(number) and number == int(number) and 1 < abs(number) < 2**31:
                         numbers[int(number)] = None
     return list(numbers)
-
-
-def _differing(question: Question, outputs: Sequence[str]) -> dict[str, str]:
-    """By output that differs, how, in words."""
-    try:
-        first, second = (_evaluated(question, program) for program in (question.reference, question.variant))
-    except NotCovered:  # these values decide nothing then
-        return {}
-    kinds = question.types(question.reference)
-    result = {}
-    for number, name in enumerate(question.outputs):
-        if name in outputs and question.mismatch(number) is None:
-            words = _difference(name, first[number], second[number], kinds[number])
-            if words is not None:
-                result[name] = words
-    return result
-
-
-def _evaluated(question: Question, program: Any) -> list[Any]:
-    args = [
-        np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
-        for argument, aval in zip(question.inputs, program.in_avals, strict=True)
-    ]
-    with np.errstate(all="ignore"):
-        return list(Interpreter(Oracle(), question.platform)(program, *args))
-
-
-def _difference(name: str, first: Any, second: Any, kind: Type) -> str | None:
-    """Where an output differs by more than rounding hides, and how; None where it does not."""
-    left, right = np.asarray(first), np.asarray(second)
-    if left.dtype.kind not in "biuf" or right.dtype.kind not in "biuf" or left.shape != right.shape:
-        return None
-    if not kind.is_float:
-        differs = left != right
-    else:
-        left, right = left.astype(np.float64), right.astype(np.float64)
-        finite = np.isfinite(left) & np.isfinite(right)
-        largest = float(np.max(np.abs(left), where=finite, initial=0.0))
-        with np.errstate(invalid="ignore"):
-            far = np.abs(left - right) > HIDDEN * 2.0 ** -floats.digits(kind.dtype) * largest
-        differs = np.where(finite, far, ~((left == right) | (np.isnan(left) & np.isnan(right))))
-    if not np.any(differs):
-        return None
-    at = first_place(np.asarray(differs))
-    return f"{name}[{', '.join(map(str, at))}] is {left[at].item()!r} in the reference, {right[at].item()!r} here"

@@ -199,6 +199,7 @@ THROUGH = (
         "interpret/field_proof/test_proof.py",
         "equal and unequal formulas, by the proof as a whole",
         (
+            "interpret/field_proof/confirm",
             "interpret/inner_equations",
             "interpret/overflow",
         ),

@@ -11,13 +11,10 @@ from samebits.interpret.field.domain import Field
 from samebits.interpret.field_proof.assumptions import assumptions
 from samebits.interpret.field_proof.attempts import ProofAttempt, attempt
 from samebits.interpret.field_proof.result import APART, FieldIdentity
+from samebits.interpret.float64_differences import differences, hidden
 from samebits.interpret.overflow import reach_of
 from samebits.interpret.probes import permuted, stored, stretched
 from samebits.interpret.problem import Question
-from samebits.numerics import floats
-
-ROUNDINGS = 64
-"""A difference at other magnitudes counts from so many units in the last place of the largest number."""
 
 
 def confirmed(
@@ -126,9 +123,9 @@ def _at_other_magnitudes(
     if not domain.decisions:
         return result
     for other in stretched(question):
-        open_ = [name for name, proof in result.items() if proof.equal]
+        open_ = list(differences(other.question, [name for name, proof in result.items() if proof.equal]))
         if not open_:
-            break
+            continue
         again = shown.make(1, domain.ring.extended, domain.vanishing)
         try:
             others = attempt(other.question, again, shown.make, open_).proofs
@@ -137,7 +134,7 @@ def _at_other_magnitudes(
         root = APART if again.rooted else 0.0  # a root has any sign there
         for name in open_:
             proof = others[name]
-            if not proof.equal and not proof.undecided and proof.gap > max(_hidden(question, name), root):
+            if not proof.equal and not proof.undecided and proof.gap > max(hidden(question, name), root):
                 witness = f"{proof.witness}, {other.words}"
                 if not other.beyond_given:
                     witness += " (their values are not stated)"
@@ -145,9 +142,3 @@ def _at_other_magnitudes(
                 else:
                     beyond.setdefault(name, witness)
     return result
-
-
-def _hidden(question: Question, name: str) -> float:
-    """The relative difference of an output that rounding in its dtype may hide."""
-    dtype = question.types(question.reference)[question.outputs.index(name)].dtype
-    return ROUNDINGS * 2.0 ** -floats.digits(dtype) if floats.is_float(dtype) else 0.0

@@ -1,0 +1,96 @@
+"""Where two programs differ in float64 by more than rounding in the dtypes of their outputs hides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.host.cache_keys import ByIdentity, digest_of
+from samebits.interpret.equation import Type
+from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.oracle import Oracle
+from samebits.interpret.problem import Question, first_place
+from samebits.numerics import floats
+
+HIDDEN = 64
+"""A difference counts from so many units in the last place of the largest number, in the output's dtype."""
+
+_KEPT = 64
+"""Of how many programs and inputs the outputs are kept: a reference is compared with many variants, on many meshes."""
+
+_EVALUATED: dict[tuple[ByIdentity, str | None, str], list[Any] | NotCovered] = {}
+
+
+def hidden(question: Question, name: str) -> float:
+    """The relative difference of an output that rounding in its dtype may hide; 0 of integers."""
+    dtype = question.types(question.reference)[question.outputs.index(name)].dtype
+    return HIDDEN * 2.0 ** -floats.digits(dtype) if floats.is_float(dtype) else 0.0
+
+
+def differences(question: Question, outputs: Sequence[str]) -> dict[str, str]:
+    """By output that differs at the inputs of a question, how, in words; nothing where a program has no values there.
+
+    Args:
+        question: the programs and their inputs.
+        outputs: the names of those that are compared.
+    """
+    try:
+        first, second = (_evaluated(question, program) for program in (question.reference, question.variant))
+    except NotCovered:  # these inputs say nothing then
+        return {}
+    kinds = question.types(question.reference)
+    result = {}
+    for number, name in enumerate(question.outputs):
+        if name in outputs and question.mismatch(number) is None:
+            words = _difference(name, first[number], second[number], kinds[number], hidden(question, name))
+            if words is not None:
+                result[name] = words
+    return result
+
+
+def _evaluated(question: Question, program: Any) -> list[Any]:
+    """The outputs of one program at the inputs of a question.
+
+    Raises:
+        NotCovered: an equation has no value in float64.
+    """
+    key = ByIdentity(program), question.platform, digest_of([argument.values for argument in question.inputs])
+    if key not in _EVALUATED:
+        while len(_EVALUATED) >= _KEPT:
+            del _EVALUATED[next(iter(_EVALUATED))]
+        args = [
+            np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
+            for argument, aval in zip(question.inputs, program.in_avals, strict=True)
+        ]
+        try:
+            with np.errstate(all="ignore"):
+                _EVALUATED[key] = list(Interpreter(Oracle(), question.platform)(program, *args))
+        except NotCovered as error:
+            _EVALUATED[key] = error
+    outputs = _EVALUATED[key]
+    if isinstance(outputs, NotCovered):
+        raise outputs
+    return outputs
+
+
+def _difference(name: str, first: Any, second: Any, kind: Type, relative: float) -> str | None:
+    """Where an output differs by more than rounding hides, and how; None where it does not."""
+    left, right = np.asarray(first), np.asarray(second)
+    if left.dtype.kind not in "biuf" or right.dtype.kind not in "biuf" or left.shape != right.shape:
+        return None
+    if not kind.is_float:
+        differs = left != right
+    else:
+        left, right = left.astype(np.float64), right.astype(np.float64)
+        finite = np.isfinite(left) & np.isfinite(right)
+        largest = float(np.max(np.abs(left), where=finite, initial=0.0))
+        with np.errstate(invalid="ignore"):
+            far = np.abs(left - right) > relative * largest
+        differs = np.where(finite, far, ~((left == right) | (np.isnan(left) & np.isnan(right))))
+    if not np.any(differs):
+        return None
+    at = first_place(np.asarray(differs))
+    return f"{name}[{', '.join(map(str, at))}] is {left[at].item()!r} in the reference, {right[at].item()!r} here"
