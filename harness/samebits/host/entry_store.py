@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import random
 import sqlite3
 import time
 import zlib
@@ -142,7 +143,7 @@ class EntryStore:
     def _opened(self) -> sqlite3.Connection | None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            return _connected(self.path)
+            return _connected_in_turn(self.path)
         except sqlite3.OperationalError as error:  # locked, or the folder or the disk does not allow it
             self.remarks.append(f"{self.path} cannot be used ({error}): nothing is remembered in this run")
         except sqlite3.DatabaseError as error:
@@ -200,6 +201,21 @@ class EntryStore:
             self._connection.close()
             self._connection = self._rebuilt(error)
         return []
+
+
+def _connected_in_turn(path: Path) -> sqlite3.Connection:
+    """An open file, also where several processes create it at once.
+
+    SQLite does not wait there: two that both want to change the kind of the log would wait for each other.
+    """
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return _connected(path)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        time.sleep(random.uniform(0.01, 0.1))
 
 
 def _connected(path: Path) -> sqlite3.Connection:

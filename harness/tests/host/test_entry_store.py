@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from samebits.host import entry_store
 from samebits.host.entry_store import EntryStore, on_network
 from tests.support.invoke import clean_environment
 
@@ -75,6 +76,22 @@ def test_eight_processes_write_at_once(tmp_path: Path) -> None:
     store = EntryStore(path)
     assert store.size().entries == 8 * 40
     assert store.get("w7-39") == b"w7 39 " * 200
+
+
+def test_a_file_that_others_are_creating_is_opened_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite gives up at once where two processes change the kind of the log together."""
+    busy, real = sqlite3.OperationalError("database is locked"), entry_store._connected
+    busy.sqlite_errorcode, left = sqlite3.SQLITE_BUSY, [busy, busy]
+
+    def connected(path: Path) -> sqlite3.Connection:
+        if left:
+            raise left.pop()
+        return real(path)
+
+    monkeypatch.setattr(entry_store, "_connected", connected)
+    store = filled(tmp_path / "entries.sqlite", "a")
+    assert store.get("a") is not None and not store.remarks
+    store.close()
 
 
 def test_killed_writers_leave_whole_entries(tmp_path: Path) -> None:
