@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,11 @@ HIDDEN = 64
 _KEPT = 64
 """Of how many programs and inputs the outputs are kept: a reference is compared with many variants, on many meshes."""
 
-_EVALUATED: dict[tuple[ByIdentity, str | None, str], list[Any] | NotCovered] = {}
+
+class _Evaluated:
+    """What programs gave in this process, or why they gave nothing; the oldest are dropped."""
+
+    outputs: ClassVar[dict[tuple[ByIdentity, str | None, str], list[Any] | NotCovered]] = {}
 
 
 def hidden(question: Question, name: str) -> float:
@@ -58,19 +62,20 @@ def _evaluated(question: Question, program: Any) -> list[Any]:
         NotCovered: an equation has no value in float64.
     """
     key = ByIdentity(program), question.platform, digest_of([argument.values for argument in question.inputs])
-    if key not in _EVALUATED:
-        while len(_EVALUATED) >= _KEPT:
-            del _EVALUATED[next(iter(_EVALUATED))]
+    kept = _Evaluated.outputs
+    if key not in kept:
+        while len(kept) >= _KEPT:
+            del kept[next(iter(kept))]
         args = [
             np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
             for argument, aval in zip(question.inputs, program.in_avals, strict=True)
         ]
         try:
             with np.errstate(all="ignore"):
-                _EVALUATED[key] = list(Interpreter(Oracle(), question.platform)(program, *args))
+                kept[key] = list(Interpreter(Oracle(), question.platform)(program, *args))
         except NotCovered as error:
-            _EVALUATED[key] = error
-    outputs = _EVALUATED[key]
+            kept[key] = error
+    outputs = kept[key]
     if isinstance(outputs, NotCovered):
         raise outputs
     return outputs
