@@ -21,7 +21,7 @@ from samebits.schema.result import ALL_SIZES_REQUIRED, Verdict
 SAME_PROGRAM = "both sides are compiled to the same program on one device, here"
 """Evidence that holds for this backend only: no reason to tighten a contract."""
 
-BEYOND = "not so beyond the given inputs"
+ELSEWHERE = "not so at other inputs"
 
 LAWS = "the fields do not know every law of the functions in it"
 
@@ -196,7 +196,7 @@ def _elsewhere(outcome: LeafOutcome, verdict: Verdict, evidence: str | None) -> 
         return verdict, evidence, None
     if other.allowed:
         return "different", f"not the same for other integers: {other.words}", None
-    return verdict, "; ".join((*filter(None, [evidence]), f"{BEYOND}: {other.words}")), other.words
+    return verdict, "; ".join((*filter(None, [evidence]), f"{ELSEWHERE}: {other.words}")), other.words
 
 
 def _proven(outcome: LeafOutcome) -> tuple[Verdict, str | None]:
@@ -264,7 +264,7 @@ def _same_formulas(same: FieldIdentity) -> str:
     """What the fields say, and the kinds of what they assume; each is in the result with how it could be false."""
     words = f"the same formulas ({same.probability}" + (f"; assumes {same.assumed})" if same.assumed else ")")
     beyond = [each.counterexample for each in same.assumptions if each.counterexample is not None]
-    return "; ".join((words, *(f"{BEYOND}: {text}" for text in beyond)))
+    return "; ".join((words, *(f"{ELSEWHERE}: {text}" for text in beyond)))
 
 
 def _by_movement(outcome: LeafOutcome) -> str:

@@ -1,4 +1,4 @@
-"""Sides that agree on the arrays that were given, and are other formulas at larger or smaller numbers."""
+"""Sides that agree on the inputs tried, and are seen to differ at other magnitudes or integers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def magnitude_notes(document: Document) -> list[str]:
                 place = result.pair, result.variant, result.direction, result.leaf
                 seen.setdefault(place, []).append(assumption.counterexample)
     return [
-        f"{pair}/{variant}: {direction}, {leaf}: the same only at inputs like the given ones: {texts[0]}"
+        f"{pair}/{variant}: {direction}, {leaf}: the same only at inputs like those tried: {texts[0]}"
         + (f"; and in {plural(len(texts) - 1, 'more setting')}" if len(texts) > 1 else "")
         for (pair, variant, direction, leaf), texts in seen.items()
     ]

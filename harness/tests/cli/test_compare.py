@@ -177,7 +177,7 @@ def test_a_mask_that_is_false_everywhere_is_a_note() -> None:
     sides = ("compare", "compared_fns:masked_mean", "compared_fns:masked_mean_or_zero", "--forward")
     ended = samebits(*sides, "--arg", "x=f32[4,8]", "--arg", "mask=bool[4,8]")
     assert ended.code == 0, ended.out
-    assert "the same only at inputs like the given ones: out[] is nan in the reference, 0.0 here" in ended.out
+    assert "the same only at inputs like those tried: out[] is nan in the reference, 0.0 here" in ended.out
 
 
 def test_a_mesh_of_the_users_names() -> None:

@@ -1,4 +1,4 @@
-"""Sides that are the same only at inputs like the given ones are noted."""
+"""Sides that are the same only at inputs like those tried are noted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ SEEN = "out[2] is 211.0 in the reference, 6.0 here, in float64, with the inputs 
 def test_what_differs_elsewhere_is_noted_once_with_how_often() -> None:
     assumptions = (COMPARISONS, Assumption("comparisons", "", "", counterexample=SEEN))
     noted = document(*[result(assumptions=assumptions, mesh=mesh, direction="forward") for mesh in ("none", "dp2")])
-    expected = (
-        f"norm/multiply: forward, out: the same only at inputs like the given ones: {SEEN}; and in 1 more setting"
-    )
+    expected = f"norm/multiply: forward, out: the same only at inputs like those tried: {SEEN}; and in 1 more setting"
     assert magnitude_notes(noted) == [expected]
     assert expected in note_lines(noted)
 
