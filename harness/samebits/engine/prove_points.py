@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -95,12 +96,12 @@ class PointProver:
         check_proofs()
         pair.check_domains()
         self.pair, self.locator = pair, locator
-        self._programs = Programs(threads=1)
+        self._queries = SideQueries(pair)
+        self._programs = Programs(threads=1, watch=self._queries.watch)
         self._sides = TracedSides(pair, self._programs)
         self.platform = platform or jax.default_backend()
         self._prover = Prover(self._sides, self.platform, assuming=assuming)
         self._derivations = BoundCache(self.platform)
-        self._queries = SideQueries(pair)
         self._lines = RefutedLines(self._prover)
         self._records: dict[tuple[str, str, str], dict[str, Record]] = {}
 
@@ -110,6 +111,10 @@ class PointProver:
         Raises:
             DeclarationError: the two sides cannot stand in for each other.
         """
+        with self._queries.on() if self._is_elsewhere(point) else nullcontext():
+            return self._results(point)
+
+    def _results(self, point: Point) -> list[ProofResult]:
         pair, sides = self.pair, self._sides
         case, mesh = pair.case(point.case), MeshSpec.parse(point.mesh)
         built, again = mesh.abstract(point.mode), replay(self.locator, point, "prove")
@@ -141,13 +146,17 @@ class PointProver:
         return [argument.held(pair=pair.name, seconds=seconds, replay=again) for argument in proofs]
 
     def _queried(self, point: Point, sites: Sites) -> list[Query]:
-        """What the sides ask about this process, where their programs may run on other devices or another platform."""
-        import jax
-
-        if self.platform == jax.default_backend() and MeshSpec.parse(point.mesh).devices == jax.device_count():
+        """What the sides ask about this process, where their programs may run elsewhere."""
+        if not self._is_elsewhere(point):
             return []
         ends = (self.pair.reference_name, sites.alone), (point.variant, sites.on_mesh)
-        return [query for side in ends for query in self._queries.of(point.direction, *side)]
+        return [query for side in ends for query in self._queries.of(self._sides, point.direction, *side)]
+
+    def _is_elsewhere(self, point: Point) -> bool:
+        """Whether the programs of a point are to run on other devices than this process has, or another platform."""
+        import jax
+
+        return self.platform != jax.default_backend() or MeshSpec.parse(point.mesh).devices != jax.device_count()
 
     def _undecided(self, point: Point, why: str, begin: float, again: str) -> ProofResult:
         """The result of a point whose programs are not those that would run."""
@@ -166,6 +175,7 @@ class PointProver:
     def close(self) -> None:
         """Drop the programs."""
         self._programs.close()
+        self._queries.close()
 
     def _drawn(self, point: Point) -> dict[str, Record]:
         """The inputs of a point; those of the latest case, dtype and mesh are cached."""

@@ -52,11 +52,13 @@ class _Process:
     Args:
         files: loaded files whose functions are watched, by module name.
         notes: notices for the user, in order, each text once; whether it is true of other runs of the same code.
+        runs: how often the user's code ran.
     """
 
     def __init__(self) -> None:
         self.files: dict[str, types.ModuleType] = {}
         self.notes: dict[str, bool] = {}
+        self.runs = 0
 
 
 _PROCESS = _Process()
@@ -108,6 +110,11 @@ def take_notes() -> list[str]:
     return notes
 
 
+def user_code_runs() -> int:
+    """How often the user's code was imported, traced or called in this process so far."""
+    return _PROCESS.runs
+
+
 @contextlib.contextmanager
 def undone(who: str, *, importing: bool = False) -> Iterator[list[str]]:
     """Inside, the user's code runs; what it changes for others is undone at the end, and noted down.
@@ -124,6 +131,7 @@ def undone(who: str, *, importing: bool = False) -> Iterator[list[str]]:
         What changed, in words; filled when the context ends.
     """
     changed: list[str] = []
+    _PROCESS.runs += 1
     with fresh_random_numbers():
         # The first import of jax sets variables of its own; there is nothing yet that a change could reach.
         before = _state() if "jax" in sys.modules else None

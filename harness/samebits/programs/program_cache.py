@@ -133,10 +133,17 @@ class Programs:
             meanwhile, and XLA uses threads of its own within one compilation (two of them on two processors took
             7 % more processor time).
         group: the processes that the meshes span; None in a process of its own.
+        watch: the context in which the code of a program is traced.
     """
 
-    def __init__(self, threads: int | None = None, group: ProcessGroup | None = None) -> None:
+    def __init__(
+        self,
+        threads: int | None = None,
+        group: ProcessGroup | None = None,
+        watch: Callable[[Program], contextlib.AbstractContextManager[None]] | None = None,
+    ) -> None:
         self.group = group
+        self._watch = watch or (lambda _: contextlib.nullcontext())
         self._pool = ThreadPoolExecutor(threads or max((os.cpu_count() or 1) - 1, 1), thread_name_prefix="compile")
         self._programs: dict[tuple[Hashable, Hashable], Program] = {}
         self._compiled: dict[Hashable, Future[Any]] = {}
@@ -182,7 +189,8 @@ class Programs:
         if key not in self._programs:
             program = Program(label, setup)
             try:
-                program.traced = trace_alone(label.partition(", case")[0], setup.active, *make())
+                with self._watch(program):
+                    program.traced = trace_alone(label.partition(", case")[0], setup.active, *make())
                 program.constants = constants_of(program.traced.jaxpr)
             except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
                 if Stop.caused(error):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import jax
@@ -10,10 +11,13 @@ import pytest
 
 from samebits import Arg, Case, Pair
 from samebits.engine.prove_points import prove_points
+from samebits.host.isolation import undone
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
-from samebits.programs.sides import Site
-from samebits.prove.mesh_queries import conditions_of, platform_of_process
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Site, TracedSides
+from samebits.prove import mesh_queries
+from samebits.prove.mesh_queries import Query, conditions_of, platform_of_process
 from samebits.prove.side_queries import SideQueries
 from samebits.schema.meshes import MeshSpec
 
@@ -50,17 +54,63 @@ PAIR = Pair(
 )
 
 
-def test_queries_are_seen_also_behind_caches() -> None:
+@pytest.fixture(params=["watched", "traced before"])
+def queries_of(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str], tuple[Query, ...]]]:
+    """What a side asks in a direction, where its programs are traced for that, and where they were traced before."""
     site = Site(case=PAIR.cases[0], dtype="float32", mesh=MeshSpec.parse("none"), mode="auto", built=None)
+    queries = SideQueries(PAIR)
+    programs = Programs(threads=1, watch=queries.watch)
+    sides = TracedSides(PAIR, programs)
+
+    def of(direction: str, side: str) -> tuple[Query, ...]:
+        if request.param == "traced before":
+            sides.forward(side, site)
+            sides.gradient(side, site)
+        return queries.of(sides, direction, side, site)
+
+    yield of
+    queries.close()
+    programs.close()
+
+
+def test_queries_are_seen_also_behind_caches(queries_of: Callable[[str, str], tuple[Query, ...]]) -> None:
     for side, asks in (("by_backend", {"platform"}), ("by_cached_device", {"devices", "platform"})):
-        _platform()
-        for direction in ("forward", "gradient"):
-            queries = SideQueries(PAIR).of(direction, side, site)
+        for direction in ("gradient", "forward"):
+            _platform()
+            queries = queries_of(direction, side)
             assert {word for query in queries for word in query.asks} == asks
             assert "test_side_queries.py:" in str(platform_of_process(queries, "tpu"))
             assert platform_of_process(queries, "cpu") is None
             assert "the platform is cpu" in conditions_of(queries, "cpu")
-    assert not SideQueries(PAIR).of("forward", "honest", site)
+    assert not queries_of("forward", "honest")
+
+
+def test_answers_that_code_before_it_left_in_caches_are_dropped() -> None:
+    """Also of code that ran unwatched between two programs that ask nothing."""
+    site = Site(case=PAIR.cases[0], dtype="float32", mesh=MeshSpec.parse("none"), mode="auto", built=None)
+    queries = SideQueries(PAIR)
+    programs = Programs(threads=1, watch=queries.watch)
+    sides = TracedSides(PAIR, programs)
+    assert not queries.of(sides, "forward", "honest", site)
+    with undone("code that nobody watches"):
+        _platform()
+    assert queries.of(sides, "forward", "by_cached_device", site)
+    queries.close()
+    programs.close()
+
+
+def test_what_asks_nothing_empties_no_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Emptying them takes a pass over all objects of the process, and what jax traced is traced again."""
+    emptied = []
+    forget = mesh_queries._forget
+    monkeypatch.setattr(mesh_queries, "_forget", lambda: (emptied.append(1), forget()))
+    site = Site(case=PAIR.cases[0], dtype="float32", mesh=MeshSpec.parse("none"), mode="auto", built=None)
+    queries = SideQueries(PAIR)
+    sides = TracedSides(PAIR, Programs(threads=1, watch=queries.watch))
+    for direction in ("forward", "gradient"):
+        for side in ("turned", "honest"):
+            assert not queries.of(sides, direction, side, site)
+    assert len(emptied) == 1
 
 
 @pytest.mark.parametrize("platform", ["cpu", "tpu"])
