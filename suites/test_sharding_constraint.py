@@ -305,6 +305,7 @@ def test_reduced_and_unreduced_axes_are_kept_and_never_trivial(side: str, name: 
         assert_same_bits(slope, np.full((8, 4), 3.0, np.float32))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.cpu_only
 @SIDES
 def test_the_gradient_of_reduced_weights_is_summed_once(side: str) -> None:

@@ -205,6 +205,7 @@ def test_every_choice_has_its_row_grouped_by_expert(side: str, chosen: tuple[Any
         assert found["sizes"][group].tolist() == [flat.count(expert) for expert in range(count)]
 
 
+@pytest.mark.sampled(1)
 @SIDES
 @given(chosen=_choices())
 @SMALL_RUNS

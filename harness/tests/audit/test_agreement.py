@@ -137,7 +137,7 @@ TOYS: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
 SPECIAL = {"x": Arg(shape=("rows", "columns"), spec=("data", "tensor"), special=("inf", "nan", "-0.0", "largest"))}
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", range(len(TOYS)))
 @pytest.mark.parametrize("lowest", ["bitwise", "rounding"])
 def test_toys_do_not_contradict(number: int, lowest: Any) -> None:
@@ -152,6 +152,7 @@ def test_toys_do_not_contradict(number: int, lowest: Any) -> None:
     assert contradictions(*both(pair, Request(full=True))) == []
 
 
+@pytest.mark.slow
 def test_an_exemption_does_not_contradict() -> None:
     known = Exemption(variant="wrong", direction="forward", kind="other", reason="FINDING: one too many")
     pair = dataclasses.replace(toy(wrong=contract.off_by_one), exemptions=(known,))

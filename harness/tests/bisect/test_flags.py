@@ -186,7 +186,7 @@ def test_unknown_options_have_no_effect_and_a_crash_is_survived(tmp_path: Path) 
 
 @pytest.mark.cpu_only
 @pytest.mark.parametrize("more", [(), ("--only",)])
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_options_that_do_not_compile_were_not_tried(tmp_path: Path, more: tuple[str, ...]) -> None:
     ended = samebits(*point(tmp_path / "tree"), "--option", "xla_nonsense=1", "--journal", tmp_path / "journal", *more)
     assert ended.code == 3, ended.err
@@ -215,6 +215,7 @@ def test_wrong_requests_are_one_line(tmp_path: Path, words: tuple[str, ...], mes
     assert message in ended.lines[0]
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only
 def test_equal_sides_leave_nothing_to_search(tmp_path: Path) -> None:
     ended = samebits(*point(tmp_path / "tree", "kept"), "--journal", tmp_path / "journal")

@@ -64,6 +64,7 @@ def test_one_wrong_choice_of_one_layer_is_named(tree: Path, tmp_path: Path) -> N
     assert "scale@layer3 (wrong in place of plain) alone" in shown_again(finding)["out"]
 
 
+@pytest.mark.slow
 def test_a_cause_that_shows_at_a_later_step_is_another_cause(tree: Path, tmp_path: Path) -> None:
     """The first shows in step 1, where the search stops; the other choices are judged over all steps."""
     words = ("--config", "good", "--choice", "scale@layer1=wrong", "--choice", "descend=stuck", "--steps", "7")
@@ -90,6 +91,7 @@ def test_two_choices_that_fail_only_together_are_named(tree: Path, tmp_path: Pat
     shown_again(finding)
 
 
+@pytest.mark.slow
 def test_a_defect_is_named_at_its_site(tree: Path, tmp_path: Path) -> None:
     """Against the same configuration without it: only where it is planted can it be."""
     finding = found(tree, tmp_path, "pairs", "--defect", "second layer negated")
@@ -158,6 +160,7 @@ def test_the_part_of_a_step_is_named(tree: Path, tmp_path: Path, config: str, pa
     assert finding["culprits"] == [["step 1", part, leaf]]
 
 
+@pytest.mark.slow
 def test_steps_of_a_healthy_training_leave_nothing_to_search(tree: Path, tmp_path: Path) -> None:
     assert not found(tree, tmp_path, "steps", "--config", "healthy", "--steps", "3", code=0)["found"]
 

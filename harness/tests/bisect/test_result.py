@@ -75,6 +75,7 @@ def test_a_search_sees_what_has_changed_since(what: str, tmp_path: Path) -> None
     assert passes(FACTOR_OF_A_TEST="1.01") == (False, False)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["XLA_FLAGS", "JAX_DEFAULT_MATMUL_PRECISION"])
 def test_settings_are_those_of_another_search(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[int] = []

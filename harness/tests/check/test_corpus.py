@@ -53,7 +53,7 @@ def held(formula: Formula, found: Iterable[tuple[str, str]], known: dict[str, st
     assert not right, f"these are judged rightly now; remove them from known.py: {right}"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("formula", FORMULAS[::2], ids=lambda formula: formula.name)
 def test_a_rewrite_holds_at_one_point(formula: Formula) -> None:
     """One rewrite of every second formula: another one for each; the slow tests try them all."""
@@ -62,7 +62,7 @@ def test_a_rewrite_holds_at_one_point(formula: Formula) -> None:
     held(formula, alarms(formula, asked, [name]), ALARMS, [f"/{name} {asked.dtypes[0]} {asked.directions[0]}"])
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("formula", FORMULAS[::3], ids=lambda formula: formula.name)
 def test_a_twin_is_different_at_one_dtype(formula: Formula) -> None:
     """One twin of every third formula; the slow tests plant them all."""

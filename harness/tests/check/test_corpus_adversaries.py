@@ -38,7 +38,7 @@ def held(adversary: Adversary, command: Command, results: list[Any]) -> None:
         assert outcome in ("refuted", "undecided"), (where, outcome)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("adversary", EVERY[::4])
 def test_no_proof_accepts_an_adversary_in_silence(adversary: Adversary) -> None:
     held(adversary, "prove", found(adversary, "prove"))

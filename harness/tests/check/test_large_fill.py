@@ -81,6 +81,7 @@ HONEST: dict[str, tuple[Function, Function, tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_large_fill_hides_no_mistake(name: str) -> None:
     reference, variant, args = FAULTY[name]
@@ -104,6 +105,7 @@ def _folded(p: Any, m: Any, v: Any) -> Any:
     return p - (1e-4 * last / (1 - 0.9**5)) * m / (jnp.sqrt(v * v + 0.01) + 1e-8 * last)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("epsilon", [0.0, 1e-7])
 def test_another_epsilon_beside_a_parameter_is_seen(epsilon: float) -> None:
     """It moves the parameter by 1e-12 of itself; float64 has four digits more."""

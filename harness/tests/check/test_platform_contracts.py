@@ -114,6 +114,7 @@ def test_pytest_judges_by_the_platform(both: Path) -> None:
     assert failed == {"FAILED suites/test_elsewhere.py"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(("pair", "code"), [("here", 0), ("elsewhere", 1)])
 def test_a_bisection_judges_by_the_platform(pair: str, code: int, both: Path, tmp_path: Path) -> None:

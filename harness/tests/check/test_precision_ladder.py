@@ -63,6 +63,7 @@ def results(epsilon: float) -> list[Result]:
     return of(found, variant="kernel")
 
 
+@pytest.mark.slow
 def test_a_kernel_is_executed_at_three_precisions() -> None:
     (found,) = of(results(1e-6), dtype="float32")
     assert found.verdict == "rounding", found

@@ -134,6 +134,7 @@ def test_a_contract_for_all_sizes_fails_where_only_these_are(side: Any, why: str
     assert all(why in str(result.reason) for result in results)
 
 
+@pytest.mark.slow
 def test_a_domain_that_all_sizes_need_must_be_stated() -> None:
     silent = replace(ALL, domain=None)
     pair = _pair(taken, gradients=True, contracts=(silent,), cases=(Case(id="small", sizes={"rows": 8}),))
@@ -141,6 +142,7 @@ def test_a_domain_that_all_sizes_need_must_be_stated() -> None:
     assert {(result.variant, result.direction) for result in failing} == {("taken", "gradient")}
 
 
+@pytest.mark.slow
 def test_prove_says_that_all_sizes_are_to_be_asked_for() -> None:
     compared = samebits.prove(_pair(turned, contracts=(ALL,)))
     reasons = {str(leaf.reason) for leaf in compared.leaves if leaf.variant == "turned"}

@@ -33,6 +33,7 @@ def test_a_result_is_what_a_worker_process_sends() -> None:
     assert [from_text(to_text(result), Result) for result in results] == results
 
 
+@pytest.mark.slow
 def test_a_result_says_whether_a_contract_covers_it() -> None:
     """Both in `check` and in `prove`, since a default contract follows the verdict."""
     pair = replace(toy(), contracts=(Contract(direction="forward"),))

@@ -76,6 +76,7 @@ def test_several_workers_on_a_tpu(tree: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(entry_points(group="jax_plugins")), reason="a plugin of jax may know a GPU here")
 def test_a_gpu_that_is_not_there(tree: Path) -> None:
     done = samebits(tree, "check", "--platform", "gpu")

@@ -43,6 +43,7 @@ def runs_of(history: History) -> int:
     return len((history.root.parent / "log").read_text().splitlines())
 
 
+@pytest.mark.slow
 def test_whole_trees_are_bisected_by_the_command_line(tmp_path: Path) -> None:
     history, hashes = forty(tmp_path / "tree", verdict=SCRIPT)
     (history.root / "verdict").write_text("raise SystemExit('today')")

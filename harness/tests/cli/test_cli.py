@@ -116,6 +116,7 @@ def test_a_pattern_takes_the_meshes_that_fit(tree: Path) -> None:
     assert "other: not run, for there are 8: data16 needs 16 devices; --devices 16 runs them" in ended.out
 
 
+@pytest.mark.slow
 def test_module_and_attribute_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "their_kernels.py").write_text("def plain(x):\n    return x + x\n\n\ndef fast(x):\n    return 2 * x\n")
     functions = 'reference="their_kernels:plain", variants={"fast": "their_kernels:fast"},'

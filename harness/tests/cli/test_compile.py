@@ -238,6 +238,7 @@ def test_the_replay_line_compiles_the_same_again(root: Path, first: Run, tmp_pat
     assert {**results[1], "cached": False} == {**one, "cached": False}
 
 
+@pytest.mark.slow
 def test_outputs_lie_as_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns go in and rows are asked for: the exchange belongs to the component, as in a model around it."""
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
@@ -262,7 +263,7 @@ def test_a_slice_instead_of_the_declared_targets(root: Path) -> None:
     assert "estimate" in ended.out and "on v5e:2x2, libtpu " in ended.out
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @needs_libtpu
 @pytest.mark.parametrize("targets", [("cpu:8", TPU7X), (TPU7X, "cpu:8")])
 def test_targets_with_as_many_devices_share_no_program(targets: tuple[str, str], root: Path) -> None:

@@ -187,7 +187,7 @@ PRODUCT = """
 OFFLOAD = "xla_tpu_enable_sparse_core_collective_offload_all_gather"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @needs_libtpu
 @pytest.mark.parametrize(("target", "sparse"), [(TPU7X, 1), (V5E, 0)])
 def test_the_sparsecore_switched_off(target: str, sparse: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

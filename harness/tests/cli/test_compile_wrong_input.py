@@ -78,6 +78,7 @@ def test_wrong_request(tree: Path, name: str) -> None:
     assert "reorder" not in ended.out, "nothing is compiled"
 
 
+@pytest.mark.sampled(1)
 @needs_libtpu
 @pytest.mark.parametrize("name", ["v9:2x2", "v5e:3x5"])
 def test_an_unknown_slice_does_not_stop_the_others(tree: Path, name: str) -> None:
@@ -287,7 +288,7 @@ DECLARATIONS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", DECLARATIONS)
 def test_wrong_declaration(name: str, tmp_path: Path) -> None:
     changes, message = DECLARATIONS[name]

@@ -132,6 +132,7 @@ def test_skips_are_counted_and_fail_only_when_asked(tmp_path: Path) -> None:
     assert exit_code([result for result in document.results if result.verdict == "skipped"]) == 3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ["import nothing_of_this_name", "def fast(x:", "raise SystemExit(0)", "slow = 1"])
 def test_an_implementation_that_does_not_import_costs_its_pair(text: str, tmp_path: Path) -> None:
     """The difference of another pair is the graver news, and its row is in the document."""

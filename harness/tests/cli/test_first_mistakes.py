@@ -199,7 +199,7 @@ def ended_with(mistake: Mistake, root: Path) -> invoke.Ended:
     return invoke.Ended(code=ended.returncode, out=ended.stdout, err=ended.stderr)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [*FIRST_TEN, *BAD_INPUT])
 def test_a_mistake_gets_one_line(name: str, tmp_path: Path) -> None:
     mistake = {**FIRST_TEN, **BAD_INPUT}[name]

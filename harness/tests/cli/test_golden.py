@@ -54,6 +54,7 @@ def copy(accepted: Path, to: Path, arguments: str = "") -> Path:
     return to
 
 
+@pytest.mark.slow
 def test_what_was_accepted_holds_bit_for_bit(accepted: Path, tmp_path: Path) -> None:
     ended = samebits_golden("check", "--root", accepted, "--json", tmp_path / "r.json")
     assert (ended.code, ended.err) == (0, "")
@@ -65,6 +66,7 @@ def test_what_was_accepted_holds_bit_for_bit(accepted: Path, tmp_path: Path) -> 
     assert "2 of 2 goldens hold" in ended.out
 
 
+@pytest.mark.slow
 def test_a_matrix_without_goldens_is_not_checked_and_named(accepted: Path, tmp_path: Path) -> None:
     root = copy(accepted, tmp_path / "tree")
     model = root / "suites/model/__init__.py"

@@ -60,6 +60,7 @@ def check(tree: Path, *words: str) -> tuple[Ended, list[dict[str, object]]]:
     return ended, json.loads(path.read_text(encoding="utf-8"))["results"]
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only
 def test_a_fault_on_one_order_of_the_axes_is_found_and_replayed(tree: Path) -> None:
     ended, results = check(tree)

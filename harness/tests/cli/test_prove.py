@@ -48,6 +48,7 @@ def test_formulas_are_proved_with_their_probability_and_bounds(tmp_path: Path) -
     assert all(r["bound_optimized"] > 0 and "rms_norm.py:" in r["loses_most"] for r in results)
 
 
+@pytest.mark.slow
 def test_what_asks_for_bits_is_not_reached_by_equal_formulas() -> None:
     ended = samebits("prove", "embedding", "--variant", "gather", "--case", "out_of_range", "--direction", "forward")
     assert ended.code == 3
@@ -75,6 +76,7 @@ def test_a_changed_epsilon_is_refuted_with_a_witness(tmp_path: Path) -> None:
     assert ended.out.splitlines()[-1].startswith("next: samebits prove rope ")
 
 
+@pytest.mark.slow
 def test_honest_rope_needs_only_rounding(tmp_path: Path) -> None:
     """Sine and cosine are unknown functions; both sides ask them for the same angles."""
     ended = samebits("prove", "rope", "--root", write_tree(tmp_path), "--verbose")

@@ -6,6 +6,8 @@ import json
 import shlex
 from pathlib import Path
 
+import pytest
+
 from tests.support.invoke import samebits
 
 EXCHANGE = """
@@ -55,6 +57,7 @@ PAIR = Pair(
 """
 
 
+@pytest.mark.slow
 def test_a_fault_on_one_number_of_devices_fails_in_its_replay(tmp_path: Path) -> None:
     (tmp_path / "exchange.py").write_text(EXCHANGE)
     words = ("prove", f"{tmp_path}/exchange.py:PAIR", "--all-sizes", "--mesh", "context2", "--verbose")

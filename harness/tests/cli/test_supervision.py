@@ -92,6 +92,7 @@ def test_a_bad_import_costs_its_own_pair(tree: Path, bad: list[str]) -> None:
     assert "Fatal Python error" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "note"),
     [
@@ -133,6 +134,7 @@ sys.meta_path.insert(0, Ends())
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("module", "said"),
     [
@@ -245,7 +247,7 @@ def test_in_process_there_is_no_other_process(tree: Path) -> None:
     assert (process.returncode, err) == (7, "")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [("compare", "suites/test_a.py:plain", "suites/test_a.py:fast", "--arg", "x=f32[8]"), ("check",), ("prove",)],

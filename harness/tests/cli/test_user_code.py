@@ -168,6 +168,7 @@ def whole(tree: Path) -> Ended:
     return samebits_process("check", "--variant", "fast", "--json", "/dev/stdout", cwd=tree)
 
 
+@pytest.mark.slow
 def test_only_the_document_is_on_standard_output(whole: Ended) -> None:
     """It parses, though modules print when they are imported, traced and called, and one replaces the stream."""
     assert _checked(whole)["schema"] == "samebits/1"
@@ -230,7 +231,7 @@ def test_what_they_changed_is_noted(whole: Ended) -> None:
     assert not any("parsing" in note for note in notes)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["check", "prove"])
 def test_no_traceback_unless_it_is_asked_for(tree: Path, command: str) -> None:
     words = (command, "raising", "--root", tree, "--variant", "fast")

@@ -98,7 +98,7 @@ def forward(root: Path) -> tuple[int, list[str], dict[str, Any]]:
     return ended.code, [line.strip() for line in ended.out.splitlines()], document
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_fails_with_what_was_found(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]

@@ -45,6 +45,7 @@ def weak(x: Any) -> Any:
     return x * 2.0, 2.0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("reference", "variant", "words"),
     [

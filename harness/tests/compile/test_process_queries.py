@@ -45,6 +45,7 @@ def by_first_device(x: Any) -> Any:
     return x * (3.0 if jax.devices()[0].platform == "tpu" else 2.0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("variant", [by_count, by_remembered])
 def test_the_count_of_this_process_is_not_the_targets(variant: Callable[[Any], Any]) -> None:
     remembered()  # outside, where nothing watches
@@ -62,6 +63,7 @@ def test_where_the_target_answers_alike_it_is_compared() -> None:
     assert samebits.compare_programs(doubled, by_platform, ROWS, target="cpu:4", gradients=False).verdict == "proved"
 
 
+@pytest.mark.sampled(1)
 @needs_libtpu
 @pytest.mark.parametrize("variant", [by_platform, by_first_device])
 def test_the_platform_of_this_process_is_not_the_targets(variant: Callable[[Any], Any]) -> None:

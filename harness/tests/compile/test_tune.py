@@ -102,6 +102,7 @@ def test_a_pair_with_claims_of_a_document(tmp_path: Path) -> None:
     assert {trial["equal"] for trial in document["trials"]} == {True}
 
 
+@pytest.mark.slow
 def test_the_table_the_document_and_the_markdown(tmp_path: Path) -> None:
     values = 'tune={"tile": (8, 16, 7)}, tune_sizes={"rows": 112},'
     ended, document = tune(write(tmp_path, variants=("tiled", "whole"), tune=values), "--markdown", tmp_path / "t.md")
@@ -156,6 +157,7 @@ def test_a_value_that_changes_the_result_is_reported(tmp_path: Path) -> None:
     assert (tmp_path / "t.md").read_text().startswith("### samebits compile --tune: other results\n")
 
 
+@pytest.mark.slow
 def test_a_small_size_that_does_not_tell_values_apart_says_so(tmp_path: Path) -> None:
     """Otherwise a fault in a value that only large sizes see would hide behind `proved`."""
     # No tile is larger than a sixth of the rows, which are 96 at the small size.
@@ -168,6 +170,7 @@ def test_a_small_size_that_does_not_tell_values_apart_says_so(tmp_path: Path) ->
     assert "32: not run separately: it is the program of 16 at this small size" in ended.out
 
 
+@pytest.mark.slow
 def test_memory_decides_where_it_differs(tmp_path: Path) -> None:
     ended, document = tune(write(tmp_path, variants=("padded",)))
     assert ended.code == 0, ended

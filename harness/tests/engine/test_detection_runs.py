@@ -82,6 +82,7 @@ def test_the_table_is_that_of_one_process(ran: Ran) -> None:
     assert (detection.healthy, detection.false_alarms) == ((2, 1, 1, 1, 3, 2), (0,) * 6)
 
 
+@pytest.mark.slow
 def test_a_lost_defect_is_a_problem_and_the_others_are_judged(ran: Ran) -> None:
     """With its name, the stage and the command that plants it again."""
     work = TrainWork(ran.request, cached=False)

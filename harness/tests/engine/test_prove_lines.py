@@ -31,6 +31,7 @@ def _proved(pair: Pair, **where: str) -> list[ProofResult]:
     return [each for each in arguments if all(getattr(each, name) == value for name, value in where.items())]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("direction", ["forward", "gradient"])
 def test_a_refuted_leaf_names_its_line(direction: str) -> None:
     """The gradient of what is wrong forward names the same line; the report shows it."""
@@ -84,6 +85,7 @@ def test_programs_that_are_too_large_are_recorded_once(monkeypatch: pytest.Monke
     assert len(recorded) == 1
 
 
+@pytest.mark.slow
 def test_lines_are_searched_for_few_points() -> None:
     """As `samebits check` does."""
     pair = toy(plain, halved=halved)

@@ -68,6 +68,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_chunks_of_one_give_the_document_of_one_process(tree: Path) -> None:
     """Also the lines of refuted leaves, which each process names for the first points that it meets."""
     loaded = _loaded(tree, "good", "planted")

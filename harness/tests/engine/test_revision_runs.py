@@ -96,6 +96,7 @@ MODEL = replace(toy(Path(__file__).parent), build=build)
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["BEFORE", "SCALE"])
 def test_sources_beside_the_tree_are_those_of_the_revision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -177,6 +178,7 @@ def test_runs_of_one_revision_alone_are_named(ran: Ran) -> None:
         revision_items(ran.revision, (other,), ran.matrix, {"one": "a", "two": "b"})
 
 
+@pytest.mark.slow
 def test_a_process_elsewhere_checks_the_revision_out_itself(ran: Ran) -> None:
     """And leaves nothing behind; the folder of the command is gone here."""
     assert not ran.revision.tree.exists()

@@ -225,6 +225,7 @@ def test_the_journal_grows_with_the_points(tmp_path: Path) -> None:
     assert sizes[1] < 1.1 * sizes[0]
 
 
+@pytest.mark.slow
 def test_the_benchmark_prints_its_table(tmp_path: Path) -> None:
     done = run_python(str(ROOT / "benchmarks/simulation.py"), "--points", "60,240", "--workers", "20", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -145,6 +145,7 @@ def test_code_that_asks_for_the_mesh_at_one_size_is_for_one_mesh() -> None:
     prover.close()
 
 
+@pytest.mark.slow
 def test_one_program_has_the_same_bits_on_one_device() -> None:
     pair = replace(
         FAULTY, reference=doubled, variants={"jitted": jax.jit(doubled, static_argnames="cp"), "added": added}

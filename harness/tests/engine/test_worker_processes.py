@@ -98,6 +98,7 @@ def test_the_row_says_how_the_process_ended(ran: Ran, action: str) -> None:
         assert "toy_work.py:" in row.error and row.error.endswith("in act")
 
 
+@pytest.mark.slow
 def test_a_process_that_holds_too_much_is_ended() -> None:
     """Without a tight time limit: a busy machine may take many seconds to hand out 500 MB."""
     executor = WorkerProcesses(ToyWork(), 1, lambda text: None)

@@ -65,6 +65,7 @@ def test_a_fault_at_one_size_is_refuted_with_its_sizes() -> None:
         compared.raise_for_status()
 
 
+@pytest.mark.slow
 def test_the_sizes_of_a_refutation_fail_when_run() -> None:
     numbers = _family(samebits.prove(backwards, wrong_at_sixteen, X, cp=4, sizes=SIZES)).counterexample
     shape = (numbers["batch"], 8 * numbers["c"] * numbers["g"], 3)
@@ -81,6 +82,7 @@ def test_code_that_needs_a_number_keeps_it() -> None:
     assert family.shapes == {"x": "float32[batch, 16*g, 3]"}
 
 
+@pytest.mark.slow
 def test_every_dimension_is_a_symbol() -> None:
     compared = samebits.prove(
         lambda x, y: x[::-1] + 0 * y, lambda x, y: jnp.flip(x, 0) + 0 * y, X, X[:, :, :1], sizes="all"
@@ -141,6 +143,7 @@ def test_wrong_sizes_are_rejected_in_one_line(sizes: Any, message: str) -> None:
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_integers_of_a_call_have_a_bound() -> None:
     ids, table = np.array([0, 3, 2, 4], np.int32), np.ones((5, 3), np.float32)
 
@@ -167,6 +170,7 @@ def masked(x: Any, positions: Any) -> Any:
     return jnp.where(positions[:, :, None] >= positions[:, None, :], x[:, None, :], 0).sum(-1)
 
 
+@pytest.mark.slow
 def test_integers_of_a_call_are_what_is_said_of_them() -> None:
     x, positions = np.arange(8, dtype=np.float32).reshape(2, 4), np.tile(np.arange(4, dtype=np.int32), (2, 1))
 

@@ -23,6 +23,7 @@ def test_the_same_program_is_proved() -> None:
     assert "proved" in compared._repr_html_()
 
 
+@pytest.mark.slow
 def test_another_program_shows_both() -> None:
     compared = samebits.compare_programs(f.softmax, f.wrong_axis, X, target="cpu", mesh="dp*", specs=P("dp"))
     assert compared.verdict is None

@@ -59,6 +59,7 @@ def _verdicts(reference: Function, variant: Function, *args: Any, **options: Any
     return {(leaf.direction, leaf.leaf): leaf.verdict for leaf in compared.leaves if leaf.variant != "(reference)"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mesh", [None, "fsdp8"])
 def test_gradients_of_complex_arguments_are_compared(mesh: str | None) -> None:
     args = _shape("float32", 8, 16), _shape("complex64", 8, 8)
@@ -79,6 +80,7 @@ def test_a_conjugate_too_many_in_a_gradient_is_different() -> None:
     assert wrong["forward", "out"] != "different"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "float4_e2m1fn"])
 def test_weights_narrower_than_a_byte(dtype: str) -> None:
     args = _shape("float32", 8, 16), _shape(dtype, 16, 8), _shape("float32", 8)

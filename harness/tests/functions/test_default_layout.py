@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import samebits
 from samebits.functions.default_layout import split_by_default
@@ -37,6 +38,7 @@ def test_random_keys_are_not_split() -> None:
     assert split["key"].args[0].spec == ()
 
 
+@pytest.mark.slow
 def test_the_result_says_how_they_lie() -> None:
     compared = samebits.check(f.softmax, f.shifted, jnp.arange(32.0).reshape(8, 4), mesh="dp2_tp4")
     assert compared.ok, compared

@@ -103,6 +103,7 @@ def test_a_terminal_shows_a_line_per_leaf() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_proof_shows_its_witness() -> None:
     compared = samebits.prove(f.softmax, f.wrong_axis, f.rows())
     assert compared.verdict == "different"

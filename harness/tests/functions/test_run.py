@@ -44,6 +44,7 @@ def test_under_pytest_the_test_is_the_replay(monkeypatch: pytest.MonkeyPatch) ->
     assert rerun().startswith(f"the call in {__file__}:")
 
 
+@pytest.mark.slow
 def test_in_a_script_the_line_of_the_call_is_the_replay(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")

@@ -65,6 +65,7 @@ def test_a_start_that_works_lets_go_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert len({first, second, os.getpid()}) == 3
 
 
+@pytest.mark.slow
 def test_the_driving_process_stays_on_the_cpu(tmp_path: Path) -> None:
     """It uses jax, and has not started the platform that the processes it starts have."""
     lock = tmp_path / "lock"

@@ -110,7 +110,7 @@ print(os.environ["XLA_FLAGS"])
     assert value_of(code, variables={"XLA_FLAGS": mine}) == mine
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", ["", "import jax"])
 @pytest.mark.parametrize(("call", "names"), [('platform="gpu"', "gpu"), ("", "tpu"), ('platform="tpu"', "cuda")])
 def test_the_cpu_stays_beside_an_accelerator(first: str, call: str, names: str) -> None:
@@ -211,6 +211,7 @@ def test_a_wrong_number_of_devices_is_one_line(tmp_path: Path) -> None:
     assert (code, output.strip()) == (4, "ERROR: --devices 0: expected at least 1")
 
 
+@pytest.mark.slow
 def test_a_test_that_leaks_a_setting_fails(tmp_path: Path) -> None:
     """Each of four ways to leave jax changed; the honest test between them passes."""
     code, output = run_under_our_conftest(

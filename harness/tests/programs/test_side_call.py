@@ -55,6 +55,7 @@ def test_every_side_takes_the_trees_in_its_own_way() -> None:
     assert {leaf.case for leaf in compared.leaves} == {"small", "small_vmap"}
 
 
+@pytest.mark.slow
 def test_outputs_that_are_exchanged_are_different() -> None:
     wrong = dataclasses.replace(ADAPT, outputs=lambda out: {"k": out[..., :4], "q": out[..., 4:]})
     compared = samebits.check(dataclasses.replace(PAIR, adapt={"fused": wrong}, transforms=()))

@@ -65,6 +65,7 @@ def test_a_branch_that_holds(repository: Path) -> None:
     assert git(repository, "status", "--porcelain", "--untracked-files=no") == ""
 
 
+@pytest.mark.slow
 def test_a_branch_that_breaks_a_pair(repository: Path) -> None:
     write_pair(repository / "checks", "twice", optimized=PLANTED)
     ran = run(repository, base="main")

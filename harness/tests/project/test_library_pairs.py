@@ -61,7 +61,7 @@ def holds(name: str, request: Callable[[Pair], Request]) -> None:
     assert not failed, "\n".join(failed)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.cpu_only
 @pytest.mark.parametrize("name", INSTALLED)
 def test_pair_holds(name: str) -> None:

@@ -98,7 +98,7 @@ def test_their_pair_is_checked(as_script: bool, tree: Path, wheel: Path, tmp_pat
     assert {result["pair"] for result in json.loads(file.read_text())["results"]} == {"attention"}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(*SCRIPT, "-m", "pytest"), ("-m", "pytest"), ("-m", "pytest", "-n", "2")])
 def test_their_tests_pass(words: tuple[str, ...], tree: Path, wheel: Path) -> None:
     ended = run(tree, *words, "-q", "-p", "no:cacheprovider", path=wheel)

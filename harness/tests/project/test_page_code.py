@@ -153,7 +153,7 @@ def wrong_output(block: Block, root: Path) -> str | None:
 SHOWN = [block for block in BLOCKS if block.mark("run") is not None]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("block", SHOWN, ids=str)
 def test_console_blocks_give_what_they_show(block: Block, tmp_path: Path) -> None:
     skip_without(block)

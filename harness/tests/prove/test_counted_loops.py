@@ -97,6 +97,7 @@ HONEST = (
 FAULTS = [(honest, name) for honest in HONEST for name in honest.wrong]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("direction", ["forward", "gradient"])
 @pytest.mark.parametrize("honest", HONEST, ids=[honest.name for honest in HONEST])
 def test_a_loop_of_any_number_of_steps_is_what_it_computes(honest: Honest, direction: str) -> None:
@@ -117,6 +118,7 @@ def _while(x: jax.Array, *, before: int = 0, step: int = 1) -> Any:
     return lax.while_loop(lambda state: state[0] < x.shape[0] - before, add, (0, jnp.zeros_like(x[0])))[1]
 
 
+@pytest.mark.slow
 def test_a_counted_while_is_followed_forward_alone() -> None:
     (proof,) = prove_all_sizes(lambda x: x.sum(0), _while, ROWS)
     assert proof.verdict == "rounding", proof.reason
@@ -139,6 +141,7 @@ def _meeting(x: jax.Array) -> Any:
     return lax.while_loop(lambda state: state[0] < state[1], step, (0, x.shape[0], jnp.zeros_like(x[0])))[2]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "loop",
     [_until_large, _meeting, lambda x: _while(x, step=2), lambda x: _while(x, before=3)],

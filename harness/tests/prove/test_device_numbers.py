@@ -60,7 +60,7 @@ def _numbers(proof: PairProof) -> dict[str, tuple[int, ...]]:
     return {shown.axis: shown.numbers for shown in proof.family(leaf).devices}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("pair", "name", "side"), HONEST, ids=[name for _, name, _ in HONEST])
 def test_an_exchange_is_proved_on_every_number(pair: Callable[[Any], Pair], name: str, side: Any) -> None:
     proof = _proof(pair({name: side}))
@@ -70,7 +70,7 @@ def test_an_exchange_is_proved_on_every_number(pair: Callable[[Any], Pair], name
     assert "the devices of context2, and every number of devices up to 16 on axis context" in family.text
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("pair", "name", "number", "side"), WRONG, ids=[name for _, name, *_ in WRONG])
 def test_a_fault_on_some_numbers_is_refuted(pair: Callable[[Any], Pair], name: str, number: int, side: Any) -> None:
     proof = _proof(pair({name: side}))
@@ -202,6 +202,7 @@ def test_where_nothing_is_shown_only_a_fault_is_looked_for(monkeypatch: pytest.M
     assert wrong.family(wrong.leaves[0]).mesh == "context3"
 
 
+@pytest.mark.slow
 def test_numbers_are_asked_for_up_to_the_most_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_numbers, "MOST_ASKED", -1)
     proof = _proof(ring_pair({"all_gather": RINGS["all_gather"]}))
@@ -210,6 +211,7 @@ def test_numbers_are_asked_for_up_to_the_most_questions(monkeypatch: pytest.Monk
     assert "not tried" in str(shown.why_not)
 
 
+@pytest.mark.slow
 def test_one_device_stands_for_more_where_sums_need_no_facts() -> None:
     proof = _proof(ring_pair({"ppermute": RINGS["ppermute"]}), "context1")
     assert _numbers(proof) == {"context": EVERY}
@@ -221,6 +223,7 @@ def test_one_device_stands_for_more_where_sums_need_no_facts() -> None:
     assert shown.why_not.startswith("from context2 on a gather may be compiled to a sum")
 
 
+@pytest.mark.slow
 def test_programs_that_only_ask_are_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof on one device, for every number of rows, is that on 16 devices where the programs are the same."""
     calls: list[object] = []

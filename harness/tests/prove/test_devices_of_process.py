@@ -35,6 +35,7 @@ def _numbers(proof: PairProof) -> dict[str, tuple[int, ...]]:
     return {shown.axis: shown.numbers for shown in proof.family(leaf).devices}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("side", "count"),
     [

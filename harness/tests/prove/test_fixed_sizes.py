@@ -37,6 +37,7 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("wrong", "sizes"), FAULTS.values(), ids=FAULTS)
 def test_what_is_wrong_at_other_sizes_is_refuted(wrong: Callable[[Any], Any], sizes: str) -> None:
     proof = samebits.prove(_flipped, wrong, X, sizes={"x": "n, w"}, gradients=False)

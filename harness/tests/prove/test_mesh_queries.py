@@ -48,7 +48,7 @@ ASKING: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ASKING)
 def test_code_that_asks_is_seen_every_time(name: str) -> None:
     for _ in range(2):

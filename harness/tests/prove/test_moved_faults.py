@@ -19,7 +19,7 @@ FAULTS = [(honest, wrong) for honest in MOVED for wrong in honest.wrong]
 EVERY = pytest.mark.parametrize("honest", MOVED, ids=[honest.name for honest in MOVED])
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @EVERY
 def test_what_moves_the_same_is_proved(honest: Honest) -> None:
     check_honest(honest)
@@ -31,7 +31,7 @@ def test_every_fault_is_refuted_at_sizes(honest: Honest, name: str) -> None:
     check_refuted(honest, name)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @EVERY
 @settings(max_examples=3, deadline=None, derandomize=True)
 @given(data=st.data())

@@ -58,6 +58,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return dtypes
 
 
+@pytest.mark.slow
 def test_other_dtypes_are_not_proved_again(asked: list[str]) -> None:
     """Neither on the mesh at hand nor on other numbers of devices; the sizes are said in the dtype of the point."""
     proofs = _in_each_dtype(ring_pair({"ppermute": RINGS["ppermute"]}), "context4")
@@ -140,6 +141,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WRONG)
 def test_what_another_dtype_shows_is_not_taken_for_it(name: str) -> None:
     """In the other dtypes, asked first, the same two functions are proved."""

@@ -113,6 +113,7 @@ def test_what_asks_nothing_empties_no_caches(monkeypatch: pytest.MonkeyPatch) ->
     assert len(emptied) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("platform", ["cpu", "tpu"])
 def test_what_asks_for_the_platform_is_proved_there_alone(platform: str) -> None:
     verdicts = {
@@ -137,6 +138,7 @@ def _by_mesh(x: jax.Array) -> jax.Array:
     return x[::-1] if jax.sharding.get_abstract_mesh().size == 4 else x
 
 
+@pytest.mark.slow
 def test_the_devices_of_the_process_are_assumed_on_a_mesh() -> None:
     """What was proved on a mesh was the branch of the devices here."""
     pair = replace(

@@ -80,7 +80,7 @@ WRONG: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_at_some_sizes_is_refuted(name: str) -> None:
     for _ in range(2):  # jax knows the program the second time

@@ -17,7 +17,7 @@ def _points(table: tuple[Written, ...]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("written", "direction"), points, ids=names)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @_points(RIGHT)
 def test_what_is_right_is_shown(written: Written, direction: str) -> None:
     for proof in prove_all_sizes(written.reference, written.variant, written.family, direction):
@@ -32,7 +32,7 @@ def test_what_is_wrong_at_sizes_is_refuted(written: Written, direction: str) -> 
     assert all(proof.verdict in ("different", "error") for proof in proofs), proofs
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @_points(NOT_PROVED)
 def test_what_is_wrong_at_values_is_not_proved(written: Written, direction: str) -> None:
     proofs = prove_all_sizes(written.reference, written.variant, written.family, direction)

@@ -78,6 +78,7 @@ def test_a_loop_in_a_loop_may_be_computed_again(name: str) -> None:
         assert proof.verdict in ("different", "error")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_loop_that_compares_otherwise_is_not_proved(name: str) -> None:
     sides = stack(chosen), stack(jax.checkpoint(WRONG[name]))
@@ -86,6 +87,7 @@ def test_a_loop_that_compares_otherwise_is_not_proved(name: str) -> None:
     assert any(proof.verdict == "different" for proof in proofs), proofs
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("other", [{"start": 2.0}, {"dropped": 1}, {"reverse": True}], ids=str)
 def test_a_loop_that_begins_or_runs_otherwise_is_not_proved(other: dict[str, Any]) -> None:
     family = LAYERS if "dropped" not in other else Family(symbols={"m": 1, "layers": 2}, args=LAYERS.args)

@@ -54,6 +54,7 @@ def test_the_branch_is_proved_and_the_platform_is_a_condition(direction: str) ->
         assert f"the platform is {platform}" in conditions
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("direction", ["forward", "gradient"])
 def test_a_fault_in_the_branch_of_the_platform_is_refuted(direction: str) -> None:
     for platform, branches in (
@@ -107,6 +108,7 @@ def by_backend_where_large(x: jax.Array) -> jax.Array:
     return x if x.shape[0] > 128 and jax.default_backend() == "tpu" else x[::-1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("direction", ["forward", "gradient"])
 @pytest.mark.parametrize("variant", [by_backend, by_device, by_backend_where_large])
 def test_code_that_asks_for_another_platform_is_undecided(variant: Function, direction: str) -> None:

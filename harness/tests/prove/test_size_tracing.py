@@ -60,6 +60,7 @@ def _proof(name: str) -> PairProof:
     return PairSizes(most_devices=6).prove(point, MeshSpec.parse("ring2"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["wrong from five on", "by size"])
 def test_a_fault_by_the_mesh_of_a_type_is_refuted(name: str) -> None:
     """It was proved for every number of devices: arguments lay on no mesh where sizes were symbols."""

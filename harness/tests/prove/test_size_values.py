@@ -46,7 +46,7 @@ def test_gradients_of_equal_formulas_are_equal(name: str) -> None:
         assert proof.verdict in ("rounding", "proved"), proof.reason
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("honest", "name"), FAULTS, ids=[f"{honest.name}: {name}" for honest, name in FAULTS])
 def test_every_fault_is_refuted_at_sizes(honest: Honest, name: str) -> None:
     (proof,) = prove_all_sizes(honest.reference, honest.wrong[name], honest.family)
@@ -57,6 +57,7 @@ def test_every_fault_is_refuted_at_sizes(honest: Honest, name: str) -> None:
         assert formulas_differ_at(functions, honest.family, "forward", proof.sizes)[proof.leaf] == proof.reason
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("honest", "name"), UNSHOWN, ids=[f"{honest.name}: {name}" for honest, name in UNSHOWN])
 def test_no_fault_of_a_comparison_is_shown(honest: Honest, name: str) -> None:
     (proof,) = prove_all_sizes(honest.reference, honest.wrong[name], honest.family)

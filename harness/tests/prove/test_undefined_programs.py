@@ -43,6 +43,7 @@ def _proved(reference: Any, variant: Any, *args: Any, mesh: str | None = None) -
     return leaf.verdict, str(leaf.reason)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("pairs", "why"),
     [
@@ -66,6 +67,7 @@ def _summed(x: Any, ids: Any, **promises: Any) -> Any:
     return jax.ops.segment_sum(x, ids, num_segments=4, **promises)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("promise", "why", "kept"),
     [
@@ -104,6 +106,7 @@ def test_equal_bits_of_a_broken_promise_are_different() -> None:
     assert kept.verdict in ("rounding", "bitwise", "proved")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("promise", ["indices_are_sorted", "unique_indices"])
 def test_a_promise_is_a_condition_for_all_sizes(promise: str) -> None:
     def promising(x: Any, ids: Any) -> Any:

@@ -13,6 +13,7 @@ from tests.support.foreign import AXES, PLANTED, write_pair
 from tests.support.invoke import clean_environment, samebits_process
 
 
+@pytest.mark.slow
 def test_pair_tests_run_over_two_processes(tmp_path: Path) -> None:
     axes = AXES.replace('"data2"', '"data4"')
     write_pair(tmp_path, "good", axes=axes)

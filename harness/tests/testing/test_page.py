@@ -29,7 +29,7 @@ def data(page: Path, name: str) -> Any:
     return json.loads(text[1])
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_the_page_has_the_results_of_all_tests(broken: Path, tmp_path: Path, workers: tuple[str, ...]) -> None:
     page = tmp_path / "page.html"

@@ -29,6 +29,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tree(tmp_path_factory.mktemp("their_tree"))
 
 
+@pytest.mark.slow
 def test_one_case_per_point_and_a_property_without_reference(tree: Path) -> None:
     """Two sides, two cases, two directions; found without a conftest of theirs, with the header and the verdicts."""
     done = run_pytest(tree, "-v")
@@ -96,6 +97,7 @@ def test_markers_skip_by_backend(tree: Path, tmp_path: Path) -> None:
     assert "test_marks.py::test_f: devices('4',); expected a number, as in devices(4)" in done.stdout
 
 
+@pytest.mark.slow
 def test_only_what_check_runs_too_is_marked(tmp_path: Path) -> None:
     """`make test` leaves out the points that its check has run; what no check runs must not be lost with them."""
     tree = write_tree(tmp_path)

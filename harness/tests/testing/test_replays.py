@@ -115,6 +115,7 @@ def test_every_replay_line_shows_its_result_again(root: Path) -> None:
         assert list(_failures(again.stdout).values()) == [line], again.stdout
 
 
+@pytest.mark.slow
 def test_a_replay_from_the_folder_in_which_pytest_was_started(root: Path) -> None:
     """Not from that of pytest's configuration file, which may lie above."""
     (root / "pytest.ini").write_text("[pytest]\n")

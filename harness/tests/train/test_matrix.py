@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from samebits.host import environment
 from samebits.train.compare import Uncompared
 from samebits.train.matrix import compared_runs, uncompared_runs
@@ -38,6 +40,7 @@ def test_runs_in_no_comparison_are_named_with_the_reason() -> None:
     assert uncompared_runs(MATRIX, ["one"], []) == []
 
 
+@pytest.mark.slow
 def test_a_configuration_that_is_its_reference_says_so(tmp_path: Path) -> None:
     """Its comparison is one of the bits of a run with those of the same run."""
     done = samebits("train", "--config", "toy/one", "--steps", "2", "--no-cache", "--root", write_tree(tmp_path))

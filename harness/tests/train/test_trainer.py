@@ -177,6 +177,7 @@ def test_single_steps_are_judged_at_the_first_tenth_and_last() -> None:
     assert forced_steps(1) == (1,)
 
 
+@pytest.mark.slow
 def test_against_a_revision_says_what_changed_since(tmp_path: Path) -> None:
     root = write_tree(tmp_path)
     write_tree(root, "scale=1.001")

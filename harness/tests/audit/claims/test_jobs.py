@@ -91,6 +91,7 @@ def test_a_tree_from_its_declaration_to_the_table(tmp_path: Path) -> None:
     assert "1 claim in 1 row" in ended.out and document["environment"]["versions"]["jax"]
 
 
+@pytest.mark.slow
 def test_a_fault_in_the_tree_fails_its_row(tmp_path: Path) -> None:
     tree = write_tree(tmp_path, "half of the work", optimized="quarter")
     ended = samebits("claims", "--root", tree, "--no-cache")

@@ -30,6 +30,7 @@ def never() -> threading.Event:
     return threading.Event()
 
 
+@pytest.mark.slow
 def test_commands_share_a_process_with_their_own_words_and_code(never: threading.Event) -> None:
     worker = CommandWorker()
     try:

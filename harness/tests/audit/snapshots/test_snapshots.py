@@ -237,6 +237,7 @@ def git(root: Path, *words: str) -> None:
     subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_from_accept_to_a_lost_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole way by the command line: accepted, held, lost."""
     monkeypatch.delenv("CI", raising=False)

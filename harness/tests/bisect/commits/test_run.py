@@ -169,7 +169,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> tuple[History, list[str
     return forty(tmp_path_factory.mktemp("healthy") / "tree", culprit=41, broken=())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("culprit", [1, 2, 13, 29, 35, 36, 40])
 def test_every_culprit_is_found(healthy: tuple[History, list[str]], culprit: int) -> None:
     history, hashes = healthy
@@ -277,6 +277,7 @@ def test_a_failure_that_is_older_than_the_good_end_is_said(tmp_path: Path) -> No
     assert f"{start[:12]}, a parent of it that is not a descendant of --good, fails already" in found.notes
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("code", "outcome"), [(-11, "untestable"), (3, "untestable"), (1, "ambiguous")])
 def test_another_failure_is_not_the_culprit(tmp_path: Path, code: int, outcome: str) -> None:
     """A check that crashes, one that could not tell, and one that fails in another way: never the answer."""

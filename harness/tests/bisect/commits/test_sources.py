@@ -31,6 +31,7 @@ def imports(words: Sequence[str], cwd: Path, environment: Mapping[str, str], tim
     return ProcessResult(code=int("wrong" in text))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("src", ["src", "."])
 def test_sources_beside_the_tree_are_those_of_the_commit(tmp_path: Path, src: str, whole: bool) -> None:

@@ -61,6 +61,7 @@ FAULTS: dict[str, tuple[Function, Function, Family]] = {
 }
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("direction", ["forward", "gradient"])
 @pytest.mark.parametrize("name", HONEST)
 def test_one_element_is_at_every_place(name: str, direction: str) -> None:

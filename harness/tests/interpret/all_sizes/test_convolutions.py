@@ -135,13 +135,14 @@ GRADIENTS = [
 FAULTS = [(honest, name) for honest in HONEST for name in honest.wrong]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("honest", HONEST, ids=[honest.name for honest in HONEST])
 def test_a_convolution_is_the_sum_of_its_taps(honest: Honest) -> None:
     (proof,) = prove_all_sizes(honest.reference, honest.variant, honest.family)
     assert proof.verdict == "rounding", proof.reason
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("honest", GRADIENTS, ids=[f"{honest.name} {honest.family.free}" for honest in GRADIENTS])
 def test_so_are_its_gradients(honest: Honest) -> None:
     for proof in prove_all_sizes(honest.reference, honest.variant, honest.family, "gradient"):
@@ -151,6 +152,7 @@ def test_so_are_its_gradients(honest: Honest) -> None:
         assert any(proof.verdict == "different" for proof in wrong), name
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("honest", "name"), FAULTS, ids=[f"{honest.name}: {name}" for honest, name in FAULTS])
 def test_no_other_convolution_is_the_same(honest: Honest, name: str) -> None:
     (proof,) = prove_all_sizes(honest.reference, honest.wrong[name], honest.family)

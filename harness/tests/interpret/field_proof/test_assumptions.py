@@ -63,6 +63,7 @@ def test_they_are_published_and_printed() -> None:
     assert "assumes    these values of x; false where other integers or booleans are given" in text
 
 
+@pytest.mark.slow
 def test_each_assumption_is_published_and_printed() -> None:
     def clipped(x: Any, *, factor: float = 1.0) -> Any:
         return jnp.exp(jnp.clip(x, -1000, 1000))
@@ -77,6 +78,7 @@ def test_each_assumption_is_published_and_printed() -> None:
             assert f"assumes    {each.text}; false where {each.false_where}" in text
 
 
+@pytest.mark.slow
 def test_without_assumptions_only_what_rests_on_none_is_proved() -> None:
     def masked(x: Any, *, factor: float = 1.0) -> Any:
         return jnp.where(x > -1e3, x, 0.0)
@@ -199,6 +201,7 @@ def test_a_product_that_rounds_its_result_is_no_movement() -> None:
     assert movement(asked(turned, lambda x: into(np.float32)(x).astype(x.dtype), narrow))["out"].equal
 
 
+@pytest.mark.slow
 def test_the_report_names_products_where_there_are_some() -> None:
     def flipped(x: Any, *, factor: float = 1.0) -> Any:
         return jnp.flip(x, 0)

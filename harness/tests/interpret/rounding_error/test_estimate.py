@@ -126,7 +126,7 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @DTYPES
 def test_functions_lie_inside_their_bounds(dtype: str) -> None:
     x = jnp.concatenate([normal((4000,), dtype, scale=3), jnp.asarray(np.geomspace(-11.2, -1e-3, 1000), dtype)])

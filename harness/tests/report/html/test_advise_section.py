@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from samebits.report.html.advise_section import advise_section
 from samebits.report.html.charts import svg
 from tests.support.charts import layer_rows
@@ -12,6 +14,7 @@ BOUND = advice(axis="tensor", size=2, verdict="communication-bound", dimension="
 UNKNOWN = advice(axis="memory", verdict="unknown", needed=None, wants=None, block=None)
 
 
+@pytest.mark.slow
 def test_nothing_of_a_document_is_markup() -> None:
     require_escaped(advised(advice(), BOUND, UNKNOWN, exit_code=1))
 

@@ -43,6 +43,7 @@ HONEST: dict[str, tuple[Function, Function]] = {
 }
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("direction", ["forward", "gradient"])
 @pytest.mark.parametrize("name", HONEST)
 def test_rewrites_of_rounded_constants_are_one_formula(name: str, direction: str) -> None:

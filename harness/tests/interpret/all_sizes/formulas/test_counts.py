@@ -104,6 +104,7 @@ def _distances(x: Any) -> Any:
     return jnp.abs(places - places[:, None])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("limit", [3, 40, 64, 128])
 def test_a_distance_that_stops_at_a_number_is_refuted(limit: int) -> None:
     """Both sides agree at the distance itself: the first size that differs is two larger."""
@@ -192,6 +193,7 @@ WRONG_SUMS: dict[str, tuple[Function, Function, Family]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", WRONG_SUMS)
 def test_other_sums_of_integers_are_not_shown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: tuple[dict[str, int], dict[str, str]] = {}, {}
