@@ -6,6 +6,9 @@ PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= auto
 
+# Images set this for what runs once; here hundreds of processes import the same modules.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := $(VENV)/bin
 # One environment per Python version: with another PYTHON the stamp is missing, and the environment is made anew.
 PRINT_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
