@@ -97,11 +97,7 @@ def test_a_bad_import_costs_its_own_pair(tree: Path, bad: list[str]) -> None:
     ("code", "note"),
     [
         ("import atexit, os\natexit.register(os._exit, 0)\n", ""),
-        pytest.param(
-            "import threading, time\nthreading.Thread(target=time.sleep, args=(1e6,)).start()\n",
-            "left a thread running",
-            marks=pytest.mark.slow,
-        ),
+        ("import threading, time\nthreading.Thread(target=time.sleep, args=(1e6,)).start()\n", "left a thread running"),
     ],
 )
 def test_the_exit_code_is_that_of_the_report(tree: Path, code: str, note: str) -> None:
