@@ -296,7 +296,7 @@ def _apart(found: Any, expected: Any) -> float:
     return max(float(np.abs(f - e).max() / np.abs(e).max()) for f, e in zip(found, expected, strict=True))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(3)
 @SIDES
 @pytest.mark.parametrize(
     ("block", "window", "scale", "factor"),
@@ -317,7 +317,6 @@ def test_the_definition_replayed_query_by_query(
     assert _apart(found[:count], expected[:count]) < 2e-5
 
 
-@pytest.mark.sampled(2)
 @MASKED
 @given(seed=st.integers(0, 1000))
 @FEW

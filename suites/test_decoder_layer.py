@@ -286,7 +286,6 @@ def test_the_layer_replayed_in_float64(side: str) -> None:
     assert np.abs(found - x).max() / np.abs(x).max() < 5e-6
 
 
-@pytest.mark.sampled(1)
 @SIDES
 def test_a_tree_paths_or_another_order_give_the_same_bits(side: str) -> None:
     x, weights = _numbers()

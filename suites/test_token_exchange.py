@@ -277,7 +277,6 @@ def test_plans_of_four_shards_by_hand() -> None:
     assert_same_bits(np.array(whole), np.array([[0, 3, 3, 3], [3, 0, 0, 3], [3, 6, 3, 6], [3, 1, 2, 3]], np.int32))
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("room", [9, 64])
 def test_emulation_copies_rows_as_documented(room: int) -> None:
     import jax.numpy as jnp
@@ -333,7 +332,6 @@ def _call(rows: NDArray[Any], experts: NDArray[Any], mesh: str, **statics: Any) 
     return jax.tree.map(np.asarray, out)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.devices(4)
 @pytest.mark.parametrize("split", [True, False])
 def test_nothing_is_lost_and_combine_undoes_dispatch(split: bool) -> None:
@@ -348,7 +346,6 @@ def test_nothing_is_lost_and_combine_undoes_dispatch(split: bool) -> None:
     assert_same_bits(back, rows)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.devices(4)
 @pytest.mark.parametrize(("split", "factor"), [(True, 1.25), (True, 0.5), (False, 0.25)])
 def test_exactly_the_last_to_arrive_are_dropped(split: bool, factor: float) -> None:

@@ -22,7 +22,6 @@ SAME_PROGRAM = "both sides are compiled to the same program on one device, here"
 """Evidence that holds for this backend only: no reason to tighten a contract."""
 
 ELSEWHERE = "not so at other inputs"
-
 LAWS = "the fields do not know every law of the functions in it"
 
 _RANK = {"proved": 3, "bitwise": 2, "rounding": 1}
@@ -125,7 +124,7 @@ def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruling: Ruling) -
     """What the mesh does to both sides is the reference's own row, and no variant is red for it.
 
     Bits that are equal on the inputs tried are not enough: fields that refute the formulas, of the variant against the
-    reference on the same mesh, keep it `different`.
+    reference on the same mesh, keep it `different`, and so do other integers at which these differ.
     """
     if ruling.verdict not in ("rounding", "different") or outcome.undefined is not None:
         return ruling
@@ -135,20 +134,26 @@ def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruling: Ruling) -
         same = f"the same bits as the reference on this mesh: the mesh moves them, not the variant ({own_row})"
         if ruling.ok or ruling.exempt:
             return replace(ruling, evidence=f"{ruling.evidence}; {same}")
-        if _found(outcome.same_on_mesh(), contract)[0] == "bitwise":
-            moved = "the mesh moves both within rounding"
-            if ruling.verdict == "different":
-                moved = "the sharding changes both: suspect it first"
+        on_mesh = outcome.same_on_mesh()
+        seen = _found(on_mesh, contract)
+        verdict, evidence, beyond = _elsewhere(on_mesh, *seen)
+        if seen[0] == "bitwise" and verdict == "different":
+            return replace(ruling, verdict=verdict, evidence=f"{evidence}, of the reference on this mesh")
+        if verdict == "bitwise":
+            is_moved = ruling.verdict == "rounding"
+            moved = "the mesh moves both within rounding" if is_moved else "the sharding changes both: suspect it first"
             return replace(
                 ruling,
                 verdict="bitwise",
                 ok=reaches("bitwise", contract.lowest),
                 evidence=f"{same}; {moved}: {ruling.evidence}",
+                beyond=ruling.beyond or beyond,
                 against_mesh=True,
             )
     if ruling.verdict == "different" and outcome.reference_on_mesh is not None:
         own = {**where(point), "variant": pair.reference_name, "leaf": leaf_of(outcome)}
-        verdict, evidence = _found(outcome.reference_on_mesh(), pair.contract(**own))
+        reference = outcome.reference_on_mesh()
+        verdict, evidence, _ = _elsewhere(reference, *_found(reference, pair.contract(**own)))
         if verdict == "different":
             first = f"the sharding: on this mesh the reference itself is different ({evidence}; {own_row})"
             return replace(ruling, evidence=f"{first}; here: {ruling.evidence}")

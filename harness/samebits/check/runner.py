@@ -285,6 +285,7 @@ class Runner:
             evidence=evidence,
             no_evidence=no_evidence,
             identity=None if isinstance(known, Unproved) else known,
+            elsewhere=partial(self.proofs.counterexample, job, path),
         )
 
     def _run(self, job: PendingPoint, proved: bool) -> tuple[ProgramOutputs, ProgramOutputs | None, ProgramOutputs]:

@@ -34,7 +34,6 @@ from samebits.user_errors import one_line
 EMULATED = "emulated_"
 """Operations that a backend lacks run inside `jax.named_scope("emulated_<operation>")`; see `Program`."""
 
-
 RECOMPILED = 384
 """At most how many programs are cached that are compiled under other options than the usual ones."""
 
@@ -125,22 +124,21 @@ class Program:
         return tuple(sorted(set(re.findall(rf"\b{EMULATED}(\w+)", text))))
 
 
+Watch = Callable[[Program], contextlib.AbstractContextManager[None]]
+
+
 class Programs:
     """The programs of a run.
 
     Args:
         threads: how many compile at once; by default one less than there are processors: the calling thread traces
-            meanwhile, and XLA uses threads of its own within one compilation (two of them on two processors took
-            7 % more processor time).
+            meanwhile, and XLA uses threads of its own within one compilation (two took 7 % more processor time).
         group: the processes that the meshes span; None in a process of its own.
         watch: the context in which the code of a program is traced.
     """
 
     def __init__(
-        self,
-        threads: int | None = None,
-        group: ProcessGroup | None = None,
-        watch: Callable[[Program], contextlib.AbstractContextManager[None]] | None = None,
+        self, threads: int | None = None, group: ProcessGroup | None = None, watch: Watch | None = None
     ) -> None:
         self.group = group
         self._watch = watch or (lambda _: contextlib.nullcontext())

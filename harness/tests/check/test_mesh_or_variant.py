@@ -12,8 +12,10 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
+from samebits.schema.case import Arg
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.result import Result
+from samebits.schema.values import Integers
 from tests.support.toys import of, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="for the sake of the test"),)
@@ -134,3 +136,29 @@ def test_exemptions_hold_against_one_device_as_they_say() -> None:
     found = results(toy(each_its_own_mean, same=its_own_mean_too), contracts=ROUNDING, exemptions=(known,))
     assert [(r.verdict, r.ok, r.exempt) for r in found] == [("different", True, True)] * 2, found
     assert all(r.mismatches for r in found)
+
+
+def decayed(x: Any, step: Any, *, factor: float = 2.0) -> Any:
+    """The reference on a mesh has other bits than alone, and every tenth step does more."""
+    return each_its_own_mean(x, factor=factor) - jnp.where(step % 10 == 0, x, 0)
+
+
+def decayed_too(x: Any, step: Any, *, factor: float = 2.0) -> Any:
+    return its_own_mean_too(x, factor=factor) - x * (step % 10 == 0)
+
+
+def never_decayed(x: Any, step: Any, *, factor: float = 2.0) -> Any:
+    return its_own_mean_too(x, factor=factor)
+
+
+def test_what_differs_at_another_step_is_different_on_a_mesh_too() -> None:
+    """Though at this step it has the bits of the reference on this mesh, which are not those of one device."""
+    pair = toy(decayed, same=decayed_too, never=never_decayed)
+    assert not callable(pair.args)
+    step = Arg(shape=(), dtype="int32", values=Integers(low=1, high=1000))
+    found = results(dataclasses.replace(pair, args={**pair.args, "step": step}), contracts=ROUNDING)
+    (never,) = of(found, variant="never")
+    assert (never.verdict, never.ok) == ("different", False), never
+    assert never.evidence is not None and "not the same for other integers" in never.evidence
+    (same,) = of(found, variant="same")
+    assert (same.verdict, same.ok) == ("bitwise", True), same
