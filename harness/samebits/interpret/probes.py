@@ -5,11 +5,13 @@ looks like one that is computed. The same proof is tried with the elements of ea
 in its domain, and what was decided is decided anew. Inputs that look structured stay as they are.
 
 Thresholds that normally distributed numbers never pass, such as the 6 of `relu6` or a norm that is clipped at 1, decide
-nothing until inputs are larger or smaller. Inputs whose distribution is declared are not stretched.
+nothing until inputs are larger or smaller. Nor do the capacities of experts, until most tokens choose the same one.
+Inputs whose distribution is declared are not changed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -53,16 +55,17 @@ Powers of two, so that no number is rounded.
 """
 
 _NAMED = 3  # of the inputs that are stretched; the rest is counted
+_ALIKE = 3  # of the inputs whose rows are made alike: each is tried by itself
 
 
 @dataclass(frozen=True, slots=True)
 class Stretched:
-    """A question at inputs of other magnitudes.
+    """A question at inputs of other magnitudes, or with rows that are nearly alike.
 
     Args:
         words: how its inputs are those of the case, in words.
         question: the programs, with these inputs.
-        beyond_given: an array was given instead of one of them, and numbers of this magnitude perhaps do not occur.
+        beyond_given: an array was given instead of one of them, and such numbers perhaps do not occur.
     """
 
     words: str
@@ -71,7 +74,7 @@ class Stretched:
 
 
 def stretched(question: Question) -> Iterator[Stretched]:
-    """The question with inputs of other magnitudes: all of them alike, then every other one."""
+    """The question with inputs of other magnitudes, all of them and every other one, and with rows that are alike."""
     free = [argument.name for argument in question.inputs if argument.magnitudes != "stated" and not argument.integers]
     larger, smaller = STRETCHES
     if not free:
@@ -82,12 +85,31 @@ def stretched(question: Question) -> Iterator[Stretched]:
         named = "'" + "', '".join(chosen[:_NAMED]) + "'"
         named += f" and {len(chosen) - _NAMED} more" if len(chosen) > _NAMED else ""
         yield _times(question, chosen, larger, f"with {named} {larger:g} times as large")
+    tables = [name for name in free if _has_rows(question, name)]
+    for name in tables[:_ALIKE]:
+        yield _changed(question, [name], _nearly_alike, f"with the rows of '{name}' nearly alike")
+
+
+def _has_rows(question: Question, name: str) -> bool:
+    shape = next(argument.values.shape for argument in question.inputs if argument.name == name)
+    return len(shape) > 1 and math.prod(shape[:-1]) > 1 and shape[-1] > 1
+
+
+def _nearly_alike(values: Array) -> Array:
+    """Rows near the first one, so that all choose the same; not equal, since each two would be a tie then."""
+    rows = values.reshape(-1, values.shape[-1])
+    return np.asarray(rows[0] + (rows - rows[0]) * STRETCHES[1]).reshape(values.shape)
 
 
 def _times(question: Question, names: Collection[str], factor: float, words: str) -> Stretched:
     """The question with some of its inputs multiplied."""
+    return _changed(question, names, lambda values: values * factor, words)
+
+
+def _changed(question: Question, names: Collection[str], change: Callable[[Array], Array], words: str) -> Stretched:
+    """The question with some of its inputs changed."""
     inputs = [
-        replace(argument, values=np.asarray(argument.values, np.float64) * factor)
+        replace(argument, values=change(np.asarray(argument.values, np.float64)))
         if argument.name in names
         else argument
         for argument in question.inputs

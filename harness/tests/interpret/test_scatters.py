@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from samebits.errors import BrokenPromise
 from samebits.interpret import composite_primitives, windows
 from tests.interpret.executed import check, compared
 
@@ -70,3 +71,21 @@ def test_a_scatter_that_forgets_equal_places_is_caught(monkeypatch: pytest.Monke
     monkeypatch.setattr(windows, "of_scatter", first_only)
     with pytest.raises(AssertionError, match="output 0"):
         check(EXECUTED["scatter-mul"], X.astype(np.float64), Y.astype(np.float64))
+
+
+def _dispatched(x: Any, at: Any, **options: Any) -> Any:
+    """Rows in buffers of three, without those beyond, as at the capacity of an expert."""
+    return jnp.sum(jnp.sin(jnp.zeros((3, x.shape[1]), x.dtype).at[at].set(x, **options) * 2))
+
+
+@pytest.mark.parametrize("mode", ["drop", None])
+def test_rows_that_a_scatter_drops_have_a_gradient(mode: str | None) -> None:
+    """A rule of jax reads at the indices of what is dropped, and promises that they are in range."""
+    x, at = np.arange(10.0).reshape(5, 2), np.array([0, 4, 2, 3, 1])
+    check(jax.grad(lambda x: _dispatched(x, at, mode=mode)), x)
+
+
+def test_a_promise_of_the_user_that_is_broken_is_undefined_still() -> None:
+    x, at = np.arange(10.0).reshape(5, 2), np.array([0, 4, 2, 3, 1])
+    with pytest.raises(BrokenPromise, match="although it is promised to be in range"):
+        check(jax.grad(lambda x: _dispatched(x, at, mode="promise_in_bounds")), x)

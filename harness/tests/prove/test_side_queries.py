@@ -101,9 +101,14 @@ def test_answers_that_code_before_it_left_in_caches_are_dropped() -> None:
 
 def test_what_asks_nothing_empties_no_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Emptying them takes a pass over all objects of the process, and what jax traced is traced again."""
-    emptied = []
+    emptied: list[int] = []
     forget = mesh_queries._forget
-    monkeypatch.setattr(mesh_queries, "_forget", lambda: (emptied.append(1), forget()))
+
+    def counted() -> None:
+        emptied.append(1)
+        forget()
+
+    monkeypatch.setattr(mesh_queries, "_forget", counted)
     site = Site(case=PAIR.cases[0], dtype="float32", mesh=MeshSpec.parse("none"), mode="auto", built=None)
     queries = SideQueries(PAIR)
     sides = TracedSides(PAIR, Programs(threads=1, watch=queries.watch))
