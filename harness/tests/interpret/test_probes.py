@@ -31,3 +31,13 @@ def test_of_several_inputs_each_half_is_stretched_alone() -> None:
 
 def test_inputs_with_stated_values_are_not_stretched() -> None:
     assert not list(stretched(Question(None, None, [Input("x", np.array([1.0]))], ["out"])))
+
+
+def test_rows_are_nearly_alike_and_no_two_equal() -> None:
+    rows = np.array([[1.0, 2.0], [-3.0, 5.0], [4.0, 1.0]])
+    line = Input("line", np.array([1.0, 2.0]), magnitudes="all")
+    asked = Question(None, None, [Input("x", rows, magnitudes="given"), line], ["out"])
+    (alike,) = (other for other in stretched(asked) if "alike" in other.words)
+    changed, same = alike.question.inputs
+    assert (alike.words, alike.beyond_given, same) == ("with the rows of 'x' nearly alike", True, line)
+    assert np.allclose(changed.values, rows[0], atol=0.01) and len(np.unique(changed.values[:, 0])) == 3

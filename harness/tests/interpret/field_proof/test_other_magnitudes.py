@@ -42,12 +42,26 @@ def without_history(x: Any, history: Any) -> Any:
     return x / jnp.max(jnp.abs(4 * x))
 
 
+def routed(x: Any, router: Any, *, capacity: int, in_order: bool = True) -> Any:
+    """Each row is multiplied by the number of its expert, or dropped where the expert is full."""
+    chosen = jax.nn.one_hot(jnp.argmax(x @ router.T, -1), router.shape[0])
+    before = jnp.cumsum(chosen, 0) - chosen
+    kept = chosen * (before < capacity) if in_order else chosen
+    return x * (kept @ jnp.arange(1.0, router.shape[0] + 1))[:, None]
+
+
 FAULTS: dict[str, tuple[Side, Side, str, str]] = {
     "saturation at 6": (jax.nn.relu, jax.nn.relu6, "x", "with the inputs 64 times as large"),
     "clip at 50": (lambda x: 2 * x, lambda x: 2 * jnp.clip(x, -50, 50), "x", "with the inputs 64 times as large"),
     "a norm that is clipped": (clipped, normalised, "x", "with the inputs 1024 times smaller"),
     "a history that is ignored": (with_history, without_history, "xh", "with 'h' 64 times as large"),
     "a branch": (lambda x: jnp.where(x > 20, 0, x), lambda x: x + 0, "x", "with the inputs 64 times as large"),
+    "a capacity": (
+        lambda x, router: routed(x, router, capacity=3),
+        lambda x, router: routed(x, router, capacity=3, in_order=False),
+        "xr",
+        "with the rows of 'x' nearly alike",
+    ),
 }
 
 
@@ -87,6 +101,10 @@ HONEST: dict[str, tuple[Side, Side]] = {
         lambda x: jnp.where(x >= 0, 1 / (1 + jnp.exp(-x)), jnp.exp(x) / (1 + jnp.exp(x))),
     ),
     "masked softmax": (masked, by_parts),
+    "a capacity by ranks": (
+        lambda x: x * (jnp.cumsum(x[:, :1] > 0, 0) <= 2),
+        lambda x: jnp.where(jnp.tril(jnp.ones((4, 4))) @ jnp.where(x[:, :1] > 0, 1.0, 0.0) < 2.5, x, 0),
+    ),
     "relu by max": (jax.nn.relu, lambda x: jnp.where(x > 0, x, 0)),
     "absolute value": (jnp.abs, lambda x: jnp.maximum(x, -x)),
 }
