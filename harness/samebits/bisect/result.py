@@ -122,9 +122,7 @@ class Session:
         what = hashlib.sha256(json.dumps(searched, sort_keys=True, default=str).encode()).hexdigest()
         path = self.journal
         if path is None:
-            folder = cache_folder("bisect")
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{what[:24]}.jsonl"
+            path = cache_folder("bisect") / f"{what[:24]}.jsonl"
         if self.fresh:
             path.unlink(missing_ok=True)
         journal = SearchJournal(path, what, self._reads)

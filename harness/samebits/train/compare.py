@@ -5,6 +5,7 @@ In: two `RunRecord`s, their single steps from the same states, and the envelope 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -156,7 +157,10 @@ def bounded_distances(
 
 
 def bounded(a: RunRecord, b: RunRecord, apart: Distances, envelope: Envelope) -> list[BoundedDistance]:
-    """The distances of all losses and perplexities of two runs, and those of their single steps, with bounds."""
+    """The distances of all losses and perplexities of two runs, and those of their single steps, with bounds.
+
+    An array of any step that is finite in one run alone is infinitely far.
+    """
     moved = [
         BoundedDistance(step, leaf, far, envelope.leaf_bound(leaf))
         for step, leaves in apart.items()
@@ -169,7 +173,13 @@ def bounded(a: RunRecord, b: RunRecord, apart: Distances, envelope: Envelope) ->
         BoundedDistance(step, "perplexity", far, envelope.perplexity_bound(step, a.steps[step - 1].loss))
         for step, far in enumerate(perplexity_ulps(a, b), 1)
     ]
-    return moved + losses + perplexities
+    broken = [
+        BoundedDistance(step.step, leaf, math.inf, envelope.leaf_bound(leaf))
+        for step, other in zip(a.steps, b.steps, strict=False)
+        for leaf in step.digests.keys() & other.digests.keys()
+        if math.isfinite(step.digests[leaf].l2) != math.isfinite(other.digests[leaf].l2)
+    ]
+    return moved + losses + perplexities + broken
 
 
 def first_beyond(beyond: Sequence[BoundedDistance]) -> BoundedDistance:

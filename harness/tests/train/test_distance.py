@@ -63,6 +63,17 @@ def test_arrays_without_a_bound_are_an_error() -> None:
             judged(record(), record(), {}, far)
 
 
+def test_an_array_that_is_finite_in_one_run_alone_is_different() -> None:
+    """At a step of which nothing is run again, with the same loss: the gradient was masked before the update."""
+    healthy, masked = record(w=[3, 4]), record("b", w=[3, np.nan])
+    for a, b in ((healthy, masked), (masked, healthy)):
+        pairing = judged(a, b, {})
+        assert (pairing.verdict, pairing.ok, pairing.first_step, pairing.first_leaf) == (
+            "different", False, 1, "gradient/w",
+        )  # fmt: skip
+    assert judged(masked, record("c", w=[3, np.nan]), {}).verdict == "bitwise"
+
+
 def test_norms_of_a_golden_that_are_zero() -> None:
     assert norm_change(2.0, 1.0, 8.0) == 0.5 and norm_change(2.0, 0.0, 8.0) == 1
     assert norm_change(0.0, 1e6, 2.0) == 5e5 and norm_change(0.0, 1e-9, 2.0) == 5e-10

@@ -18,6 +18,7 @@ from typing import Any
 from samebits.bisect.search.judgement import Judgement
 from samebits.errors import RequestError
 from samebits.host.file_reads import OUTSIDE, state_of
+from samebits.host.isolation import note
 
 FORMAT = "samebits bisect journal 2"
 
@@ -36,6 +37,7 @@ class SearchJournal:
 
     def __init__(self, path: Path, what: str, reads: Callable[[], Iterable[str]] = tuple) -> None:
         self.path = path
+        self._can_write = True
         self.what = what
         self._reads = reads
         self.looks: dict[str, list[Judgement]] = {}
@@ -80,13 +82,25 @@ class SearchJournal:
         reads = [*self._reads()]
         if any(read.startswith(OUTSIDE) for read in reads):
             return
+        line = _line({"key": key, "reads": {read: state_of(read) for read in reads}, **asdict(look)})
+        if self._can_write:
+            try:
+                self._write(line)
+            except OSError as error:  # the search goes on: its judgements are known in this process
+                self._can_write = False
+                why = error.strerror or error
+                words = f"journal {self.path}: cannot be written ({why}): this search cannot be continued later"
+                note(words, lasting=False)
+
+    def _write(self, line: bytes) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         first = self._whole == 0
         with self.path.open("r+b" if self.path.exists() else "w+b") as file:
             file.truncate(self._whole)
             file.seek(self._whole)
             if first:
                 file.write(_line({"format": FORMAT, "what": self.what}))
-            file.write(_line({"key": key, "reads": {read: state_of(read) for read in reads}, **asdict(look)}))
+            file.write(line)
             file.flush()
             os.fsync(file.fileno())
             self._whole = file.tell()

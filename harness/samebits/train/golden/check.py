@@ -5,6 +5,7 @@ In: a `Golden` and a `RunRecord`. Out: a `CheckedGolden` with the first change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -25,6 +26,8 @@ from samebits.train.golden.curve import (
 )
 from samebits.train.golden.record import Golden, GoldenStep, Surroundings, config_values, golden_steps
 from samebits.train.record import RunRecord
+
+_NORMS = (("grad_norm", "norm of all gradients"), ("param_norm", "norm of all parameters"))
 
 Lane = Literal["exact", "evidence"]
 Status = Literal["same", "inside", "changed", "missing", "unused", "damaged", "not run"]
@@ -96,7 +99,7 @@ def changes(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenCha
             elif old.leaves[leaf] != new.leaves[leaf]:
                 named = True
                 yield GoldenChange(old.step, leaf, None, relative_change(old.leaves[leaf].l2, new.leaves[leaf].l2))
-        for norm, kind in (("grad_norm", "norm of all gradients"), ("param_norm", "norm of all parameters")):
+        for norm, kind in _NORMS:
             a, b = getattr(old, norm), getattr(new, norm)
             if a != b and not named:
                 named = True
@@ -127,6 +130,10 @@ def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenCh
             change = GoldenChange(old.step, leaf, None, apart, evidence.leaf_bound[leaf])
             if change.beyond:
                 yield change
+        # Arrays are recorded of some steps, and the norms of all of them of every step.
+        for norm, kind in _NORMS:
+            if not math.isfinite(float.fromhex(getattr(new, norm))):
+                yield GoldenChange(old.step, kind, None, math.inf)
     if len(golden.steps) != len(today):
         yield GoldenChange(min(len(golden.steps), len(today)) + 1, "loss", FAR, 1.0)
 
@@ -203,6 +210,8 @@ def _changed(golden: Golden, lane: Lane, first: GoldenChange, message: str, far:
 
 
 def _change_words(change: GoldenChange) -> str:
+    if change.relative == math.inf and change.leaf in ("loss", "perplexity", *(kind for _, kind in _NORMS)):
+        return f"{change.leaf} is not finite at step {change.step}"
     text = f"{change.leaf} changed at step {change.step}"
     if change.ulps is not None:
         text += f" by {change.ulps} ulp{'' if change.ulps == 1 else 's'}"

@@ -20,6 +20,7 @@ from samebits.bisect.search.minimal_sets import minimal_sets
 from samebits.bisect.search.shrink import smallest
 from samebits.bisect.search.trials import NothingFails, Trials
 from samebits.errors import CouldNotRun, RequestError
+from samebits.host.isolation import take_notes
 
 SAME = settings(derandomize=True, deadline=None, max_examples=200)
 
@@ -307,6 +308,17 @@ def test_the_journal_of_another_search_is_refused(tmp_path: Path) -> None:
     path.write_text("no json\n")
     with pytest.raises(RequestError, match="is not a journal of a bisection; give another file, or remove it"):
         SearchJournal(path, "one")
+
+
+def test_a_search_whose_journal_cannot_be_written_goes_on(tmp_path: Path) -> None:
+    """As where the cache folder is read-only; here a file is in its place, which root cannot write into either."""
+    (tmp_path / "cache").write_text("")
+    take_notes()
+    trials = Trials(line(3), journal=SearchJournal(tmp_path / "cache" / "bisect" / "journal.jsonl", "what"))
+    trials.ends(0, 4)
+    assert first_of_line(range(1, 5), trials) == 3
+    (text,) = take_notes()
+    assert text.endswith("cannot be written (Not a directory): this search cannot be continued later")
 
 
 def test_a_remembered_point_is_marked_and_counts(tmp_path: Path) -> None:

@@ -77,6 +77,13 @@ def test_norms_are_held_to_the_evidence_elsewhere(scale: float, ok: bool) -> Non
         assert (found.first_step, found.first_leaf) == (10, "gradient/w")
 
 
+def test_an_array_that_is_not_finite_at_a_step_between_is_found_elsewhere() -> None:
+    """Its arrays are not recorded at this step; the norm of all of them is."""
+    result = check_golden(golden(), run_record(scale={7: float("nan")}), ELSEWHERE)
+    assert (result.ok, result.first_step, result.first_leaf) == (False, 7, "norm of all gradients")
+    assert result.message.startswith("norm of all gradients is not finite at step 7, beyond the evidence")
+
+
 @pytest.mark.parametrize(("scale", "ok"), [(1e-9, True), (1e-3, False), (1.0, False)])
 def test_a_zero_is_held_to_the_norm_of_its_kind(scale: float, ok: bool) -> None:
     """A bound that is relative to the zero would accept anything."""
