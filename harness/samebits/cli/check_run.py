@@ -29,6 +29,7 @@ from samebits.engine.verdict_keys import VerdictKeys
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.isolation import take_notes
+from samebits.host.written import written_now
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.document import Document
@@ -177,6 +178,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
             },
             shard=None if self.settings.shard is None else str(self.settings.shard),
             environment=asdict(inputs.environment),
+            written=written_now(self.tree()),
         )
 
     def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:

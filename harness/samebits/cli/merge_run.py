@@ -39,6 +39,7 @@ class MergeCommand(CheckCommand):
     files: Sequence[ShardFile]
 
     handles_signals = False
+    runs_here = False
 
     def load(self, run: CommandRun) -> CheckInputs:
         """The declarations, and their plans for the devices on which the shards ran."""

@@ -137,6 +137,9 @@ class Command(ABC, Generic[Inputs, Item, Report]):
     handles_signals = False
     """Whether SIGTERM and SIGHUP end the run as Ctrl-C does, and running compilations are abandoned at the end."""
 
+    runs_here = True
+    """Whether the document is of what runs now, at the commit of now; not of what others found before."""
+
     @abstractmethod
     def load(self, run: CommandRun) -> Inputs:
         """What the command works on.
@@ -203,7 +206,7 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
     run = CommandRun(console(sys.stderr) if apart else console())
     results: list[Item] = []
     theirs = False
-    written = None if files.json is None else written_now(command.tree())
+    written = written_now(command.tree()) if files.json is not None and command.runs_here else None
     with run.stop.listening() if command.handles_signals else contextlib.nullcontext():
         require_not_interrupted()
         with _annotated(run, files):

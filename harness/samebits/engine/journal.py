@@ -1,7 +1,8 @@
 """The journal of a run: each result is on disk as soon as it is known, so that the run can go on after it was killed.
 
-A file of checked lines (see `checked_lines`): first what was asked for, then a line per item. A torn last line, of a
-process that was killed or of a power failure, is dropped and counted.
+A file of checked lines (see `checked_lines`): first what was asked for, then a line per item. Where a run goes on at
+another commit, what was asked for is there once more. A torn last line, of a process that was killed or of a power
+failure, is dropped and counted.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import msgspec
 
 from samebits.engine.checked_lines import decode_line, encode_line
 from samebits.errors import RequestError
+from samebits.host.written import Written
 
 FORMAT: Literal["samebits journal 1"] = "samebits journal 1"
+_HEAD = b'{"format":'
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +35,7 @@ class JournalHead:
         request: everything that was asked for, but for the shard.
         shard: such as `3/8`; None for the whole.
         environment: as the document has it.
+        written: when the run began, and at which commit; None where an older samebits wrote it.
     """
 
     format: Literal["samebits journal 1"] = FORMAT
@@ -39,6 +43,7 @@ class JournalHead:
     request: Mapping[str, Any]
     shard: str | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
+    written: Written | None = None
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -62,16 +67,18 @@ class JournalText:
     """What a journal holds.
 
     Args:
-        head: None where not even that was written.
+        head: of the run that wrote to it last; None where not even that was written.
         entries: by key; the last of several.
         damaged: how many lines were dropped.
         size: of what can be read, in bytes.
+        continued: the commits of all runs that wrote to it, in order, where there are several; None of one is unknown.
     """
 
     head: JournalHead | None
     entries: Mapping[str, Entry]
     damaged: int
     size: int
+    continued: tuple[str | None, ...] = ()
 
 
 def read_journal(path: Path) -> JournalText:
@@ -93,13 +100,20 @@ def read_journal(path: Path) -> JournalText:
     if not lines or decoded[0] is None:
         raise RequestError(f"journal {path}: is not a journal of samebits; give another file, or remove it")
     try:
-        head = msgspec.json.decode(lines[0], type=JournalHead)
-        entries = [msgspec.json.decode(line, type=Entry) for line in lines[1:]]
+        heads = [msgspec.json.decode(lines[0], type=JournalHead)]
+        entries = []
+        for line in lines[1:]:
+            if line.startswith(_HEAD):
+                heads.append(msgspec.json.decode(line, type=JournalHead))
+            else:
+                entries.append(msgspec.json.decode(line, type=Entry))
     except msgspec.MsgspecError as error:
         raise RequestError(
             f"journal {path}: is not of the format '{FORMAT}': {error}; give another file, or remove it"
         ) from None
-    return JournalText(head, {entry.key: entry for entry in entries}, damaged, len(whole))
+    commits = tuple(dict.fromkeys(head.written and head.written.commit for head in heads))
+    by_key = {entry.key: entry for entry in entries}
+    return JournalText(heads[-1], by_key, damaged, len(whole), commits if len(commits) > 1 else ())
 
 
 class Journal:
@@ -129,7 +143,7 @@ class Journal:
                 _require_same(path, before.head, head)
                 self.before = before
             os.ftruncate(self._file, self.before.size)
-            if self.before.head is None:
+            if self.before.head is None or _is_elsewhere(self.before.head, head):
                 self._write(head)
                 self.sync()
         except OSError as error:
@@ -222,6 +236,12 @@ def _require_same(path: Path, before: JournalHead | None, head: JournalHead) -> 
                 f"journal {path}: is of another {name}: {msgspec.json.encode(old).decode()}, not "
                 f"{msgspec.json.encode(new).decode()}; ask for the same, or give --journal FILE"
             )
+
+
+def _is_elsewhere(before: JournalHead, head: JournalHead) -> bool:
+    """Whether a run goes on at another commit, or with other uncommitted changes."""
+    at = [part.written and (part.written.commit, part.written.dirty) for part in (before, head)]
+    return at[0] != at[1]
 
 
 def default_name(head: JournalHead) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from samebits.engine.journal import JournalHead, read_journal
+from samebits.engine.journal import JournalHead, JournalText, read_journal
 from samebits.engine.shard import Shard
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
@@ -36,7 +36,7 @@ class ShardFile:
         results: of its points.
         problems, notes: as in its document; a journal has none.
         interrupted: it did not come to its end.
-        written: when it ran, and at which commit; a journal does not say.
+        written: when it ran, and at which commit; None where an older samebits wrote its journal.
     """
 
     path: Path
@@ -125,8 +125,19 @@ def _of_journal(path: Path) -> ShardFile:
         request=request_of(head),
         environment=environment,
         results=tuple(results),
-        notes=(f"{path.name}: {text.damaged} damaged lines were dropped",) if text.damaged else (),
+        notes=tuple(_journal_notes(path, text)),
+        written=head.written,
     )
+
+
+def _journal_notes(path: Path, text: JournalText) -> Iterator[str]:
+    if text.damaged:
+        yield f"{path.name}: {text.damaged} damaged lines were dropped"
+    if text.continued:
+        commits = ", ".join(str(commit)[:12] for commit in text.continued)
+        yield f"{path.name}: the run went on at another commit ({commits}); results of the earlier ones may be in it"
+    if text.head is not None and text.head.written is None:
+        yield f"{path.name}: an older samebits wrote this journal, which does not say at which commit"
 
 
 def asked_for(file: ShardFile, kind: type[Asked], value: object) -> Asked:
@@ -173,9 +184,8 @@ def require_same_request(files: Sequence[ShardFile]) -> int:
             )
         counts = [None if part.shard is None else part.shard.count for part in (first, file)]
         if counts[0] != counts[1]:
-            raise RequestError(
-                f"{first.path} is shard {first.shard}, {file.path} is shard {file.shard}: not of one run"
-            )
+            kinds = ["a whole check" if part.shard is None else f"shard {part.shard}" for part in (first, file)]
+            raise RequestError(f"{first.path} is {kinds[0]}, {file.path} is {kinds[1]}: not of one run")
         if file.shard in seen:
             what = "a whole check" if file.shard is None else f"shard {file.shard}"
             raise RequestError(f"{seen[file.shard]} and {file.path} are both {what}; give each once")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from samebits.check.line_evidence import POINTS
+from tests.support import action
 from tests.support.invoke import samebits
 
 PAIR = """
@@ -213,6 +214,32 @@ def test_shards_of_two_commits(tree: Path, tmp_path: Path) -> None:
         f"samebits: {tmp_path}/1.json was checked at commit aaaaaaaaaaaa, and {tmp_path}/2.json at bbbbbbbbbbbb: their "
         "results are of different code; run all shards at one commit"
     ]
+
+
+def test_a_journal_is_of_the_commit_at_which_it_was_written(tmp_path: Path) -> None:
+    """Not of that at which it is merged, whose code may be wrong."""
+    action.git(tmp_path, "init", "--quiet")
+    (tmp_path / "suites").mkdir()
+    (tmp_path / ".gitignore").write_text("__pycache__/\n")
+    journal, merged = tmp_path / ".git" / "good.journal", tmp_path / ".git" / "merged.json"
+    commits = []
+    for factor in (2, 3):
+        (tmp_path / "suites" / "test_twice.py").write_text(PAIR.format(name="twice", factor=factor))
+        commits.append(action.commit(tmp_path))
+        if factor == 2:
+            check = ("check", "--root", tmp_path, "--case", "of8", "--dtype", "float32")
+            assert samebits(*check, "--journal", journal).code == 0
+            samebits(*check, "--shard", "1/2", "--json", tmp_path / ".git" / "half.json")
+    assert samebits("merge", journal, "--root", tmp_path, "--json", merged).code == 0
+    written = json.loads(merged.read_text())["written"]
+    assert (written["commit"], written["dirty"]) == (commits[0], False)
+    later = tmp_path / ".git" / "later.journal"
+    samebits(*check, "--shard", "2/2", "--journal", later)
+    refused = samebits("merge", tmp_path / ".git" / "half.json", later, "--root", tmp_path)
+    assert refused.code == 2 and "their results are of different code" in refused.err
+    refused = samebits("merge", tmp_path / ".git" / "half.json", journal, "--root", tmp_path)
+    assert refused.code == 2 and "half.json is shard 1/2, " in refused.err
+    assert "good.journal is a whole check: not of one run" in refused.err
 
 
 def _truncated(tree: Path) -> str:

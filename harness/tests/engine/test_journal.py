@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from samebits.engine.journal import Journal, JournalHead, default_name, read_jou
 from samebits.errors import RequestError
 from samebits.host.cache_folder import cache_folder
 from samebits.host.caches import clear
+from samebits.host.written import Written
 
 HEAD = JournalHead(command="check", request={"pairs": ["rope"]})
 ROWS = (msgspec.Raw(b'{"verdict":"bitwise"}'), msgspec.Raw(b"{}"))
@@ -50,6 +52,18 @@ def test_every_cut_gives_a_prefix_and_goes_on(tmp_path: Path) -> None:
         again.add("more", None, ROWS)
         again.close(remove=False)
         assert list(read_journal(path).entries)[-1] == "more" and not read_journal(path).damaged
+
+
+def test_a_run_that_goes_on_at_another_commit_says_so(tmp_path: Path) -> None:
+    """What is found after it has this commit; what was found before may be of either."""
+    at = {commit: replace(HEAD, written=Written(time="2026-01-01T00:00:00Z", commit=commit)) for commit in ("a", "b")}
+    for number, commit in enumerate(("a", "a", "b")):
+        journal = Journal(tmp_path / "j", at[commit], resume=number > 0)
+        journal.add(f"item {number}", "sign", ROWS)
+        journal.close(remove=False)
+        text = read_journal(tmp_path / "j")
+        assert text.head == at[commit] and text.continued == (("a", "b") if commit == "b" else ())
+    assert list(text.entries) == ["item 0", "item 1", "item 2"]
 
 
 def test_a_full_disk_is_said_and_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -316,7 +316,7 @@ def test_a_search_whose_journal_cannot_be_written_goes_on(tmp_path: Path) -> Non
     take_notes()
     trials = Trials(line(3), journal=SearchJournal(tmp_path / "cache" / "bisect" / "journal.jsonl", "what"))
     trials.ends(0, 4)
-    assert first_of_line(range(1, 5), trials) == 3
+    assert first_of_line(range(1, 5), trials).culprits == (3,)
     (text,) = take_notes()
     assert text.endswith("cannot be written (Not a directory): this search cannot be continued later")
 
