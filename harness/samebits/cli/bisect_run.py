@@ -38,6 +38,7 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
     ray: RayRequest | None = None
 
     on_interrupt = "interrupted; what was judged so far is shown"
+    handles_signals = True
 
     def load(self, run: CommandRun) -> Environment:
         """The environment; what is searched for is loaded by the search."""

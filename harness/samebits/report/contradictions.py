@@ -8,6 +8,7 @@ from pathlib import Path
 from samebits.errors import RequestError
 from samebits.report.document import Document
 from samebits.report.prove import ProofDocument
+from samebits.schema.contract import RUNGS
 from samebits.schema.point import Point
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result, summarise
@@ -52,9 +53,15 @@ def repeats() -> Callable[[Result | ProofResult], str | None]:
 
 
 def holds_wrongly(row: Result | ProofResult) -> str | None:
-    """What is wrong with a row that holds although its verdict never does; None where nothing is."""
+    """What is wrong with a row that holds although its verdict does not suffice; None where nothing is."""
+    if not row.ok:
+        return None
     never = row.verdict in ("different", "unstable", "error") and not row.exempt
-    return f"is '{row.verdict}' and ok" if row.ok and (never or row.verdict == "skipped") else None
+    if never or row.verdict == "skipped":
+        return f"is '{row.verdict}' and ok"
+    rungs = [RUNGS.index(word) for word in (row.verdict, row.required) if word in RUNGS]
+    is_below = not row.exempt and len(rungs) == 2 and rungs[0] > rungs[1]
+    return f"is '{row.verdict}' and ok, where '{row.required}' is required" if is_below else None
 
 
 def edited(path: Path, row: Result | ProofResult, what: str) -> str:

@@ -1,14 +1,17 @@
-"""Ctrl-C in a bisection: what was judged so far is shown and written, and the same command continues."""
+"""Ctrl-C and SIGTERM in a bisection: what was judged so far is shown and written, and the same command continues."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.judgement import Judgement, failed, passed
+from samebits.cli import pipeline
 from samebits.cli.bisect_run import BisectCommand
 from samebits.cli.pipeline import ReportFiles, run_command
 from samebits.host import environment
@@ -16,12 +19,18 @@ from samebits.host import environment
 environment.prepare()
 
 
-def interrupted(folder: Path, points: int, fresh: bool = False) -> int:
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted command ends its process without waiting for the compilations that run."""
+    monkeypatch.setattr(pipeline, "exit_without_waiting", lambda code: None)
+
+
+def interrupted(folder: Path, points: int, fresh: bool = False, number: signal.Signals = signal.SIGINT) -> int:
     """A search of numbers, the first of which fails, that is interrupted after so many."""
 
     def judge(point: int) -> Judgement:
         if point == points:
-            raise KeyboardInterrupt
+            os.kill(os.getpid(), number)
         return passed("holds") if point else failed("differs")
 
     def search(session: Session) -> Finding:
@@ -35,10 +44,12 @@ def interrupted(folder: Path, points: int, fresh: bool = False) -> int:
     return run_command(command, ReportFiles(json=folder / "r.json", markdown=folder / "r.md"))
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_points_judged_before_an_interrupt_are_shown_and_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals
 ) -> None:
-    assert interrupted(tmp_path, 2) == 3
+    """CI systems cancel with SIGTERM."""
+    assert interrupted(tmp_path, 2, number=number) == 3
     out, err = capsys.readouterr()
     assert "samebits: interrupted; what was judged so far is shown" in err
     assert "interrupted, 2 points judged; the same command continues from the journal" in out
@@ -58,7 +69,8 @@ def test_a_fresh_search_continues_without_fresh(tmp_path: Path, capsys: pytest.C
 
 def test_an_interrupt_before_the_first_judgement_is_written_too(tmp_path: Path) -> None:
     def search(session: Session) -> Finding:
-        raise KeyboardInterrupt
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError
 
     command = BisectCommand(what="numbers", search=search, session=Session(), cached=False)
     assert run_command(command, ReportFiles(json=tmp_path / "r.json")) == 3

@@ -28,6 +28,10 @@ PROOF = blank(ProofResult, variant="fast", mesh="data2", direction="forward", le
     [
         (document(result(), different(leaf="out")), "'out' of 'multiply' on data2, forward is there twice"),
         (document(WRONG), "'out' of 'multiply' on data2, forward is 'different' and ok"),
+        (
+            document(result(verdict="rounding", required="bitwise")),
+            "'out' of 'multiply' on data2, forward is 'rounding' and ok, where 'bitwise' is required",
+        ),
         (document(result(verdict="skipped")), "'out' of 'multiply' on data2, forward is 'skipped' and ok"),
         (
             replace(GOOD, summary=replace(GOOD.summary, failed=3)),
