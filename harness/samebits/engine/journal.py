@@ -111,7 +111,7 @@ def read_journal(path: Path) -> JournalText:
         raise RequestError(
             f"journal {path}: is not of the format '{FORMAT}': {error}; give another file, or remove it"
         ) from None
-    commits = tuple(dict.fromkeys(head.written and head.written.commit for head in heads))
+    commits = tuple(dict.fromkeys(None if head.written is None else head.written.commit for head in heads))
     by_key = {entry.key: entry for entry in entries}
     return JournalText(heads[-1], by_key, damaged, len(whole), commits if len(commits) > 1 else ())
 

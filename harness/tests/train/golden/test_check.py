@@ -77,7 +77,7 @@ def test_norms_are_held_to_the_evidence_elsewhere(scale: float, ok: bool) -> Non
         assert (found.first_step, found.first_leaf) == (10, "gradient/w")
 
 
-def test_an_array_that_is_not_finite_at_a_step_between_is_found_elsewhere() -> None:
+def test_a_norm_that_is_not_finite_is_found_elsewhere() -> None:
     """Its arrays are not recorded at this step; the norm of all of them is."""
     result = check_golden(golden(), run_record(scale={7: float("nan")}), ELSEWHERE)
     assert (result.ok, result.first_step, result.first_leaf) == (False, 7, "norm of all gradients")
