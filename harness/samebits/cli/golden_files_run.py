@@ -11,8 +11,9 @@ from samebits.cli.pipeline import Command, CommandRun
 from samebits.errors import RequestError, SamebitsError
 from samebits.programs.catalogue import default_root, suggest
 from samebits.report.golden import GoldenDocument, GoldenRow, show_golden, show_listed
+from samebits.schema.model import Model
 from samebits.schema.result import Problem
-from samebits.train.golden.files import golden_paths, read_golden
+from samebits.train.golden.files import golden_paths, read_golden, require_own_name
 from samebits.train.golden.record import Golden
 from samebits.train.load import load_model
 
@@ -32,8 +33,17 @@ class GoldenListCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
     root: Path | None
 
     def load(self, run: CommandRun) -> list[GoldenFile]:
-        """The files that can be read."""
-        return _read(self.root, run)
+        """The files that can be read.
+
+        Raises:
+            RequestError: a matrix is unknown.
+        """
+        model = load_model(self.root or default_root())
+        known = [matrix.name for matrix in model.matrices]
+        for name in self.matrices:
+            if name not in known:
+                raise RequestError(f"matrix '{name}' is unknown; {suggest(name, known)}")
+        return _read(model, run)
 
     def execute(self, run: CommandRun, inputs: list[GoldenFile], results: list[GoldenRow]) -> None:
         """A row per golden."""
@@ -80,7 +90,7 @@ class GoldenShowCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
         Raises:
             RequestError: there is no golden of that name.
         """
-        files = _read(self.root, run)
+        files = _read(load_model(self.root or default_root()), run)
         names = sorted({golden.name for _, golden in files})
         for name in self.configs:
             if name not in names and not any(problem.pair == name for problem in run.problems):
@@ -108,12 +118,13 @@ class GoldenShowCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
         return max((problem.exit_code for problem in document.problems), default=0)
 
 
-def _read(root: Path | None, run: CommandRun) -> list[GoldenFile]:
-    model = load_model(root or default_root())
+def _read(model: Model, run: CommandRun) -> list[GoldenFile]:
     files = []
     for path in golden_paths(model):
         try:
-            files.append((path, read_golden(path)))
+            golden = read_golden(path)
+            require_own_name(path, golden)
+            files.append((path, golden))
         except SamebitsError as error:
             name = path.stem.replace("__", "/", 1)
             run.problems.append(Problem(pair=name, message=str(error), exit_code=error.exit_code))

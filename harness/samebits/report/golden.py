@@ -159,6 +159,8 @@ def show_listed(to: Console, results: Sequence[GoldenRow]) -> None:
             _number(result.drift) or "0",
             result.reason,
         )
+    table.columns[-1].no_wrap = False  # a reason may be long: it gets what room the others leave
+    table.columns[0].min_width = max(len(result.name) for result in results)  # names that are cut look alike
     _wide(to).print(table)
 
 

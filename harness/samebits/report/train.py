@@ -13,6 +13,7 @@ from samebits.report.words import plural
 from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, Uncompared
 from samebits.train.detection import Detection
+from samebits.train.distance import FAR
 from samebits.train.envelope import Envelope
 from samebits.train.parts import SAME_RUN
 from samebits.train.record import RunRecord
@@ -196,7 +197,7 @@ def pairing_table(document: TrainDocument) -> list[list[str]]:
             if comparison.worst_leaf is None
             else f"{comparison.worst_leaf} {number(comparison.distance)} of {number(comparison.bound)}"
         )
-        ulps = f"{comparison.max_ulp} of {comparison.envelope} ulp"
+        ulps = f"{number(comparison.max_ulp)} of {comparison.envelope} ulp"
         headroom = (
             ""
             if comparison.headroom is None
@@ -212,8 +213,12 @@ def pairing_table(document: TrainDocument) -> list[list[str]]:
 
 
 def number(value: float | None) -> str:
-    """A distance: ulps as they are, fractions with two digits."""
-    return "" if value is None else f"{value:.0f}" if value >= 1 and value == int(value) else f"{value:.1e}"
+    """A distance: ulps as they are, fractions with two digits; that of a NaN is no number."""
+    if value is None:
+        return ""
+    if value >= FAR:
+        return "not finite"
+    return f"{value:.0f}" if value >= 1 and value == int(value) else f"{value:.1e}"
 
 
 def envelope_lines(document: TrainDocument) -> list[str]:

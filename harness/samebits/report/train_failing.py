@@ -9,6 +9,7 @@ from samebits.report.failing import Failing
 from samebits.report.train import TrainDocument
 from samebits.report.words import plural
 from samebits.train.compare import Pairing
+from samebits.train.distance import FAR
 
 _LISTED = 6
 """Names that are listed; more are counted."""
@@ -52,6 +53,8 @@ def _failing(document: TrainDocument, group: Sequence[Pairing]) -> Failing:
     far = (
         ""
         if first.max_ulp is None
+        else ": the loss of one of them is not finite"
+        if first.max_ulp >= FAR
         else f": the loss is up to {plural(first.max_ulp, 'ulp')} away, {first.envelope} are allowed"
     )
     return Failing(

@@ -219,6 +219,7 @@ MODEL = replace(HONEST, build=lambda config, parts: os.abort() if config.name ==
         (("accept", "--config", "toy/on", "--reason", "r"), 2, "config 'toy/on' is unknown; did you mean toy/one"),
         (("accept", "--matrix", "toy", "--reason", "r", "--steps", "19"), 2, "--steps 19: a golden needs at least 20"),
         (("check", "--config", "toy/on"), 2, "config 'toy/on' is unknown; did you mean toy/one"),
+        (("list", "--matrix", "toi"), 2, "matrix 'toi' is unknown; did you mean toy?"),
         (("show",), 2, "name what to show"),
         (("show", "--config", "alone"), 2, "golden 'alone' does not exist; did you mean toy/one?"),
     ],
@@ -227,6 +228,14 @@ def test_requests_that_are_refused(words: tuple[str, ...], code: int, message: s
     ended = samebits_golden(*words, "--root", accepted)
     assert ended.code == code
     assert len(ended.lines) == 1 and message in ended.lines[0]
+
+
+def test_a_golden_under_the_name_of_another_is_damaged(accepted: Path, tmp_path: Path) -> None:
+    root = copy(accepted, tmp_path)
+    shutil.copy(goldens(root) / "toy__one.json", goldens(root) / "toy__three.json")
+    listed = samebits_golden("list", "--matrix", "toy", "--root", root)
+    assert listed.code == 2 and "toy__three.json: config is 'toy/one'; expected 'toy/three'" in listed.err
+    assert "toy/one" in listed.out and "toy/two" in listed.out
 
 
 def test_ci_and_a_dirty_tree_are_refused(accepted: Path, tmp_path: Path) -> None:

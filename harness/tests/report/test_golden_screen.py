@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 
+from samebits.report.golden import GoldenRow, show_listed
 from samebits.report.golden_screen import failing_goldens, show_golden_check
 from samebits.report.screen import LINES, height
 from samebits.train.golden.check import CheckedGolden
+from tests.support.golden_samples import golden as sample
 
 
 def golden(name: str, step: int | None = 3, status: str = "changed") -> CheckedGolden:
@@ -59,3 +63,13 @@ def test_goldens_that_change_at_one_place_are_one_group() -> None:
 def test_the_last_line_is_the_next_command() -> None:
     assert screen([golden("a"), golden("b", status="same")])[-1] == "next: samebits golden check --config m/a"
     assert screen([golden("b", status="same")])[-1] == "1 of 1 goldens hold."
+
+
+def test_names_are_whole_beside_a_long_reason() -> None:
+    """In a narrow terminal too: names that are cut look alike."""
+    rows = [GoldenRow.of(sample(), Path("goldens/cpu/toy__one.json"))]
+    names = [f"pipeline_sharding/zero1_pp_explicit_{number}" for number in range(3)]
+    file = io.StringIO()
+    listed = [replace(row, name=name, reason="because " * 60) for row in rows for name in names]
+    show_listed(Console(file=file, width=70, force_terminal=True, color_system=None), listed)
+    assert all(name in file.getvalue() for name in names)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import math
 from dataclasses import replace
 
 from rich.console import Console
 
 from samebits.report.html.train_section import train_section
-from samebits.report.train import TrainDocument, closing, exit_code, uncompared_lines
+from samebits.report.train import TrainDocument, closing, exit_code, pairing_table, uncompared_lines
+from samebits.report.train_failing import failing_runs
 from samebits.report.train_markdown import trained_markdown
 from samebits.report.train_terminal import show_trained
 from samebits.train.compare import Uncompared
+from samebits.train.distance import FAR
 from samebits.train.parts import SAME_RUN
 from tests.report.html.run_samples import run, trained
 
@@ -59,3 +62,15 @@ def test_a_run_held_against_itself_is_counted() -> None:
     document = replace(document, comparisons=(replace(comparison, reason=SAME_RUN, expected="bitwise"),))
     assert "(1 of the same configuration, run twice); " in closing(document)
     assert "again is one once more: that shows that its bits repeat" in trained_markdown(document)
+
+
+def test_a_loss_that_is_not_finite_is_no_distance() -> None:
+    """Nor is an array: its distance is infinite, and the headroom none."""
+    document = trained(run("a"), run("b"))
+    (first, *others) = document.comparisons
+    broken = replace(first, max_ulp=FAR, worst_leaf="gradient/w", distance=math.inf, verdict="different", ok=False)
+    document = replace(document, comparisons=(broken, *others))
+    text = _shown(document)
+    assert f"not finite of {broken.envelope} ulp" in text and str(FAR) not in text
+    assert failing_runs(document)[0].example.endswith("the loss of one of them is not finite")
+    assert pairing_table(document)[0][-1].startswith("gradient/w not finite of ")

@@ -16,7 +16,16 @@ from samebits.train.golden.sealed_file import Sealed, locked
 
 FOLDER = "goldens"
 
-__all__ = ["FOLDER", "DamagedGolden", "golden_path", "golden_paths", "locked", "platform_folder", "read_golden"]
+__all__ = [
+    "FOLDER",
+    "DamagedGolden",
+    "golden_path",
+    "golden_paths",
+    "locked",
+    "platform_folder",
+    "read_golden",
+    "require_own_name",
+]
 
 
 class DamagedGolden(DeclarationError):
@@ -33,6 +42,21 @@ def golden_path(model: Model, here: Surroundings, matrix: str, config: str) -> P
     """The file of a golden."""
     stem = f"{matrix}__{config}" if matrix else config
     return model.origin / FOLDER / platform_folder(here) / f"{stem}.json"
+
+
+def require_own_name(path: Path, golden: Golden) -> None:
+    """Reject a golden that is in the file of another.
+
+    Args:
+        path: of the file.
+        golden: as it was read from there.
+
+    Raises:
+        DamagedGolden: the file has the name of another golden.
+    """
+    expected = path.stem.replace("__", "/", 1)
+    if golden.name != expected:
+        raise DamagedGolden(f"golden {path}: config is '{golden.name}'; expected '{expected}', as in the file's name")
 
 
 def golden_paths(model: Model, platform: str | None = None) -> list[Path]:

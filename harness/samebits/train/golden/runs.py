@@ -13,7 +13,14 @@ from samebits.schema.model import Config, Model
 from samebits.train.golden.accept import AcceptedGolden, accept, confirm, seen_now
 from samebits.train.golden.check import CheckedGolden, check_golden, other_configuration
 from samebits.train.golden.evidence import evidence_of, rewrites
-from samebits.train.golden.files import DamagedGolden, golden_path, golden_paths, platform_folder, read_golden
+from samebits.train.golden.files import (
+    DamagedGolden,
+    golden_path,
+    golden_paths,
+    platform_folder,
+    read_golden,
+    require_own_name,
+)
 from samebits.train.golden.permit import Permit
 from samebits.train.golden.record import Golden, Surroundings, full_name
 from samebits.train.matrix import one_device
@@ -250,10 +257,7 @@ def _look_up(model: Model, named: NamedConfig, here: Surroundings) -> Golden | C
         return CheckedGolden(name=named.name, status="missing", message=text)
     try:
         golden = read_golden(path)
-        if golden.name != named.name:
-            raise DamagedGolden(
-                f"golden {path}: config is '{golden.name}'; expected '{named.name}', as in the file's name"
-            )
+        require_own_name(path, golden)
     except DamagedGolden as error:
         return CheckedGolden(name=named.name, status="damaged", message=str(error))
     except SamebitsError as error:
