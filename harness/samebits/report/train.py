@@ -213,7 +213,7 @@ def pairing_table(document: TrainDocument) -> list[list[str]]:
 
 
 def number(value: float | None) -> str:
-    """A distance: ulps as they are, fractions with two digits; that of a NaN is no number."""
+    """A distance: ulps as they are, fractions with two digits; that of a NaN in words."""
     if value is None:
         return ""
     if value >= FAR:
