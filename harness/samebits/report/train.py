@@ -218,7 +218,7 @@ def number(value: float | None) -> str:
         return ""
     if value >= FAR:
         return "not finite"
-    return f"{value:.0f}" if value >= 1 and value == int(value) else f"{value:.1e}"
+    return f"{value:.0f}" if value == 0 or (value >= 1 and value == int(value)) else f"{value:.1e}"
 
 
 def envelope_lines(document: TrainDocument) -> list[str]:
