@@ -21,7 +21,7 @@ from tests.support.invoke import samebits
 from tests.support.toy_model import commit
 from tests.support.toy_model import git as run_git
 
-LOWER = result(verdict="rounding")
+LOWER = result(verdict="rounding", required="rounding")
 
 
 def write(folder: Path, name: str, row: Result, day: int | None = None, at: str | None = None) -> None:
