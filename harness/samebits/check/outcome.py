@@ -147,7 +147,7 @@ def leaf_arrays(path: str, reference: ProgramOutputs, optimized: ProgramOutputs)
 
 
 def compared_nothing(reference: ProgramOutputs, path: str, direction: Direction) -> str | None:
-    """Why a leaf says nothing: no elements, constant, or a gradient of zeros."""
+    """Why a leaf says nothing: no elements, none that is finite, constant, or a gradient of zeros."""
     return says_nothing(
         [tree.leaves[path].array for tree in reference.trees.values() if path in tree.leaves], path, direction
     )
@@ -160,6 +160,11 @@ def says_nothing(arrays: Sequence[Array], path: str, direction: str) -> str | No
     if not any(array.size for array in arrays):
         return f"'{path}' has no elements; nothing was compared"
     rows = [_rows(array) for array in arrays if floats.is_float(array.dtype) or floats.is_complex(array.dtype)]
+    if rows and not any(np.any(np.isfinite(real.astype(np.float64))) for real in rows):
+        return (
+            f"'{path}' is infinite or NaN at every input tried; nothing was compared; state values at which it is "
+            "finite, as by --arg x=f32[8]:0.1..2 or values=Uniform(...)"
+        )
     if direction == "gradient" and rows and not any(np.any(real.astype(np.float64) != 0) for real in rows):
         return f"the gradient of '{path}' is zero for every cotangent; nothing was compared"
     if direction == "forward" and rows and all(_constant(real) for real in rows):

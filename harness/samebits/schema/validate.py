@@ -100,6 +100,10 @@ def check_spec(where: str, spec: Any, dimensions: int) -> None:
                 raise DeclarationError(
                     f"{where}: spec has the entry {axis!r}; expected the name of a mesh axis, a tuple of names, or None"
                 )
+    axes = [axis for entry in spec for axis in (entry if isinstance(entry, tuple) else (entry,)) if axis is not None]
+    twice = next((axis for axis in axes if axes.count(axis) > 1), None)
+    if twice is not None:
+        raise DeclarationError(f"{where}: spec {spec} has axis '{twice}' twice; a mesh axis splits one dimension once")
 
 
 def check_pattern(

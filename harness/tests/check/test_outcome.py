@@ -28,3 +28,12 @@ def test_either_part_of_a_complex_number_counts() -> None:
     imaginary = np.array([0j, 1j], np.complex64)
     assert says_nothing([imaginary], "x", "gradient") is None
     assert says_nothing([imaginary], "out", "forward") is None
+
+
+@pytest.mark.parametrize("direction", ["forward", "gradient"])
+def test_one_number_that_is_nowhere_finite_says_nothing(direction: str) -> None:
+    """A loss with the root of a drawn argument: two other formulas would have equal bits."""
+    nan, infinite, one = (np.float32(number) for number in (np.nan, np.inf, 1))
+    for arrays in ([nan, nan], [infinite, nan]):
+        assert "infinite or NaN at every input" in str(says_nothing([np.asarray(a) for a in arrays], "out", direction))
+    assert says_nothing([np.asarray(nan), np.asarray(one)], "out", direction) is None

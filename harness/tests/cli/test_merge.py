@@ -85,8 +85,8 @@ def test_pictures_are_the_same_from_worker_processes(tree: Path, tmp_path: Path)
     whole = [row for row in _without_times(tree / "whole.json")["results"] if row["pair"] == "wrong"]
     rows = _without_times(tmp_path / "workers.json")["results"]
     assert rows == whole
-    pictures = [row["picture"] for row in rows if row["variant"] == "fast"]
-    assert len(pictures) == 4 and all(picture["window"] and picture["heat"]["counts"] for picture in pictures)
+    pictures = [row["picture"] for row in rows if row["verdict"] == "different"]
+    assert len(pictures) == 6 and all(picture["window"] and picture["heat"]["counts"] for picture in pictures)
 
 
 def test_the_merged_document_is_of_the_last_shard(tree: Path, tmp_path: Path) -> None:
