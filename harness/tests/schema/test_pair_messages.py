@@ -195,8 +195,8 @@ WRONG_PAIRS: Wrong = {
         "argument of shape ('rows',): spec (None, 'context') has 2 entries; expected at most one per dimension",
     ),
     "an axis for two dimensions": (
-        lambda: Arg(shape=("a", "b"), spec=("c", ("d", "c"))),
-        "argument of shape ('a', 'b'): spec ('c', ('d', 'c')) has axis 'c' twice; a mesh axis splits one dimension once",
+        lambda: Arg(shape=("a", "b"), spec=("c", "c")),
+        "argument of shape ('a', 'b'): spec ('c', 'c') has axis 'c' twice; a mesh axis splits one dimension once",
     ),
     "text for a tuple of wide meshes": (
         lambda: declare(wide_meshes="context16"),
