@@ -14,6 +14,7 @@ from rich.text import Text
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.schema.result import Problem
+from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
 from samebits.train.golden.record import Golden, GoldenAcceptance, Surroundings
@@ -231,4 +232,8 @@ def _wide(to: Console) -> Console:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else str(value) if isinstance(value, int) else f"{value:.2g}"
+    if value is None:
+        return ""
+    if value >= FAR:
+        return "not finite"
+    return str(value) if isinstance(value, int) else f"{value:.2g}"

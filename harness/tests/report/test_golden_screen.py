@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from samebits.report.golden import GoldenRow, show_listed
+from samebits.report.golden import GoldenRow, checked_row, show_listed
 from samebits.report.golden_screen import failing_goldens, show_golden_check
 from samebits.report.screen import LINES, height
+from samebits.train.distance import FAR
 from samebits.train.golden.check import CheckedGolden
 from tests.support.golden_samples import golden as sample
 
@@ -73,3 +75,8 @@ def test_names_are_whole_beside_a_long_reason() -> None:
     listed = [replace(row, name=name, reason="because " * 60) for row in rows for name in names]
     show_listed(Console(file=file, width=70, force_terminal=True, color_system=None), listed)
     assert all(name in file.getvalue() for name in names)
+
+
+def test_a_number_that_is_not_finite_is_no_distance() -> None:
+    broken = replace(golden("nan"), ulps=FAR, relative=math.inf, bound=4)
+    assert checked_row(broken)[-3:] == ["not finite", "not finite", "4"]
