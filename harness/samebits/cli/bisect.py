@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,15 @@ from samebits.host.output_files import require_writable
 
 if TYPE_CHECKING:
     from samebits.bisect.result import Session
+
+
+HOW = frozenset(
+    {
+        *("json", "html", "markdown", "repeat", "journal", "fresh", "root", "platform", "devices", "most"),
+        *("workers", "in_process", "timeout", "memory", "ray", "ray_task"),
+    }
+)
+"""Options that say where and how a search runs, and not what is searched."""
 
 
 @click.group("bisect")
@@ -63,3 +73,14 @@ class SearchOptions(options.ReportOptions):
         self.report_files()
         require_writable("--journal", self.journal)
         return Session(journal=self.journal, fresh=self.fresh, repeat=self.repeat)
+
+    def asked(self) -> str:
+        """What is searched, in words such as `--config moe --against base`; not where, and not with which workers."""
+        words: list[str] = []
+        for name in sorted({field.name for field in fields(self)} - HOW):
+            value = getattr(self, name)
+            if value in (None, False, ()):
+                continue
+            words += [f"--{name.strip('_').replace('_', '-')}"]
+            words += [] if value is True else map(str, value) if isinstance(value, tuple) else [str(value)]
+        return shlex.join(words)

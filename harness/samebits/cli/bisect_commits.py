@@ -80,7 +80,7 @@ def bisect_commits(chosen: CommitsOptions) -> int:
     from samebits.cli.bisect_run import BisectCommand
     from samebits.cli.pipeline import run_command
 
-    command = BisectCommand(what=what, search=search, session=session, cached=False, apart=True)
+    command = BisectCommand(what=what, search=search, session=session, cached=False, apart=True, asked=chosen.asked())
     return run_command(command, chosen.report_files())
 
 

@@ -92,7 +92,11 @@ def bisect_flags(chosen: FlagsOptions) -> int:
     from samebits.cli.pipeline import run_command
 
     command = BisectCommand(
-        what="flags", search=lambda session: search(request, session), session=session, cached=False
+        what="flags",
+        search=lambda session: search(request, session),
+        session=session,
+        cached=False,
+        asked=chosen.asked(),
     )
     return run_command(command, chosen.report_files())
 

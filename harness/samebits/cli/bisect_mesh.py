@@ -125,7 +125,9 @@ def _config_search(chosen: MeshOptions, sizes: dict[str, int], session: Session)
     environment.prepare(devices=devices, platform=chosen.platform)
     from samebits.cli.bisect_run import BisectCommand
 
-    return BisectCommand(what="mesh", search=lambda session: bisect_config(request, session), session=session)
+    return BisectCommand(
+        what="mesh", search=lambda session: bisect_config(request, session), session=session, asked=chosen.asked()
+    )
 
 
 def _pair_search(chosen: MeshOptions, pair: str, sizes: dict[str, int], session: Session) -> BisectCommand:
@@ -161,7 +163,13 @@ def _pair_search(chosen: MeshOptions, pair: str, sizes: dict[str, int], session:
     environment.prepare(devices=chosen.devices, platform=chosen.platform)
     from samebits.cli.bisect_run import BisectCommand
 
-    return BisectCommand(what="mesh", search=lambda session: search(request, session), session=session, cached=False)
+    return BisectCommand(
+        what="mesh",
+        search=lambda session: search(request, session),
+        session=session,
+        cached=False,
+        asked=chosen.asked(),
+    )
 
 
 def _split(option: str, text: str) -> tuple[str, str]:

@@ -122,5 +122,6 @@ def pairs(chosen: PairsOptions) -> int:
         session=session,
         apart=not settings.in_process,
         ray=settings.ray,
+        asked=chosen.asked(),
     )
     return run_command(command, chosen.report_files())

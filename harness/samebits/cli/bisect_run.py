@@ -28,6 +28,7 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
         cached: whether compiled training steps are cached on disk.
         apart: whether other processes run the points.
         ray: the cluster on which they do; None for this machine.
+        asked: what is searched, in words of the command line.
     """
 
     what: str
@@ -36,6 +37,7 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
     cached: bool = True
     apart: bool = False
     ray: RayRequest | None = None
+    asked: str = ""
 
     on_interrupt = "interrupted; what was judged so far is shown"
     handles_signals = True
@@ -86,7 +88,8 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
     def document(self, run: CommandRun, inputs: Environment, results: list[Finding]) -> BisectDocument:
         """The finding with its time."""
         (finding,) = results
-        return BisectDocument(environment=inputs, finding=replace(finding, seconds=round(run.seconds, 3)))
+        finding = replace(finding, seconds=round(run.seconds, 3))
+        return BisectDocument(environment=inputs, asked=self.asked, finding=finding)
 
     def markdown(self, document: BisectDocument) -> str:
         """The answer for a pull request."""

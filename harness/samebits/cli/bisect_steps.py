@@ -24,5 +24,7 @@ def steps(chosen: EndpointOptions) -> int:
     from samebits.cli.bisect_run import BisectCommand
     from samebits.cli.pipeline import run_command
 
-    command = BisectCommand(what="steps", search=lambda session: bisect_steps(request, session), session=session)
+    command = BisectCommand(
+        what="steps", search=lambda session: bisect_steps(request, session), session=session, asked=chosen.asked()
+    )
     return run_command(command, chosen.report_files())

@@ -119,7 +119,10 @@ def tensors(chosen: TensorsOptions) -> int:
         from samebits.cli.bisect_run import BisectCommand
 
         command = BisectCommand(
-            what="tensors", search=lambda session: bisect_tensors(request, session), session=session
+            what="tensors",
+            search=lambda session: bisect_tensors(request, session),
+            session=session,
+            asked=chosen.asked(),
         )
         return run_command(command, chosen.report_files())
     from samebits.host import environment
@@ -127,7 +130,9 @@ def tensors(chosen: TensorsOptions) -> int:
     environment.prepare(platform=chosen.platform)
     from samebits.cli.bisect_run import BisectCommand
 
-    command = BisectCommand(what="tensors", search=lambda _: _of_pair(chosen), session=session, cached=False)
+    command = BisectCommand(
+        what="tensors", search=lambda _: _of_pair(chosen), session=session, cached=False, asked=chosen.asked()
+    )
     return run_command(command, chosen.report_files())
 
 

@@ -90,6 +90,7 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
     gathered: JobResults = field(default_factory=JobResults)
 
     on_interrupt = "interrupted; what ended so far is shown"
+    handles_signals = True
 
     def load(self, run: CommandRun) -> ClaimInputs:
         """The claims that the request names.
@@ -105,8 +106,10 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
         with tempfile.TemporaryDirectory(prefix="samebits-claims-") as folder, contextlib.ExitStack() as opened:
             jobs = self.jobs(inputs, Path(folder))
             bar = opened.enter_context(run.progress("claims", Counter(job.kind for job in jobs)))
+            # Closed before the report is shown, which ends this process without waiting: its children would go on.
+            ended = opened.enter_context(contextlib.closing(run_jobs(jobs, self.workers, stop)))
             try:
-                for finished in run_jobs(jobs, self.workers, stop):
+                for finished in ended:
                     results.append(finished)
                     bar.add(finished.job.kind, finished.seconds, words=finished.job.shown)
                     _gather(finished, self.gathered, run)

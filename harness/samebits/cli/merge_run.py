@@ -12,6 +12,7 @@ from samebits.cli.select_pairs import plans
 from samebits.engine.check_work import key_of_point
 from samebits.engine.run_work import EngineSettings
 from samebits.host.isolation import note
+from samebits.host.written import Written
 from samebits.programs.plan import Request
 from samebits.report.contradictions import edited, holds_wrongly, repeats
 from samebits.report.document import Document
@@ -90,8 +91,7 @@ class MergeCommand(CheckCommand):
 
     def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
         """The whole check, of the time and commit of the shard that began last."""
-        written = max((file.written for file in self.files if file.written), key=lambda part: part.time, default=None)
-        return replace(super().document(run, inputs, results), written=written)
+        return replace(super().document(run, inputs, results), written=written_of(self.files))
 
     def _missing(self, run: CommandRun, keys: Sequence[str], planned: dict[str, str]) -> None:
         lacking = missing_shards(self.files, require_same_request(self.files))
@@ -104,6 +104,17 @@ class MergeCommand(CheckCommand):
                 f"{len(keys)} points have no result, the first {keys[0]}; go on with them by --resume, or run them"
             )
             run.problem(Problem(pair=planned[keys[0]], message=message, exit_code=3))
+
+
+def written_of(files: Sequence[ShardFile]) -> Written | None:
+    """When the last part began; at a commit where all parts are of it, with uncommitted changes where one has some."""
+    known = [file.written for file in files if file.written is not None]
+    if not known:
+        return None
+    last = max(known, key=lambda written: written.time)
+    is_one = len(known) == len(files) and len({written.commit for written in known}) == 1
+    dirty = any(written.dirty for written in known)
+    return replace(last, commit=last.commit if is_one else None, dirty=dirty)
 
 
 def held_otherwise(file: ShardFile, pair: Pair, result: Result) -> Problem | None:

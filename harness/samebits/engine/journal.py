@@ -11,8 +11,8 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,7 +67,8 @@ class JournalText:
     """What a journal holds.
 
     Args:
-        head: of the run that wrote to it last; None where not even that was written.
+        head: of the run that wrote to it last, with uncommitted changes where any of them had some; None where not
+            even that was written.
         entries: by key; the last of several.
         damaged: how many lines were dropped.
         size: of what can be read, in bytes.
@@ -113,7 +114,15 @@ def read_journal(path: Path) -> JournalText:
         ) from None
     commits = tuple(dict.fromkeys(None if head.written is None else head.written.commit for head in heads))
     by_key = {entry.key: entry for entry in entries}
-    return JournalText(heads[-1], by_key, damaged, len(whole), commits if len(commits) > 1 else ())
+    return JournalText(_last(heads), by_key, damaged, len(whole), commits if len(commits) > 1 else ())
+
+
+def _last(heads: Sequence[JournalHead]) -> JournalHead:
+    """The last head; what an earlier run of an edited tree found may still be in the journal."""
+    last = heads[-1]
+    if last.written is None or not any(head.written is not None and head.written.dirty for head in heads):
+        return last
+    return replace(last, written=replace(last.written, dirty=True))
 
 
 class Journal:

@@ -38,12 +38,15 @@ class BisectDocument:
 
     Args:
         environment: what it ran in.
+        asked: what is searched, in words of the command line, without those that say where and how; empty in documents
+            of older versions.
         finding: the answer, with every point that was tried.
     """
 
     schema: Literal["samebits/1"] = SCHEMA
     command: Literal["bisect"] = "bisect"
     environment: Environment
+    asked: str = ""
     finding: Finding
     written: Written | None = None
 

@@ -95,4 +95,4 @@ def remembered_sentence(document: Document) -> str | None:
         return None
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     count = plural(len(dates), "result")
-    return f"{count} remembered, from {when} on this environment; --fresh runs them again"
+    return f"{count} remembered, from {when} on this environment; check --fresh runs them again"

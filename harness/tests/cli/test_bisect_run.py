@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ import pytest
 from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.judgement import Judgement, failed, passed
 from samebits.cli import pipeline
+from samebits.cli.bisect_pairs import PairsOptions
 from samebits.cli.bisect_run import BisectCommand
 from samebits.cli.pipeline import ReportFiles, run_command
 from samebits.host import environment
+from tests.support.blank import blank
 
 environment.prepare()
 
@@ -76,3 +79,19 @@ def test_an_interrupt_before_the_first_judgement_is_written_too(tmp_path: Path) 
     assert run_command(command, ReportFiles(json=tmp_path / "r.json")) == 3
     finding = json.loads((tmp_path / "r.json").read_text())["finding"]
     assert (finding["interrupted"], finding["sentence"]) == (True, "interrupted before anything was judged")
+
+
+def test_what_is_searched_is_in_the_document(tmp_path: Path) -> None:
+    """In words of the command line; not where, and not with which workers."""
+    chosen = blank(PairsOptions)
+    chosen = replace(chosen, config="moe", choices=("norm=fast", "rope=fast"), in_process=True, root=tmp_path, most=3)
+    command = BisectCommand(
+        what="pairs",
+        search=lambda session: Finding(what="pairs", found=False, sentence="nothing fails"),
+        session=Session(),
+        cached=False,
+        asked=chosen.asked(),
+    )
+    assert run_command(command, ReportFiles(json=tmp_path / "r.json")) == 0
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert document["asked"] == "--choices norm=fast rope=fast --config moe"

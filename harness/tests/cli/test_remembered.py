@@ -57,7 +57,9 @@ def test_the_same_document_until_something_changes(tmp_path: Path) -> None:
     assert (len(remembered(first)), len(remembered(second))) == (0, len(first["results"]))
     assert timeless(first) == timeless(second)
     day = remembered(second)[0][:10]
-    sentence = f"{len(first['results'])} results remembered, from {day} on this environment; --fresh runs them again"
+    sentence = (
+        f"{len(first['results'])} results remembered, from {day} on this environment; check --fresh runs them again"
+    )
     assert sentence in warm.out.splitlines()
     assert "remembered" not in cold.out
     path = tree / "optimized_impls" / "rope.py"

@@ -152,3 +152,13 @@ def test_clearing_leaves_the_journal_of_a_run_that_is_under_way(
     assert [path.name for path in folder.iterdir()] == ["running"]
     running.close(remove=False)
     assert clear("journals") == 1
+
+
+def test_changes_of_an_earlier_run_are_not_forgotten(tmp_path: Path) -> None:
+    """What a run of an edited tree found may be in the journal of one that went on without the edit."""
+    at = Written(time="2026-01-01T00:00:00Z", commit="a")
+    for number, dirty in enumerate((True, False)):
+        head = replace(HEAD, written=replace(at, dirty=dirty))
+        Journal(tmp_path / "j", head, resume=number > 0).close(remove=False)
+        written = read_journal(tmp_path / "j").head
+        assert written is not None and written.written == replace(at, dirty=True)

@@ -48,7 +48,7 @@ THROUGH = (
             "report/live",
         ),
     ),
-    Through("cli/test_merge.py", "shards as documents and as journals", ("cli/merge_run", "report/shards")),
+    Through("cli/test_merge.py", "shards as documents and as journals", ("report/shards",)),
     Through("cli/test_compare.py", "`samebits compare` in a folder", ("cli/compare_options", "cli/compare_run")),
     Through("check/test_repeats.py", "`--repeat` and `--shake` on small pairs", ("cli/check_shake",)),
     Through(
@@ -70,7 +70,6 @@ THROUGH = (
             "bisect/pairs",
             "bisect/steps",
             "bisect/trainings",
-            "cli/bisect_pairs",
             "cli/bisect_pairs_run",
             "cli/bisect_steps",
             "train/taps",

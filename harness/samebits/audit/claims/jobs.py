@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,7 +157,7 @@ def _job(
 
 def run_jobs(
     jobs: Sequence[ClaimJob], workers: int, stop: threading.Event, run: Run | None = None
-) -> Iterator[FinishedJob]:
+) -> Generator[FinishedJob]:
     """Run jobs in parallel, and yield each as it ends.
 
     Args:

@@ -224,7 +224,7 @@ def _bisect(document: Any, rows: DocumentRows) -> None:
     causes = "; ".join(" + ".join(names) for names in finding.culprits)
     verdict = (causes or "cause found") if finding.found else "no cause"
     state = "failed" if finding.found else "ok"
-    place = ResultPlace(item=finding.what)
+    place = ResultPlace(item=f"{finding.what} {document.asked}".strip())
     rows.add(_row(place, verdict, 0, state, reason=finding.sentence, replay=finding.replay))
     rows.add_seconds(place, finding.seconds)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.errors import RequestError
-from samebits.host.git import author, head_commit, is_dirty
+from samebits.host.git import author, head_commit, is_dirty, top_folder
 from samebits.schema.model import Model
 from samebits.train.golden.files import FOLDER
 from samebits.train.golden.record import WINDOW
@@ -109,6 +109,12 @@ def permit_in(
 
 
 def _clean(root: Path, folder: Path) -> None:
+    try:
+        top_folder(root)
+    except RequestError:
+        raise RequestError(
+            f"'{root}' is in no git repository; what is accepted names its commit: accept in a tree that is committed"
+        ) from None
     dirty = is_dirty(root, folder)
     if dirty:
         more = f" and {len(dirty) - 1} more" if len(dirty) > 1 else ""

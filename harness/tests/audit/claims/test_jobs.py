@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -10,9 +13,14 @@ from typing import Any
 
 import pytest
 
+from samebits.audit.claims import jobs
 from samebits.audit.claims.jobs import ClaimJob, run_jobs
 from samebits.audit.claims.junit import passed_tests
+from samebits.cli import claims_run, pipeline
+from samebits.cli.claims_run import ClaimInputs, ClaimsCommand
+from samebits.cli.pipeline import ReportFiles, run_command
 from samebits.errors import CouldNotRun
+from samebits.schema.document_claim import Documented
 from tests.support.invoke import samebits
 from tests.support.real_tree import write_real_pair
 
@@ -76,6 +84,32 @@ def write_tree(root: Path, says: str, optimized: str = "turned", tests: str = ""
     suite = root / "suites" / "test_reorder.py"
     suite.write_text(suite.read_text().replace(" Arg,", " Arg, Documented,", 1) + "\n\ndef test_it():\n    pass\n")
     return root
+
+
+def test_an_end_from_outside_ends_the_jobs_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CI systems cancel with SIGTERM: what ended is written, and no process and no folder is left."""
+    started, temporary = tmp_path / "started", tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    code = f"import os, time; open({str(started)!r}, 'w').write(f'{{os.getpid()}}\\n'); time.sleep(60)"
+    monkeypatch.setattr(jobs, "_command_line", lambda job: [sys.executable, "-c", code])
+    monkeypatch.setattr(pipeline, "exit_without_waiting", lambda code: None)
+    claim = Documented(id="9.1", document="a page", says="it lists", command=("list",), prints="twice")
+    inputs = ClaimInputs(pairs={}, tree=tmp_path, model="toy", of_model=(claim,))
+    monkeypatch.setattr(claims_run, "_chosen", lambda *asked: inputs)
+
+    def cancel() -> None:
+        while not (started.exists() and started.read_text().endswith("\n")):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=cancel, daemon=True).start()
+    command = ClaimsCommand(pairs=(), ids=(), root=tmp_path, cached=False)
+    assert run_command(command, ReportFiles(json=tmp_path / "r.json")) == 3
+    assert json.loads((tmp_path / "r.json").read_text())["summary"]["interrupted"]
+    assert list(temporary.iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from samebits.audit.defaults.compare import Agreement, Disagreement
 from samebits.audit.faults.fault import FaultRow
 from samebits.audit.guide.advice import Advice
 from samebits.bisect.result import Finding
-from samebits.errors import RequestError
+from samebits.errors import CouldNotRun, RequestError
 from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
 from samebits.report.changes.diff import compare_documents
@@ -165,3 +165,13 @@ def test_a_failure_says_what_was_found() -> None:
 def test_a_command_without_verdicts() -> None:
     with pytest.raises(RequestError, match="documents of `samebits list` have no verdicts to compare; expected one of"):
         document_rows(Listing(results=(), problems=()))
+
+
+def test_two_searches_have_nothing_in_common() -> None:
+    """Of other configurations: a cause of one says nothing about the other."""
+    cause = Finding(what="steps", found=True, sentence="step 3", culprits=(("step 3",),))
+    first, second = (blank(BisectDocument, asked=f"--config {name}", finding=cause) for name in ("moe", "dense"))
+    with pytest.raises(CouldNotRun, match="they have none in common"):
+        compare_documents(first, second)
+    (change,) = compare_documents(first, first).results
+    assert (change.change, change.item) == ("still fails", "steps --config moe")

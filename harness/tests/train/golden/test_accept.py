@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,6 +91,14 @@ def test_git_is_asked_about_the_tree_alone(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(SamebitsError, match=r"git status says: fatal: not a git repository") as said:
         is_dirty(tmp_path)
     assert said.value.exit_code == 2
+
+
+def test_outside_git_there_is_no_commit_to_name(tmp_path: Path) -> None:
+    line = (
+        f"'{tmp_path}' is in no git repository; what is accepted names its commit: accept in a tree that is committed"
+    )
+    with pytest.raises(SamebitsError, match=f"^{re.escape(line)}$"):
+        ask(tmp_path)
 
 
 def test_the_author_is_gits_unless_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
