@@ -16,6 +16,9 @@ from pathlib import Path
 from samebits.errors import CouldNotRun
 from samebits.host.package import PACKAGE
 
+PATIENCE = 3.0
+"""Seconds that a process has for its end before it is killed."""
+
 _SAFE_PATH, _OURS = "PYTHONSAFEPATH", "samebits"
 
 
@@ -98,14 +101,25 @@ def run_process(
         except subprocess.TimeoutExpired:
             raise CouldNotRun(f"'{shlex.join(words)}' took longer than {timeout:g} seconds") from None
         finally:
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            _end(process)
         texts = []
         for file in (out, err):
             file.seek(0)
             texts.append(file.read().decode("utf-8", "replace"))
         return ProcessResult(code=code, out=texts[0], err=texts[1])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started; one that runs is asked first, so that it removes its temporary folders."""
+    try:
+        if process.poll() is None:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait(PATIENCE)
+    finally:  # also where Ctrl-C comes again meanwhile
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _until(stop: threading.Event, process: subprocess.Popen[bytes]) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from samebits.errors import CouldNotRun
+from samebits.host import subprocesses
 from samebits.host.package import PACKAGE
 from samebits.host.subprocesses import (
     ProcessResult,
@@ -78,3 +80,26 @@ def test_the_current_folder_is_ignored_at_the_start_alone(tmp_path: Path, monkey
     with current_folder_ignored():
         forget_ignored_folder()
     assert os.environ["PYTHONSAFEPATH"] == "theirs"
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_command_is_asked_before_it_is_killed(answers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It removes its temporary folders; one that does not answer is killed."""
+    monkeypatch.setattr(subprocesses, "PATIENCE", 10.0 if answers else 0.1)
+    stop, ready, left = threading.Event(), tmp_path / "ready", tmp_path / "left"
+    left.touch()
+    answer = f"lambda *_: (os.unlink({str(left)!r}), os._exit(0))" if answers else "signal.SIG_IGN"
+    code = f"""import os, signal, time
+signal.signal(signal.SIGTERM, {answer})
+open({str(ready)!r}, "w").close()
+time.sleep(60)"""
+
+    def end() -> None:
+        while not ready.exists():
+            time.sleep(0.01)
+        stop.set()
+
+    threading.Thread(target=end, daemon=True).start()
+    with pytest.raises(CouldNotRun, match=r"^stopped$"):
+        run(code, tmp_path, timeout=None, stop=stop)
+    assert left.exists() is not answers
