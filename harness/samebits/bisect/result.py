@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.trials import Judged, Say, Trials, TriedPoint
+from samebits.errors import RequestError
 from samebits.host.cache_folder import cache_folder
 from samebits.host.file_reads import READS
 from samebits.host.package import PACKAGE
@@ -124,7 +125,7 @@ class Session:
         if path is None:
             path = cache_folder("bisect") / f"{what[:24]}.jsonl"
         if self.fresh:
-            path.unlink(missing_ok=True)
+            _remove(path)
         journal = SearchJournal(path, what, self._reads)
         trials = Trials(
             judge, key=key, label=label, journal=journal, repeat=self.repeat, say=self.say, judged=self.judged
@@ -134,6 +135,17 @@ class Session:
 
     def _reads(self) -> Iterable[str]:
         return set(READS.all()) - self.before
+
+
+def _remove(journal: Path) -> None:
+    try:
+        journal.unlink(missing_ok=True)
+    except NotADirectoryError:  # a file in place of its folder: there is no journal
+        pass
+    except OSError as error:  # what it has recorded would count
+        raise RequestError(
+            f"--fresh: journal {journal} cannot be removed: {error.strerror or error}; give --journal FILE"
+        ) from None
 
 
 def files_digest(files: Sequence[Path], root: Path) -> str:

@@ -12,6 +12,7 @@ import pytest
 from samebits.bisect.result import Session
 from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement, failed, passed
+from samebits.errors import RequestError
 from samebits.host.file_reads import FILE, OUTSIDE
 from tests.bisect import layered_model, planted_tree
 from tests.support.forked import run_module
@@ -122,3 +123,13 @@ def test_a_judgement_resting_on_another_program_is_not_written(tmp_path: Path) -
 def test_what_was_read_before_the_search_does_not_count(tmp_path: Path) -> None:
     session = Session(journal=tmp_path / "journal", before=frozenset({f"{OUTSIDE}starts another program"}))
     assert session.before.isdisjoint(session._reads())
+
+
+def test_a_fresh_search_without_a_place_for_its_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file in place of the cache folder is no journal; one that cannot be removed would count, and is one line."""
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+    trials = Session(fresh=True).trials(lambda point: passed(""), searched={})
+    assert trials("point") == "pass"
+    with pytest.raises(RequestError, match=r"^--fresh: journal \S+ cannot be removed: .*; give --journal FILE$"):
+        Session(fresh=True, journal=tmp_path).trials(lambda point: passed(""), searched={})
