@@ -138,7 +138,7 @@ def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruling: Ruling) -
         seen = _found(on_mesh, contract)
         verdict, evidence, beyond = _elsewhere(on_mesh, *seen)
         if seen[0] == "bitwise" and verdict == "different":
-            return replace(ruling, verdict=verdict, evidence=f"{evidence}, of the reference on this mesh")
+            return replace(ruling, verdict=verdict, evidence=f"{evidence}, against the reference on this mesh")
         if verdict == "bitwise":
             is_moved = ruling.verdict == "rounding"
             moved = "the mesh moves both within rounding" if is_moved else "the sharding changes both: suspect it first"

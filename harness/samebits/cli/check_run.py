@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections import Counter
 from collections.abc import Generator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note, proof_notes
@@ -164,7 +164,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         return [note for item in loaded for note in _unfit(item, here)]
 
     def _journal(self, run: CommandRun, inputs: CheckInputs) -> contextlib.AbstractContextManager[Journal | None]:
-        return journaled(run, self.settings, self._head(inputs))
+        return journaled(run, self.settings, replace(self._head(inputs), written=written_now(self.tree())))
 
     def _head(self, inputs: CheckInputs) -> JournalHead:
         """What was asked for, for the journal."""
@@ -178,7 +178,6 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
             },
             shard=None if self.settings.shard is None else str(self.settings.shard),
             environment=asdict(inputs.environment),
-            written=written_now(self.tree()),
         )
 
     def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:

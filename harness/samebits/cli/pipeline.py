@@ -138,7 +138,7 @@ class Command(ABC, Generic[Inputs, Item, Report]):
     """Whether SIGTERM and SIGHUP end the run as Ctrl-C does, and running compilations are abandoned at the end."""
 
     runs_here = True
-    """Whether the document is of what runs now, at the commit of now; not of what others found before."""
+    """Whether the document has the time and the commit of now; `merge` passes on those of its parts."""
 
     @abstractmethod
     def load(self, run: CommandRun) -> Inputs:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import BrokenPromise
-from samebits.interpret.equation import Array, Step
+from samebits.interpret.equation import JAX, Array, Step, is_machinery
 
 Places = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """For each element of a gather's output (or a scatter's updates): its flat index in the operand, and whether it lies
@@ -122,7 +122,9 @@ def _reads_back_numbers(step: Step) -> bool:
     Source: `_scatter_jvp` in jax/_src/lax/slicing.py, step (b).
     """
     frames = getattr(getattr(getattr(step.equation, "source_info", None), "traceback", None), "frames", ())
-    return step.name == "gather" and any(frame.function_name == "_scatter_jvp" for frame in frames)
+    return step.name == "gather" and any(
+        frame.function_name == "_scatter_jvp" and is_machinery(frame.file_name, JAX) for frame in frames
+    )
 
 
 def _require_promised(step: Step, starts: list[Any], inside: Any, operand: tuple[int, ...]) -> None:

@@ -129,7 +129,11 @@ def test_a_fresh_search_without_a_place_for_its_journal(tmp_path: Path, monkeypa
     """A file in place of the cache folder is no journal; one that cannot be removed would count, and is one line."""
     (tmp_path / "cache").touch()
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
-    trials = Session(fresh=True).trials(lambda point: passed(""), searched={})
+    trials = Session(fresh=True).trials(_passes, searched={})
     assert trials("point") == "pass"
     with pytest.raises(RequestError, match=r"^--fresh: journal \S+ cannot be removed: .*; give --journal FILE$"):
-        Session(fresh=True, journal=tmp_path).trials(lambda point: passed(""), searched={})
+        Session(fresh=True, journal=tmp_path).trials(_passes, searched={})
+
+
+def _passes(_point: str) -> Judgement:
+    return passed("")

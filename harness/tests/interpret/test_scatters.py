@@ -89,3 +89,11 @@ def test_a_promise_of_the_user_that_is_broken_is_undefined_still() -> None:
     x, at = np.arange(10.0).reshape(5, 2), np.array([0, 4, 2, 3, 1])
     with pytest.raises(BrokenPromise, match="although it is promised to be in range"):
         check(jax.grad(lambda x: _dispatched(x, at, mode="promise_in_bounds")), x)
+
+
+def test_a_user_function_of_that_name_is_held_to_its_promise() -> None:
+    def _scatter_jvp(x: Any) -> Any:
+        return x.at[np.array([0, 9])].get(mode="promise_in_bounds")
+
+    with pytest.raises(BrokenPromise, match="although it is promised to be in range"):
+        check(_scatter_jvp, np.arange(4.0))

@@ -40,8 +40,7 @@ def platform_folder(here: Surroundings) -> str:
 
 def golden_path(model: Model, here: Surroundings, matrix: str, config: str) -> Path:
     """The file of a golden."""
-    stem = f"{matrix}__{config}" if matrix else config
-    return model.origin / FOLDER / platform_folder(here) / f"{stem}.json"
+    return model.origin / FOLDER / platform_folder(here) / f"{_stem(matrix, config)}.json"
 
 
 def require_own_name(path: Path, golden: Golden) -> None:
@@ -54,9 +53,13 @@ def require_own_name(path: Path, golden: Golden) -> None:
     Raises:
         DamagedGolden: the file has the name of another golden.
     """
-    expected = path.stem.replace("__", "/", 1)
-    if golden.name != expected:
+    if path.stem != _stem(golden.matrix, golden.config):
+        expected = path.stem.replace("__", "/", 1)
         raise DamagedGolden(f"golden {path}: config is '{golden.name}'; expected '{expected}', as in the file's name")
+
+
+def _stem(matrix: str, config: str) -> str:
+    return f"{matrix}__{config}" if matrix else config
 
 
 def golden_paths(model: Model, platform: str | None = None) -> list[Path]:

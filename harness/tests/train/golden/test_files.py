@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from samebits.train.golden.files import (
     golden_paths,
     locked,
     read_golden,
+    require_own_name,
     write_golden,
 )
 from samebits.train.golden.record import content_digest
@@ -277,3 +279,12 @@ def test_drafts_are_no_goldens(tmp_path: Path) -> None:
     for name in (".toy__one.json.ab12", "._toy__one.json"):  # of a killed writer, and of a file manager
         (folder / name).write_text("{")
     assert golden_paths(model(tmp_path)) == []
+
+
+def test_a_name_with_underscores_is_that_of_its_file(tmp_path: Path) -> None:
+    """Two of them stand for the slash after the matrix, and may be in a name too."""
+    for matrix, config, stem in (("", "my__run", "my__run"), ("a__b", "c", "a__b__c"), ("toy", "one", "toy__one")):
+        named = replace(golden(), matrix=matrix, config=config)
+        require_own_name(tmp_path / f"{stem}.json", named)
+        with pytest.raises(DamagedGolden, match="as in the file's name"):
+            require_own_name(tmp_path / "toy__two.json", named)
