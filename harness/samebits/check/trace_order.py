@@ -7,7 +7,7 @@ both capture, or reads what the reference has stored.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,8 @@ class TraceOrder:
         alone = {}
         for side in new:
             jax.clear_caches()
-            alone[side] = shown_under(self._sides.traced_alone(side, sites[side]), sites[side])
+            program = self._sides.traced_alone(side, sites[side])
+            alone[side] = None if program is None else _shown(program.lower, program.jaxpr, sites[side])
         self._compared |= set(new)
         reference = self._sides.pair.reference_name
         if new:
@@ -83,7 +84,7 @@ class TraceOrder:
             return None
         if constants_of(program.traced.jaxpr) != program.constants:
             return "captures an array that is changed in place after it was traced"
-        here = shown_under(program.traced, site)
+        here = _shown(program.lower, program.traced.jaxpr, site)
         if here is None or here == text or calls_python(program.traced.jaxpr, here[0]):
             return None
         return (
@@ -92,13 +93,11 @@ class TraceOrder:
         )
 
 
-def shown_under(program: Any, site: Site) -> tuple[str, str] | None:
+def _shown(lower: Callable[[], Any], jaxpr: Any, site: Site) -> tuple[str, str] | None:
     """What a traced program computes, lowered under the contexts of its site; None where that raises."""
-    if program is None:
-        return None
     try:
         with site.setup.active():
-            return shown(program)
+            return shown(lower(), jaxpr)
     except Exception:  # its point says so
         return None
 

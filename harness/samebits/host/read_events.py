@@ -74,10 +74,18 @@ def path_of(opened: Any) -> str | None:
         return None  # the number of an open file
     path = os.path.abspath(os.fsdecode(opened))
     if path.endswith(".pyc"):
-        with contextlib.suppress(ValueError):  # one without a source
-            path = importlib.util.source_from_cache(path)
+        path = _source_of(path)
     of_the_system = path.startswith(_OF_THE_SYSTEM) and not path.startswith(_SHARED_MEMORY)
-    return None if of_the_system or _is_cached(path) or _is_of_library(path) else path
+    # Nearly all events are of libraries that are imported, and what says so is cached.
+    return None if of_the_system or _is_of_library(path) or _is_cached(path) else path
+
+
+@functools.lru_cache(maxsize=65536)
+def _source_of(path: str) -> str:
+    """The source of a compiled module, or the compiled module where it has none."""
+    with contextlib.suppress(ValueError):
+        return importlib.util.source_from_cache(path)
+    return path
 
 
 @functools.lru_cache(maxsize=65536)

@@ -33,6 +33,7 @@ class RevisionModules:
         self._path = sources.in_checkout(self._checkout, links / "packages")
         self._theirs = (self._checkout, links)
         self._modules: dict[str, ModuleType] = {}
+        self._ours: dict[str, bool] = {}
         self._watched: dict[str, ModuleType] = {}
 
     @contextlib.contextmanager
@@ -82,8 +83,11 @@ class RevisionModules:
         names = vars(module) if isinstance(module, ModuleType) else {}
         # A package without an `__init__.py` has folders alone.
         places = [names["__file__"]] if names.get("__file__") else list(names.get("__path__") or ())
-        return any(self._is_source(Path(place).resolve()) for place in places if isinstance(place, str))
+        return any(self._is_source(place) for place in places if isinstance(place, str))
 
-    def _is_source(self, place: Path) -> bool:
-        inside = place.is_relative_to(self._top) and not place.is_relative_to(self._prefix)
-        return inside or any(place.is_relative_to(folder) for folder in self._theirs)
+    def _is_source(self, name: str) -> bool:
+        if name not in self._ours:  # to resolve the paths of thousands of modules takes a tenth of a second
+            place = Path(name).resolve()
+            inside = place.is_relative_to(self._top) and not place.is_relative_to(self._prefix)
+            self._ours[name] = inside or any(place.is_relative_to(folder) for folder in self._theirs)
+        return self._ours[name]

@@ -45,7 +45,7 @@ def trace_alone(
         # The caches of jax were dropped with what was undone, so that the function runs again.
         again, _ = traced()
         with active():
-            if shown(program) != shown(again):
+            if shown(program.lower(), program.jaxpr) != shown(again.lower(), again.jaxpr):
                 raise DeclarationError(
                     f"{who} draws unseeded random numbers ({' and '.join(drawn)}) while it is traced, so that each "
                     "trace gives a different program; draw them from a seeded generator, or pass them as an argument"
@@ -67,11 +67,11 @@ def traced_or_none(
         return None
 
 
-def shown(program: Any) -> tuple[str, str]:
+def shown(lowered: Any, jaxpr: Any) -> tuple[str, str]:
     """All that decides what a program computes: its StableHLO, and the arrays that this does not show.
 
     Its functions are named in their order: a counter in the name of one is not another program.
     """
     names: dict[str, str] = {}
-    text = _SYMBOL.sub(lambda match: names.setdefault(match[0], f"@{len(names)}"), program.lower().as_text())
-    return text, captured_arrays(program.jaxpr)
+    text = _SYMBOL.sub(lambda match: names.setdefault(match[0], f"@{len(names)}"), lowered.as_text())
+    return text, captured_arrays(jaxpr)

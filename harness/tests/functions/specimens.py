@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def softmax(x: Any, axis: int = -1) -> Any:
@@ -43,8 +44,13 @@ def rows_reversed(x: Any) -> Any:
 
 def parameters() -> dict[str, Any]:
     """As a network is initialised: the bias is zero."""
-    return {"w": jax.random.normal(jax.random.key(0), (4, 8)), "b": jnp.zeros(8)}
+    return {"w": drawn(0, 4, 8), "b": jnp.asarray(np.zeros(8, np.float32))}
 
 
 def rows(dtype: Any = jnp.float32) -> Any:
-    return jax.random.normal(jax.random.key(1), (6, 4), dtype)
+    return drawn(1, 6, 4, dtype=dtype)
+
+
+def drawn(seed: int, *shape: int, dtype: Any = jnp.float32) -> Any:
+    """Normal numbers of NumPy's generator; jax's would be compiled anew after every comparison."""
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), dtype)

@@ -41,7 +41,7 @@ def test_another_axis_is_different_with_a_witness() -> None:
 
 
 def test_rounding_is_not_accepted_where_bits_are_required() -> None:
-    x = jax.random.normal(jax.random.key(2), (8, 256))
+    x = f.drawn(2, 8, 256)
     compared = samebits.check(
         lambda x: jnp.sum(x, axis=1), lambda x: jnp.sum(x.reshape(8, 16, 16).sum(1), 1), x, accept="bitwise"
     )
@@ -183,7 +183,7 @@ def test_fused_and_split_parameters_stand_beside_each_other() -> None:
 
 
 def test_a_mesh_by_name_and_by_object() -> None:
-    x, w = f.rows(), jax.random.normal(jax.random.key(5), (4, 8))
+    x, w = f.rows(), f.drawn(5, 4, 8)
 
     def matmul(x: Any, w: Any) -> Any:
         return x @ w
@@ -280,7 +280,7 @@ def test_what_is_no_array_in_a_tree_counts() -> None:
     def other(params: Any, x: Any) -> Any:
         return x * params["w"] * 0.5
 
-    w, x = jax.random.normal(jax.random.key(0), (4,)), f.rows()
+    w, x = f.drawn(0, 4), f.rows()
     assert samebits.check(scaled, other, {"w": w, "rate": 0.5}, x).ok
     assert samebits.check(scaled, other, {"w": w, "rate": 0.25}, x).verdict == "different"
 
@@ -294,7 +294,7 @@ def test_a_function_that_takes_its_mesh_gets_that_of_the_context() -> None:
             lambda x: jax.lax.psum(jnp.sum(x, axis=0), "tp"), mesh=mesh, in_specs=P("tp", None), out_specs=P(None)
         )(x)
 
-    x = jax.random.normal(jax.random.key(3), (8, 4))
+    x = f.drawn(3, 8, 4)
     assert samebits.check(plain, split, x, mesh="tp4", specs=P("tp")).ok
     assert samebits.check(split, lambda x: plain(x), x, mesh="tp4", specs=P("tp")).ok
     wrong = samebits.check(plain, lambda x, mesh: split(2 * x, mesh), x, mesh="tp4", specs=P("tp"))
@@ -312,7 +312,7 @@ def test_a_function_on_a_mesh_of_its_own() -> None:
     def matmul(x: Any, w: Any) -> Any:
         return x @ w
 
-    x, w = f.rows(), jax.random.normal(jax.random.key(5), (4, 8))
+    x, w = f.rows(), f.drawn(5, 4, 8)
     compared = samebits.check(matmul, split, x, w, mesh=own, specs=(P("dp", "tp"), P("tp")))
     assert [leaf.verdict for leaf in compared.leaves if leaf.variant != compared.reference] != []
     assert all(leaf.ok for leaf in compared.leaves if leaf.variant != compared.reference), compared
