@@ -24,6 +24,7 @@ from samebits.host.read_events import (
     FOLDERS,
     appends,
     caller,
+    is_for_keys,
     is_in_callback,
     is_relative,
     looks_for_modules,
@@ -71,6 +72,8 @@ class FileReads:
         self._elsewhere: set[str] = set()
         self._before: frozenset[str] | None = None
         self._reads: dict[str, set[str]] = {}
+        self._of_reader: dict[str, set[str]] = {}
+        self._of_imports: set[str] = set()
         self._first: dict[str, int] = {}
         self._written: dict[str, set[str]] = {}
         self._stamps: dict[str, tuple[int, ...] | str | None] = {}
@@ -98,19 +101,27 @@ class FileReads:
                 that compute the names of their imports.
         """
         reads = set()
-        for read, readers in list(self._reads.items()):
+        wanted = set().union(*(self._of_reader.get(reader, ()) for reader in (*sources, _ANY)))
+        for read in wanted | self._of_imports if modules else wanted:
             if read.startswith(MODULES):
                 reads |= {self.listed(read.removeprefix(MODULES))} if modules else set()
                 continue
             path = read.removeprefix(FILE).removeprefix(FOLDER)
-            wanted = _ANY in readers or not readers.isdisjoint(sources) or (modules and read.endswith(_SUFFIXES))
             # What a file reads back that it wrote itself is computed from what else it depends on; what it leaves
             # behind may be read by the next run without being written again.
             own = not self._written.get(path, set()).isdisjoint(sources)
-            wanted = wanted and not (own and not os.path.exists(path))
-            if wanted and _real(path) not in sources:
+            if not (own and not os.path.exists(path)) and _real(path) not in sources:
                 reads.add(read.replace(FILE, OWN, 1) if own else self._said(read))
         return tuple(sorted(reads))
+
+    def _add(self, read: str, readers: Iterable[str]) -> None:
+        """Note who read it."""
+        readers = set(readers)
+        self._reads.setdefault(read, set()).update(readers)
+        for reader in readers:
+            self._of_reader.setdefault(reader, set()).add(read)
+        if read.startswith(MODULES) or read.endswith(_SUFFIXES):
+            self._of_imports.add(read)
 
     def _said(self, read: str) -> str:
         """A read, or that it cannot be compared since another file or folder is there now."""
@@ -152,7 +163,7 @@ class FileReads:
         try:
             self._note(event, arguments)
         except Exception:  # an exception here would be one of the user's `open`
-            self._reads.setdefault(f"{OUTSIDE}reads what cannot be named", set()).update(readers_on(caller(__file__)))
+            self._add(f"{OUTSIDE}reads what cannot be named", readers_on(caller(__file__)))
         finally:
             self._noting.now = False
 
@@ -162,7 +173,8 @@ class FileReads:
             readers = set(readers_on(frame))
             if not readers and is_in_callback(frame):
                 readers = {_ANY}
-            if not readers and threading.current_thread() is not threading.main_thread():
+            in_thread = threading.current_thread() is not threading.main_thread()
+            if not readers and in_thread and not is_for_keys(frame):
                 # As in `pool.map(np.load, paths)`, for whose results the main thread waits.
                 main = sys._current_frames().get(threading.main_thread().ident or 0)
                 readers = set(readers_on(main))
@@ -171,7 +183,7 @@ class FileReads:
             if readers or read.startswith(MODULES):
                 if not read.startswith(OUTSIDE) and read not in self._stamps:
                     self._stamps[read] = _stamp(read)
-                self._reads.setdefault(read, set()).update(readers)
+                self._add(read, readers)
 
     def _reads_of(self, event: str, arguments: tuple[Any, ...], frame: Any) -> list[str]:
         """What an event reads; nothing where it writes, or reads what need not be noted."""

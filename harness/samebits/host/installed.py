@@ -12,7 +12,7 @@ from pathlib import Path
 
 from samebits.host.package import CARRIED, PACKAGE
 
-_NAMES = ("site-packages", "dist-packages")
+NAMES = ("site-packages", "dist-packages")
 """Folders of distributions, also in an environment that is only on Python's path."""
 
 _RECORDS = ("RECORD", "METADATA", "direct_url.json", "PKG-INFO", "SOURCES.txt")
@@ -38,7 +38,7 @@ def is_installed(path: str) -> bool:
         return False
     if path.startswith((*installed_folders(), str(PACKAGE) + os.sep)):
         return True
-    return any(f"{os.sep}{name}{os.sep}" in path for name in _NAMES)
+    return any(f"{os.sep}{name}{os.sep}" in path for name in NAMES)
 
 
 def distributions_digest() -> str:

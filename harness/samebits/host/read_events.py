@@ -15,7 +15,8 @@ from types import FrameType
 from typing import Any
 
 from samebits.host.cache_folder import CACHES, cache_root
-from samebits.host.installed import is_installed
+from samebits.host.installed import NAMES, is_installed
+from samebits.host.package import PACKAGE
 
 FOLDERS = ("os.listdir", "os.scandir")
 """Events that list a folder."""
@@ -30,6 +31,12 @@ _COMPILED = ("-cache", "-atime", ".lockfile")
 
 _OF_XLA = "xla_gpu_"
 """How the names of the files and folders begin that XLA keeps beside them."""
+
+
+_BOOKS = tuple(os.path.join(PACKAGE, room, "") for room in ("host", "engine", "bisect", "report", "cli"))
+"""The rooms of samebits that read files for themselves, and never call a function of the user's directly."""
+
+_PYTHON = os.path.join(os.path.dirname(os.__file__), "")
 
 
 def is_in_callback(frame: FrameType | None) -> bool:
@@ -130,8 +137,34 @@ def caller(hook: str) -> FrameType | None:
     return frame
 
 
+def is_for_keys(frame: FrameType | None) -> bool:
+    """Whether samebits itself reads there, for its keys, digests and documents: not the user's code, nor its imports.
+
+    A test that calls samebits is on the stack then, and does not depend on all that is digested meanwhile.
+    """
+    kind = None
+    while frame is not None and kind is None:
+        kind = _is_own(frame.f_code.co_filename)
+        frame = frame.f_back
+    return bool(kind)
+
+
+@functools.lru_cache(maxsize=65536)
+def _is_own(name: str) -> bool | None:
+    """Whether a file is of the rooms that keep the books; None of Python's own library, which anything calls."""
+    if name.startswith(_BOOKS):
+        return True
+    is_import = name.startswith("<frozen importlib")
+    is_python = name.startswith(("<frozen ", _PYTHON)) and not any(
+        f"{os.sep}{folder}{os.sep}" in name for folder in NAMES
+    )
+    return None if is_python and not is_import else False
+
+
 def readers_on(frame: FrameType | None) -> Iterator[str]:
-    """The source files on the stack, without installed ones."""
+    """The source files on the stack, without installed ones; none where samebits reads for itself."""
+    if is_for_keys(frame):
+        return
     while frame is not None:
         reader = _reader(frame.f_code.co_filename)
         if reader is not None:

@@ -147,3 +147,10 @@ def load_reader(folder: Path) -> types.ModuleType:
 def reads(reader: types.ModuleType) -> tuple[str, ...]:
     """What was read while the file was on the stack."""
     return READS.of({str(reader.__file__)})
+
+
+def forget(read: str) -> None:
+    """Drop a read that would count for the files of other tests too."""
+    READS._reads.pop(read, None)
+    for known in (*READS._of_reader.values(), READS._of_imports):
+        known.discard(read)

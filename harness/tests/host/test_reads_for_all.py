@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from samebits.host.file_reads import FILE, READS
+from tests.host.reading import forget
 
 
 def test_a_callback_of_jax_reads_for_every_file(tmp_path: Path) -> None:
@@ -21,7 +22,7 @@ def test_a_callback_of_jax_reads_for_every_file(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:  # without the frames of this test
         pool.submit(program).result().block_until_ready()
     assert read in READS.of({"/elsewhere.py"})
-    del READS._reads[read]  # it counts for the files of other tests too
+    forget(read)  # it counts for the files of other tests too
 
 
 def test_a_pool_that_reads_ahead_reads_for_every_file(tmp_path: Path) -> None:
@@ -37,4 +38,4 @@ def test_a_pool_that_reads_ahead_reads_for_every_file(tmp_path: Path) -> None:
                 pool.submit(audit, event, arguments).result()
     assert f"{FILE}{path}" in READS.of({"/elsewhere.py"})
     assert not any("starts another program" in read for read in READS.of({"/elsewhere.py"}))
-    del READS._reads[f"{FILE}{path}"]  # it counts for the files of other tests too
+    forget(f"{FILE}{path}")  # it counts for the files of other tests too

@@ -1,0 +1,74 @@
+"""What samebits reads for its keys and digests is no read of the test that called it; what the user's code reads is."""
+
+from __future__ import annotations
+
+import functools
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from samebits.host.file_reads import OUTSIDE, READS
+from samebits.host.git import author
+from samebits.host.installed import tree_digest
+from samebits.host.loading import load_file
+from samebits.host.read_events import _is_own
+
+HERE = {str(Path(__file__).resolve())}
+
+
+def _of_here(folder: Path) -> set[str]:
+    """The names of the files of a folder that were read while this file was on the stack."""
+    reads = [Path(read.partition(":")[2]) for read in READS.of(HERE) if not read.startswith(OUTSIDE)]
+    return {path.name for path in reads if path.parent == folder}
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_what_samebits_digests_counts_for_nobody(tmp_path: Path, in_thread: bool) -> None:
+    READS.look()
+    (tmp_path / "data.txt").write_text("1")
+    with ThreadPoolExecutor(1) as pool:
+        digest = pool.submit(tree_digest, tmp_path).result() if in_thread else tree_digest(tmp_path)
+    assert digest and _of_here(tmp_path) == set()
+
+
+def test_what_the_test_reads_itself_counts(tmp_path: Path) -> None:
+    READS.look()
+    path = tmp_path / "data.txt"
+    path.write_text("1")
+    tree_digest(tmp_path)
+    assert path.read_text() == "1" and _of_here(tmp_path) == {"data.txt"}
+
+
+def test_what_a_module_reads_that_samebits_loads_counts(tmp_path: Path) -> None:
+    """The module too: it is Python's own import that opens it."""
+    READS.look()
+    (tmp_path / "data.txt").write_text("1")
+    code = f"from pathlib import Path\nFACTOR = float(Path({str(tmp_path / 'data.txt')!r}).read_text())\n"
+    (tmp_path / "loaded.py").write_text(code)
+    assert load_file(tmp_path / "loaded.py").FACTOR == 1.0
+    assert _of_here(tmp_path) == {"data.txt", "loaded.py"}
+
+
+def test_git_that_samebits_starts_is_no_other_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    READS.look()
+    monkeypatch.setattr(READS, "_of_reader", {})
+    author(tmp_path)
+    assert not any(read.startswith(OUTSIDE) for read in READS.of(HERE))
+
+
+@pytest.mark.parametrize(
+    ("file", "own"),
+    [
+        (tree_digest.__code__.co_filename, True),
+        (Path.open.__code__.co_filename, None),
+        ("<frozen posixpath>", None),
+        ("<frozen importlib._bootstrap_external>", False),
+        ("<string>", False),
+        (pytest.__file__, False),
+        (__file__, False),
+        (functools.__file__.replace("functools.py", "site-packages/package.py"), False),
+    ],
+)
+def test_whose_file_it_is(file: str, own: bool | None) -> None:
+    assert _is_own(file) is own
