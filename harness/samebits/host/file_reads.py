@@ -169,12 +169,15 @@ class FileReads:
 
     def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
         frame = caller(__file__)
+        if is_for_keys(frame):
+            if event == "open":
+                self._reads_of(event, arguments, frame)  # for when a file was first opened, whoever did
+            return
         for read in self._reads_of(event, arguments, frame):
             readers = set(readers_on(frame))
             if not readers and is_in_callback(frame):
                 readers = {_ANY}
-            in_thread = threading.current_thread() is not threading.main_thread()
-            if not readers and in_thread and not is_for_keys(frame):
+            if not readers and threading.current_thread() is not threading.main_thread():
                 # As in `pool.map(np.load, paths)`, for whose results the main thread waits.
                 main = sys._current_frames().get(threading.main_thread().ident or 0)
                 readers = set(readers_on(main))

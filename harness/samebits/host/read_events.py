@@ -162,9 +162,7 @@ def _is_own(name: str) -> bool | None:
 
 
 def readers_on(frame: FrameType | None) -> Iterator[str]:
-    """The source files on the stack, without installed ones; none where samebits reads for itself."""
-    if is_for_keys(frame):
-        return
+    """The source files on the stack, without installed ones."""
     while frame is not None:
         reader = _reader(frame.f_code.co_filename)
         if reader is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -72,3 +73,15 @@ def test_git_that_samebits_starts_is_no_other_program(tmp_path: Path, monkeypatc
 )
 def test_whose_file_it_is(file: str, own: bool | None) -> None:
     assert _is_own(file) is own
+
+
+def test_a_file_that_samebits_opened_before_it_changed_is_stale(tmp_path: Path) -> None:
+    """What it digested then is not what its code was loaded from later."""
+    READS.look()
+    path = tmp_path / "source.py"
+    path.write_text("FACTOR = 1\n")
+    tree_digest(tmp_path)
+    assert not READS.is_stale(str(path))
+    time.sleep(0.02)  # the clock of a file system moves in steps
+    path.write_text("FACTOR = 2\n")
+    assert READS.is_stale(str(path))
