@@ -53,4 +53,4 @@ def rows(dtype: Any = jnp.float32) -> Any:
 
 def drawn(seed: int, *shape: int, dtype: Any = jnp.float32) -> Any:
     """Normal numbers of NumPy's generator; jax's would be compiled anew after every comparison."""
-    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), dtype)
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape).astype(dtype))
