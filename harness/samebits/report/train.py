@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,8 +14,8 @@ from samebits.report.words import plural
 from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, Uncompared
 from samebits.train.detection import Detection
-from samebits.train.distance import FAR
-from samebits.train.envelope import Envelope
+from samebits.train.distance import FAR, lacks
+from samebits.train.envelope import FLOOR, Envelope
 from samebits.train.parts import SAME_RUN
 from samebits.train.record import RunRecord
 
@@ -29,6 +30,8 @@ class EnvelopeRecord:
         loss_noise, loss_bound: at each step, in ulps.
         perplexity_noise: at each step, in ulps, beyond what the loss moved it.
         leaf_noise, leaf_bound: of each array of a single step, relative to its norm.
+        norm_noise, norm_bound: of the norms of the gradients, and of the parameters, at each step, relative to the norm
+            of all of them.
     """
 
     config: str
@@ -38,6 +41,8 @@ class EnvelopeRecord:
     leaf_noise: Mapping[str, float]
     leaf_bound: Mapping[str, float]
     perplexity_noise: tuple[int, ...] = ()
+    norm_noise: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    norm_bound: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,11 +117,17 @@ def envelope_record(envelope: Envelope | None) -> EnvelopeRecord | None:
         leaf_noise=dict(envelope.leaves),
         leaf_bound={leaf: envelope.leaf_bound(leaf) for leaf in envelope.leaves},
         perplexity_noise=tuple(envelope.perplexity),
+        norm_noise={kind: tuple(noise) for kind, noise in envelope.norms.items()},
+        norm_bound={
+            kind: tuple(envelope.norm_bound(kind, step) for step in range(1, len(noise) + 1))
+            for kind, noise in envelope.norms.items()
+        },
     )
 
 
-def measured_envelope(record: EnvelopeRecord | None) -> Envelope | None:
-    """The envelope that was published, for losses; the bounds of arrays need its dtype too."""
+def measured_envelope(document: TrainDocument) -> Envelope | None:
+    """The envelope that was published, of runs in one dtype."""
+    record = document.envelope
     if record is None:
         return None
     return Envelope(
@@ -125,6 +136,8 @@ def measured_envelope(record: EnvelopeRecord | None) -> Envelope | None:
         leaves={**record.leaf_noise},
         rewrites={**record.rewrites},
         perplexity=[*record.perplexity_noise],
+        norms={kind: [*noise] for kind, noise in record.norm_noise.items()},
+        dtype=next((run.dtype for run in document.results if run.dtype in FLOOR), "float32"),
     )
 
 
@@ -192,11 +205,6 @@ def pairing_table(document: TrainDocument) -> list[list[str]]:
     rows = []
     for comparison in document.comparisons:
         apart = "never" if comparison.first_step is None else f"step {comparison.first_step}, {comparison.first_leaf}"
-        worst = (
-            ""
-            if comparison.worst_leaf is None
-            else f"{comparison.worst_leaf} {number(comparison.distance)} of {number(comparison.bound)}"
-        )
         ulps = f"{number(comparison.max_ulp)} of {comparison.envelope} ulp"
         headroom = (
             ""
@@ -207,9 +215,26 @@ def pairing_table(document: TrainDocument) -> list[list[str]]:
         )
         mark = "" if comparison.ok else " FAILS"
         rows.append(
-            [comparison.a, comparison.b, comparison.verdict + mark, comparison.expected, apart, ulps, headroom, worst]
+            [
+                comparison.a,
+                comparison.b,
+                comparison.verdict + mark,
+                comparison.expected,
+                apart,
+                ulps,
+                headroom,
+                nearest(comparison),
+            ]
         )
     return rows
+
+
+def nearest(comparison: Pairing) -> str:
+    """What is nearest to its bound, or beyond it, and how far it is off; of an array that one run lacks, its name."""
+    leaf, far = comparison.worst_leaf, comparison.distance
+    if leaf is None or lacks(leaf):
+        return leaf or ""
+    return f"{leaf} {number(math.inf if far is None else far)} of {number(comparison.bound)}"  # JSON has no infinity
 
 
 def number(value: float | None) -> str:
@@ -234,7 +259,14 @@ def envelope_lines(document: TrainDocument) -> list[str]:
         f"(2 x noise + 1, at least 4); "
         f"each array of a single step from the same state 3 x its own noise, at most {envelope.leaf_bound[leaves]:.1e} "
         f"of its norm ({leaves})",
+        *_norm_bounds(envelope),
     ]
+
+
+def _norm_bounds(envelope: EnvelopeRecord) -> list[str]:
+    """How far the norms of every step may move."""
+    most = [f"{max(bounds):.1e} of that of all {kind}s" for kind, bounds in envelope.norm_bound.items()]
+    return [f"norms of each array at every step: at most {', '.join(most)}"] if most else []
 
 
 def cluster_lines(document: TrainDocument) -> list[str]:

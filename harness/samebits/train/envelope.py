@@ -8,6 +8,7 @@ the reference's own response, for each array, instead of numbers set by hand.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +17,17 @@ import numpy as np
 
 from samebits.errors import CouldNotRun
 from samebits.numerics.floats import from_ordinals, is_float, ordinals
-from samebits.train.distance import FAR, first_parting, loss_ulps, perplexity_ulps, step_arrays, step_distances
-from samebits.train.record import Recorded
+from samebits.train.distance import (
+    FAR,
+    first_parting,
+    loss_ulps,
+    perplexity_ulps,
+    require_size,
+    step_arrays,
+    step_distances,
+)
+from samebits.train.norms import NORM_FACTOR, NORM_FLOOR, kind_of_norm, norm_distances
+from samebits.train.record import Recorded, RunRecord
 from samebits.train.trainer import Trainer
 
 FORCED = (1, 10, 20)
@@ -47,15 +57,17 @@ class Envelope:
             the loss moved it.
         leaves: for each array of one forced step, the largest relative distance.
         rewrites: for each rewrite, the largest distance of the loss.
-        floor: the smallest bound of an array.
+        dtype: of the activations; the smallest bounds follow from it.
+        norms: of the gradients and of the parameters, the running maximum at each step of the distances of their norms.
     """
 
     config: str
     loss: list[int] = field(default_factory=list)
     leaves: dict[str, float] = field(default_factory=dict)
     rewrites: dict[str, int] = field(default_factory=dict)
-    floor: float = FLOOR["float32"]
+    dtype: str = "float32"
     perplexity: list[int] = field(default_factory=list)
+    norms: dict[str, list[float]] = field(default_factory=dict)
 
     def loss_bound(self, step: int) -> int:
         """The largest distance of the loss that is accepted at a step, in ulps."""
@@ -68,7 +80,13 @@ class Envelope:
 
     def leaf_bound(self, leaf: str) -> float:
         """The largest relative distance of an array of one forced step."""
-        return max(LEAF_FACTOR * self.leaves.get(leaf, 0.0), self.floor)
+        return max(LEAF_FACTOR * self.leaves.get(leaf, 0.0), FLOOR[self.dtype])
+
+    def norm_bound(self, leaf: str, step: int) -> float:
+        """The largest distance of a norm of an array, or of all of a kind, that is accepted at a step."""
+        kind = kind_of_norm(leaf)
+        noise = self.norms.get(kind)
+        return max(NORM_FACTOR * noise[step - 1] if noise else 0.0, NORM_FLOOR[self.dtype][kind])
 
     def add(
         self, name: str, losses: list[int], leaves: Sequence[Mapping[str, float]], perplexities: Sequence[int] = ()
@@ -86,6 +104,23 @@ class Envelope:
             for leaf, far in distances.items():
                 require_bounded(self.config, name, leaf, far)
                 self.leaves[leaf] = max(self.leaves.get(leaf, 0.0), far)
+
+    def add_norms(self, name: str, run: RunRecord, other: RunRecord) -> None:
+        """Widen the bounds of the norms by one rewrite.
+
+        Args:
+            name: of the rewrite.
+            run, other: the reference, and rewritten.
+
+        Raises:
+            CouldNotRun: rounding alone decides whether a norm is finite, or zero.
+        """
+        for number, both in enumerate(zip(run.steps, other.steps, strict=True)):
+            for leaf, far in norm_distances(*both).items():
+                require_bounded(self.config, name, leaf, far)
+                noise = self.norms.setdefault(kind_of_norm(leaf), [0.0] * len(run.steps))
+                noise[number] = max(noise[number], far)
+        self.norms = {kind: list(itertools.accumulate(noise, max)) for kind, noise in self.norms.items()}
 
 
 def require_finite(config: str, name: str, losses: Sequence[int]) -> None:
@@ -186,7 +221,7 @@ def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Train
     Raises:
         CouldNotRun: the reference is not reproducible, or its loss is not finite.
     """
-    envelope = Envelope(config=reference.config.name, floor=FLOOR[reference.config.dtype])
+    envelope = Envelope(config=reference.config.name, dtype=reference.config.dtype)
     base = forced(reference, recorded.states)
     parted = first_parting(recorded.run, reference.run(steps).run)
     if parted is not None:
@@ -202,6 +237,7 @@ def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Train
     def widen(name: str, run: Recorded, apart: Forced) -> None:
         far = list(distances(base, apart).values())
         envelope.add(name, loss_ulps(recorded.run, run.run), far, perplexity_ulps(recorded.run, run.run))
+        envelope.add_norms(name, recorded.run, run.run)
 
     if elsewhere is not None:
         widen("one device", elsewhere.run(steps), forced(elsewhere, recorded.states))
@@ -243,8 +279,19 @@ def _permuted(trainer: Trainer, states: Mapping[int, Any], order: Callable[[Any]
     return arrays
 
 
-def reshaped_state(state: Any, like: Any) -> Any:
-    """The state of another run with the shapes (such as stages) and dtypes of this one; elements stay in C order."""
-    if isinstance(state, Mapping):
-        return {name: reshaped_state(state[name], like[name]) for name in like}
-    return np.asarray(state).reshape(like.shape).astype(like.dtype)
+def reshaped_state(state: Any, like: Any, name: str = "state") -> Any:
+    """The state of another run with the shapes (such as stages) and dtypes of this one; elements stay in C order.
+
+    Args:
+        state: of the other run; arrays that this one lacks are left out.
+        like: the state that this run starts from; arrays that the other one lacks have their values there.
+        name: of the array.
+
+    Raises:
+        DeclarationError: an array has another size.
+    """
+    if isinstance(like, Mapping):
+        return {key: reshaped_state(state[key], like[key], key) if key in state else like[key] for key in like}
+    array = np.asarray(state)
+    require_size(name, array.size, like.size)
+    return array.reshape(like.shape).astype(like.dtype)

@@ -118,6 +118,7 @@ def test_a_run_that_stops_early_is_different(healthy: MatrixResult) -> None:
     assert healthy.envelope is not None
     found = judge_runs(run, short, healthy.forced["one"], healthy.forced["one"], healthy.envelope, "rounding", "a test")
     assert (found.verdict, found.ok, found.first_step) == ("different", False, 20)
+    assert found.first_leaf == "number of steps: 20 and 19"
 
 
 def test_a_model_without_finite_loss_has_no_envelope() -> None:
@@ -167,8 +168,11 @@ def test_relative_distances_of_zeros_and_infinities() -> None:
     assert (relative(one, one), relative(zero, zero), relative(zero, one)) == (0, 0, np.inf)
     assert relative(one, np.array([1, 1, np.nan])) == np.inf
     assert relative(np.array([np.inf, 1]), np.array([np.inf, 1])) == 0
-    with pytest.raises(DeclarationError, match="the two runs have different parameters: one side computes b"):
-        step_distances({"a": one, "b": one}, {"a": one})
+    assert step_distances({"a": one, "b": one}, {"a": one, "c": one}) == {
+        "a": 0, "b (only in the first run)": np.inf, "c (only in the second run)": np.inf,
+    }  # fmt: skip
+    with pytest.raises(DeclarationError, match="the two runs have different parameters: a has 3 elements on one side"):
+        step_distances({"a": one}, {"a": one[:2]})
 
 
 def test_single_steps_are_judged_at_the_first_tenth_and_last() -> None:
@@ -268,10 +272,29 @@ WRONG = (
     (("--matrix", "toy", "--config", "alone"), "give --matrix NAME or --config NAME, one of them"),
     (("--matrix", "toy", "--mesh", "data4"), "--mesh changes one configuration; give it with --config"),
     (("--config", "alone", "--choice", "moe"), "--choice moe: expected PAIR=SIDE, as in moe=sparse"),
-    (("--config", "alone", "--choice", "moe=sparse"), "choice 'moe' is not a pair of the model"),
+    (("--config", "alone", "--choice", "moe=sparse"), "choice 'moe' is not a pair of the model; it has none"),
     (("--config", "alone", "--mesh", "rows2"), "mesh axis 'rows' is in no configuration of the model; expected some"),
     (("--matrix", "toy", "--against", "nothing"), "'nothing' is not a revision of"),
 )
+
+
+CALLED_REFERENCE = """
+from dataclasses import replace
+
+from samebits import Config
+
+MODEL = replace(MODEL, configs=(Config(name="reference", mesh="data2"), Config(name="other", mesh="data2")))
+"""
+
+
+def test_a_configuration_may_be_called_reference(tmp_path: Path) -> None:
+    """It is held against all references on one device, as any other, whose run then has another name."""
+    root = write_tree(tmp_path)
+    file = root / "suites" / "model" / "__init__.py"
+    file.write_text(file.read_text() + CALLED_REFERENCE)
+    for name, first in (("reference", "reference_on_one_device"), ("other", "reference")):
+        _, matrix = select(TrainRequest(config=name, root=root))
+        assert [(run.name, run.mesh) for run in matrix.runs] == [(first, "data1"), (name, "data2")]
 
 
 @pytest.mark.parametrize(("words", "message"), WRONG)

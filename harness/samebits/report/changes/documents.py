@@ -156,7 +156,7 @@ def _tune(document: Any, rows: DocumentRows) -> None:
 
 
 def _train(document: Any, rows: DocumentRows) -> None:
-    envelope = measured_envelope(document.envelope)
+    envelope = measured_envelope(document)
     for ran in document.results:
         place = ResultPlace(pair=document.matrix, item=ran.config)
         rows.runs[place] = EnvelopedRun(record=ran, envelope=envelope)
