@@ -238,6 +238,25 @@ def test_a_golden_under_the_name_of_another_is_damaged(accepted: Path, tmp_path:
     assert "toy/one" in listed.out and "toy/two" in listed.out
 
 
+def test_a_damaged_golden_of_another_matrix_does_not_count(accepted: Path, tmp_path: Path) -> None:
+    """Neither where a matrix is listed, nor where one golden is shown; where it is asked for, it does."""
+    root = copy(accepted, tmp_path)
+    model = root / "suites/model/__init__.py"
+    model.write_text(model.read_text() + TWO_MATRICES)
+    (goldens(root) / "other__one.json").write_text("{")
+    for words, code in (
+        (("list", "--matrix", "toy"), 0),
+        (("list", "--matrix", "other"), 2),
+        (("list", "--matrix", "other", "--matrix", "toy"), 2),
+        (("list",), 2),
+        (("show", "--config", "toy/one"), 0),
+        (("show", "--config", "other/one"), 2),
+    ):
+        ended = samebits_golden(*words, "--root", root)
+        assert (ended.code, "other__one.json" in ended.err) == (code, code == 2), words
+        assert ("toy/one" in ended.out) == ("toy" in "".join(words) or words == ("list",)), words
+
+
 def test_ci_and_a_dirty_tree_are_refused(accepted: Path, tmp_path: Path) -> None:
     words = ["accept", "--matrix", "toy", "--reason", "r", "--root"]
     result = CliRunner(env={"CI": "1"}).invoke(golden, [*words, str(accepted)])
