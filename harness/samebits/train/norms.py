@@ -22,9 +22,10 @@ NORM_FLOOR = {
 
 Measured over 20 steps, the largest distances of gradients and of parameters in any comparison at any step:
 
-- float32, all within rounding: 1.5e-7 and 1.3e-9 (`moe_parallelism`), 6.9e-8 and 1.2e-9 (`hybrid`), 5.8e-7 and 3.3e-8
-  (`everything`, whose rewrites move as far: there the noise gives the bound). A gradient that is lost at one step is
-  0.11, the moments lost before one 4e-5 of the parameters, one parameter that is not updated 1.6e-5.
+- float32, all within rounding: 1.5e-7 and 1.3e-9 (`moe_parallelism`), 6.9e-8 and 1.2e-9 (`hybrid`), 2.3e-7 and 5.8e-9
+  (`pipeline_sharding`), 5.8e-7 and 3.3e-8 (`everything`, whose rewrites move as far: there the noise gives the bound).
+  A gradient that is lost at one step is 0.11, the moments lost before one 4e-5 of the parameters, one parameter that is
+  not updated 1.6e-5.
 - bfloat16, with dense for sparse experts 9.6e-8 and 3.9e-10, with all parts optimized, which single steps tell apart
   already, 4.4e-3 and 1.4e-5 (`moe_parallelism`), 2.2e-3 and 1.2e-5 (`hybrid`). Rewrites say little in early steps
   there: an ulp of a float32 parameter is lost in its first cast.
