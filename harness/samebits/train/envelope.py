@@ -20,11 +20,13 @@ from samebits.numerics.floats import from_ordinals, is_float, ordinals
 from samebits.train.distance import (
     FAR,
     first_parting,
+    lacks,
     loss_ulps,
     perplexity_ulps,
     require_size,
     step_arrays,
     step_distances,
+    with_run,
 )
 from samebits.train.norms import NORM_FACTOR, NORM_FLOOR, kind_of_norm, norm_distances
 from samebits.train.record import Recorded, RunRecord
@@ -152,8 +154,12 @@ def require_bounded(config: str, name: str, leaf: str, far: float) -> None:
         far: its relative distance in a single step.
 
     Raises:
-        CouldNotRun: the distance is infinite; a bound from it would accept any array.
+        CouldNotRun: the distance is infinite; a bound from it would accept any array. Or one of the two has no such
+            array.
     """
+    if lacks(leaf):
+        which = with_run(leaf, "the run as it is", "the rewrite")
+        raise CouldNotRun(f"config '{config}': with {name}, the reference has other arrays: {which}; no bound follows")
     if not np.isfinite(far):
         raise CouldNotRun(
             f"config '{config}': with {name}, {leaf} of the reference is not finite, or differs from zero where all "

@@ -148,6 +148,16 @@ def test_norms_that_rounding_decides_have_no_bound() -> None:
             envelope(run("one", {3: {"gradient/head": broken}}))
 
 
+def test_a_rewrite_with_other_arrays_gives_no_bound() -> None:
+    for change, which in (
+        ({"gradient/extra": 1.0}, "extra (only in the rewrite)"),
+        ({"gradient/norm": None}, "norm (o"),
+    ):
+        with pytest.raises(CouldNotRun) as error:
+            envelope(run("one", always=change))
+        assert f"with rows permuted, the reference has other arrays: gradient/{which}" in str(error.value)
+
+
 def test_an_old_document_bounds_no_norm() -> None:
     """It says nothing of their noise; what is not finite, or not there, is different nevertheless."""
     old = Envelope(config="one", loss=[0] * STEPS)
