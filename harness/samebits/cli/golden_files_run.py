@@ -99,8 +99,8 @@ class GoldenShowCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
             if name.replace("/", "__", 1) not in stems:
                 hint = suggest(name, names) if names else "there are none yet"
                 raise RequestError(f"golden '{name}' does not exist; {hint}")
-        asked = {name.replace("/", "__", 1) for name in self.configs}
-        return _read([path for path in paths if path.stem in asked], run)
+        wanted_stems = {name.replace("/", "__", 1) for name in self.configs}
+        return _read([path for path in paths if path.stem in wanted_stems], run)
 
     def execute(self, run: CommandRun, inputs: list[GoldenFile], results: list[GoldenRow]) -> None:
         """A row per golden."""

@@ -9,6 +9,7 @@ the reference's own response, for each array, instead of numbers set by hand.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,20 +17,16 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import CouldNotRun
-from samebits.numerics.floats import from_ordinals, is_float, ordinals
 from samebits.train.distance import (
     FAR,
-    first_parting,
     lacks,
-    loss_ulps,
-    perplexity_ulps,
     require_size,
     step_arrays,
     step_distances,
     with_run,
 )
 from samebits.train.norms import NORM_FACTOR, NORM_FLOOR, kind_of_norm, norm_distances
-from samebits.train.record import Recorded, RunRecord
+from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer
 
 FORCED = (1, 10, 20)
@@ -46,7 +43,8 @@ change it by 2 (seen in the healthy runs of the matrices); the smallest change b
 FLOOR = {"float32": 2.0**-22, "bfloat16": 2.0**-7}
 """The smallest bound of an array, relative to its norm: two ulps of the activations' dtype."""
 
-DITHERS = 3
+ROWS_PERMUTED, ONE_DEVICE = "rows permuted", "one device"
+"""Rewrites that leave the mathematics unchanged only where the training depends on neither."""
 
 
 @dataclass(slots=True)
@@ -61,6 +59,7 @@ class Envelope:
         rewrites: for each rewrite, the largest distance of the loss.
         dtype: of the activations; the smallest bounds follow from it.
         norms: of the gradients and of the parameters, the running maximum at each step of the distances of their norms.
+        left_out: rewrites that change more than rounding does, so that no bound may follow from them, and why.
     """
 
     config: str
@@ -70,6 +69,7 @@ class Envelope:
     dtype: str = "float32"
     perplexity: list[int] = field(default_factory=list)
     norms: dict[str, list[float]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def loss_bound(self, step: int) -> int:
         """The largest distance of the loss that is accepted at a step, in ulps."""
@@ -123,6 +123,27 @@ class Envelope:
                 noise = self.norms.setdefault(kind_of_norm(leaf), [0.0] * len(run.steps))
                 noise[number] = max(noise[number], far)
         self.norms = {kind: list(itertools.accumulate(noise, max)) for kind, noise in self.norms.items()}
+
+    def leaves_out(self, name: str, run: RunRecord, other: RunRecord) -> bool:
+        """Whether a rewrite moves a norm further than rounding does by the rewrites so far; it is then noted.
+
+        The reference on one device and on its mesh are two trainings where a collective is missing, and so are those
+        of two orders of rows where dropout counts rows. A bound from that accepts any fault of that size.
+
+        Args:
+            name: of the rewrite.
+            run, other: the reference, and rewritten.
+        """
+        for number, both in enumerate(zip(run.steps, other.steps, strict=True), 1):
+            for leaf, far in norm_distances(*both).items():
+                bound = self.norm_bound(leaf, number)
+                if bound < far < math.inf:  # what is not finite has an error of its own
+                    self.left_out[name] = (
+                        f"{leaf} at step {number} moves by {far:.1e} of the norm of all {kind_of_norm(leaf)}s, and "
+                        f"rounding explains {bound:.1e}"
+                    )
+                    return True
+        return False
 
 
 def require_finite(config: str, name: str, losses: Sequence[int]) -> None:
@@ -213,76 +234,6 @@ def forced(trainer: Trainer, states: Mapping[int, Any], change: Callable[[Any], 
 def distances(a: Forced, b: Forced) -> dict[int, dict[str, float]]:
     """For each forced step, the relative distance of every array."""
     return {number: step_distances(a[number], b[number]) for number in a}
-
-
-def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Trainer | None) -> tuple[Envelope, Forced]:
-    """The envelope of a reference, and its own forced steps.
-
-    Args:
-        reference: compiled.
-        recorded: its run, with the states before the forced steps.
-        steps: of the run.
-        elsewhere: the same configuration on one device, where the reference has more.
-
-    Raises:
-        CouldNotRun: the reference is not reproducible, or its loss is not finite.
-    """
-    envelope = Envelope(config=reference.config.name, dtype=reference.config.dtype)
-    base = forced(reference, recorded.states)
-    parted = first_parting(recorded.run, reference.run(steps).run)
-    if parted is not None:
-        raise CouldNotRun(
-            f"config '{reference.config.name}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} "
-            "of two equal runs; nothing can be said about others (are nondeterministic kernels allowed?)"
-        )
-    bad = [step.step for step in recorded.run.steps if not np.isfinite(step.loss)]
-    if bad:
-        raise CouldNotRun(f"config '{reference.config.name}': the loss is not finite at step {bad[0]}")
-    envelope.add("repeated", [0] * steps, [])
-
-    def widen(name: str, run: Recorded, apart: Forced) -> None:
-        far = list(distances(base, apart).values())
-        envelope.add(name, loss_ulps(recorded.run, run.run), far, perplexity_ulps(recorded.run, run.run))
-        envelope.add_norms(name, recorded.run, run.run)
-
-    if elsewhere is not None:
-        widen("one device", elsewhere.run(steps), forced(elsewhere, recorded.states))
-    rng = np.random.default_rng(0)
-    order = rng.permutation(next(iter(reference.training.batch(1).values())).shape[0])
-
-    def permuted(batch: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: array[order] for name, array in batch.items()}
-
-    widen("rows permuted", reference.run(steps, order=permuted), _permuted(reference, recorded.states, permuted))
-    for seed in range(DITHERS):
-
-        def dither(state: Any, seed: int = seed) -> Any:
-            moved = {name: dithered(x, np.random.default_rng([seed, i])) for i, (name, x) in _items(state)}
-            return {**state, "parameters": moved}
-
-        run = reference.run(steps, start=dither(reference.start))
-        widen("one ulp of dither", run, forced(reference, recorded.states, dither))
-    return envelope, base
-
-
-def dithered(array: Any, rng: np.random.Generator) -> Any:
-    """Every number moved to one of its neighbours; integers and zeros stay."""
-    array = np.asarray(array)
-    if not is_float(array.dtype):
-        return array
-    moved = from_ordinals(ordinals(array) + rng.choice([-1, 1], array.shape), array.dtype)
-    return np.where(array == 0, array, moved).astype(array.dtype)
-
-
-def _items(state: Any) -> Any:
-    return enumerate(state["parameters"].items())
-
-
-def _permuted(trainer: Trainer, states: Mapping[int, Any], order: Callable[[Any], Any]) -> Forced:
-    arrays = {}
-    for number, state in states.items():
-        arrays[number] = step_arrays(*trainer.single_step(state, number, order(trainer.training.batch(number))))
-    return arrays
 
 
 def reshaped_state(state: Any, like: Any, name: str = "state") -> Any:

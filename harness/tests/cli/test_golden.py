@@ -105,7 +105,7 @@ def test_a_malformed_part_is_rejected(accepted: Path, part: str) -> None:
 
 def test_the_evidence_is_measured(accepted: Path) -> None:
     found = read_golden(goldens(accepted) / "toy__two.json")
-    assert list(found.evidence.rewrites) == ["repeated", "rows permuted", "one ulp of dither", "one device"]
+    assert list(found.evidence.rewrites) == ["repeated", "one ulp of dither", "rows permuted", "one device"]
     assert found.evidence.rewrites["repeated"] == 0 < found.evidence.loss_spread[-1]
     assert found.evidence.runs == 7 and len(found.evidence.seen) == 1
     assert found.evidence.loss_bound[-1] < 100

@@ -15,7 +15,7 @@ from samebits.host import environment
 from samebits.schema.model import Config, Matrix, Model
 from samebits.train.compare import clusters, judge_runs
 from samebits.train.distance import loss_ulps, relative, step_distances
-from samebits.train.envelope import FORCED, dithered, forced_steps
+from samebits.train.envelope import FORCED, forced_steps
 from samebits.train.matrix import MatrixResult, compared_runs, run_matrix
 from samebits.train.other_revision import matrix_at
 from samebits.train.record import leaf_record
@@ -154,15 +154,6 @@ def test_only_runs_on_one_mesh_are_compared_in_bfloat16() -> None:
     assert [(a.name, b.name) for a, b in compared_runs(wide)] == [("one", "two"), ("one", "again")]
 
 
-def test_dither_moves_every_nonzero_float_by_one_ulp() -> None:
-    array = np.array([1.0, -2.5, 0.0, 3e-40], np.float32)
-    moved = dithered(array, np.random.default_rng(0))
-    assert moved[2] == 0 and (moved[[0, 1, 3]] != array[[0, 1, 3]]).all()
-    np.testing.assert_array_max_ulp(moved, array, maxulp=1)
-    whole = np.arange(3)
-    assert dithered(whole, np.random.default_rng(0)) is whole
-
-
 def test_relative_distances_of_zeros_and_infinities() -> None:
     one, zero = np.ones(3), np.zeros(3)
     assert (relative(one, one), relative(zero, zero), relative(zero, one)) == (0, 0, np.inf)
@@ -276,25 +267,6 @@ WRONG = (
     (("--config", "alone", "--mesh", "rows2"), "mesh axis 'rows' is in no configuration of the model; expected some"),
     (("--matrix", "toy", "--against", "nothing"), "'nothing' is not a revision of"),
 )
-
-
-CALLED_REFERENCE = """
-from dataclasses import replace
-
-from samebits import Config
-
-MODEL = replace(MODEL, configs=(Config(name="reference", mesh="data2"), Config(name="other", mesh="data2")))
-"""
-
-
-def test_a_configuration_may_be_called_reference(tmp_path: Path) -> None:
-    """It is held against all references on one device, as any other, whose run then has another name."""
-    root = write_tree(tmp_path)
-    file = root / "suites" / "model" / "__init__.py"
-    file.write_text(file.read_text() + CALLED_REFERENCE)
-    for name, first in (("reference", "reference_on_one_device"), ("other", "reference")):
-        _, matrix = select(TrainRequest(config=name, root=root))
-        assert [(run.name, run.mesh) for run in matrix.runs] == [(first, "data1"), (name, "data2")]
 
 
 @pytest.mark.parametrize(("words", "message"), WRONG)

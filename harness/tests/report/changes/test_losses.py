@@ -19,7 +19,8 @@ from samebits.report.changes.history import Dated, history_of
 from samebits.report.changes.losses import last_loss, not_judged
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.html.diff_section import diff_section
-from samebits.report.train import EnvelopeRecord, TrainDocument
+from samebits.report.train import TrainDocument
+from samebits.report.train_envelope import EnvelopeRecord
 from samebits.train.compare import Pairing
 from samebits.train.record import RunRecord, StepRecord
 from tests.support.blank import blank
