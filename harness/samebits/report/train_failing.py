@@ -62,8 +62,6 @@ def _failing(document: TrainDocument, group: Sequence[Pairing]) -> Failing:
 
 def _far(comparison: Pairing) -> str:
     """How far the loss is off, and what else is beyond its bound."""
-    if comparison.max_ulp is None:
-        return ""
     if comparison.max_ulp >= FAR:
         return ": the loss of one of them is not finite"
     text = f": the loss is up to {plural(comparison.max_ulp, 'ulp')} away, {comparison.envelope} are allowed"

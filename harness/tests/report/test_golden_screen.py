@@ -13,7 +13,7 @@ from rich.console import Console
 
 from samebits.report.golden import GoldenRow, checked_row, show_golden, show_goldens, show_listed
 from samebits.report.golden_screen import failing_goldens, show_golden_check
-from samebits.report.screen import LINES, height
+from samebits.report.screen import LINES, Form, height
 from samebits.train.distance import FAR
 from samebits.train.golden.check import CheckedGolden
 from tests.support.golden_samples import golden as sample
@@ -89,11 +89,12 @@ def test_numbers_are_whole_in_a_narrow_terminal(width: int) -> None:
     row = replace(GoldenRow.of(sample(), Path("goldens/cpu/toy__one.json")), reason="because " * 30, drift=-1.25e-7)
     changed = replace(golden("pipeline_sharding/zero1_pp_explicit"), relative=1.234e-5, bound=5, ulps=123456789)
     changed = replace(changed, first_step=17, first_leaf="gradient/layers/attention_norm")
-    for show, numbers in (
+    forms: tuple[tuple[Form, Sequence[str]], ...] = (
         (lambda to: show_listed(to, [row]), (repr(row.last_loss), "9 ulps", "-1.2e-07", "1 environment", "cccccccc")),
         (lambda to: show_goldens(to, [changed]), ("123456789", "1.2e-05", "5", "step 17", changed.name)),
         (lambda to: show_golden(to, sample(), Path("f")), [step.loss_hex for step in sample().steps]),
-    ):
+    )
+    for show, numbers in forms:
         file = io.StringIO()
         show(Console(file=file, width=width, force_terminal=True, color_system=None))
         text = file.getvalue()
