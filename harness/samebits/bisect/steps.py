@@ -19,7 +19,7 @@ from samebits.bisect.search.trials import Trials
 PARTS = {
     **dict.fromkeys(("loss", "perplexity"), "forward"),
     "gradient": "backward",
-    **dict.fromkeys(("mu", "nu", "parameter"), "update"),
+    **dict.fromkeys(("mu", "nu", "parameter", "state"), "update"),
 }
 """The part of a step that computes each kind of leaf."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from samebits.errors import DeclarationError
-from samebits.numerics.floats import distance
+from samebits.numerics.floats import distance, is_float
 from samebits.train.record import RunRecord
 
 Array = Any
@@ -17,13 +17,13 @@ Array = Any
 SCALARS = ("loss", "perplexity")
 """The numbers of a step, in the order of computation; their distances are in float32 ulps."""
 
-KINDS = ("gradient", "mu", "nu", "parameter")
-"""The kinds of arrays that a step computes, in the order of computation."""
+KINDS = ("gradient", "mu", "nu", "parameter", "state")
+"""The kinds of arrays that a step computes, in the order of computation; `state` is all else that a run carries."""
 
 ALL = {"gradient": "norm of all gradients", "parameter": "norm of all parameters"}
 """The names of the norms over all arrays of a kind."""
 
-ORDER = (*SCALARS, "gradient", ALL["gradient"], "mu", "nu", "parameter", ALL["parameter"])
+ORDER = (*SCALARS, "gradient", ALL["gradient"], "mu", "nu", "parameter", ALL["parameter"], "state")
 """All that runs are compared by, in the order of computation; an array is named before the norm of all."""
 
 ONLY = (" (only in the first run)", " (only in the second run)")
@@ -81,22 +81,33 @@ def relative(a: Array, b: Array, scale: float = 0.0) -> float:
 
 
 def step_arrays(after: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Array]:
-    """Every array that a step computes, as `kind/leaf`, in the order of `KINDS`."""
+    """Every array that a step computes, as `kind/leaf`, in the order of `KINDS`; other state where it is floats."""
     trees = {"gradient": outputs["gradients"], "parameter": after["parameters"]}
-    trees |= {name: after[name] for name in KINDS if name in after}
+    trees |= {name: after[name] for name in ("mu", "nu") if name in after}
+    others = {name: entry for name, entry in after.items() if name not in ("parameters", "mu", "nu")}
+    trees["state"] = {name: array for name, array in _flat(others) if is_float(np.asarray(array).dtype)}
     return {f"{kind}/{name}": trees[kind][name] for kind in KINDS if kind in trees for name in trees[kind]}
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Array]]:
+    for name, entry in tree.items():
+        if isinstance(entry, Mapping):
+            yield from _flat(entry, f"{prefix}{name}/")
+        else:
+            yield f"{prefix}{name}", entry
 
 
 def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, float]:
     """The relative distance of every array of one step; of an array of zeros, relative to all arrays of its kind.
 
     Rounding may take a zero to another number, so that what is relative to the zero has no bound. An array that only
-    one of the steps computes is infinitely far.
+    one of the steps computes is infinitely far, but for other entries of its state, which a run may have for itself.
 
     Raises:
         DeclarationError: an array has another size in the other step.
     """
-    distances = dict.fromkeys(in_one_run(a, b), math.inf)
+    alone = [leaf for leaf in in_one_run(a, b) if not leaf.startswith("state/")]
+    distances = dict.fromkeys(alone, math.inf)
     for name in (name for name in a if name in b):
         x, y = np.asarray(a[name]), np.asarray(b[name])
         require_size(name, x.size, y.size)

@@ -73,3 +73,34 @@ def test_rows_that_are_not_alike_give_no_bound() -> None:
     assert result.envelope is not None and list(result.envelope.left_out) == ["rows permuted"]
     assert max(result.envelope.loss) < 100 and result.problems == []
     assert [pairing.ok for pairing in result.comparisons] == [True]
+
+
+@pytest.mark.parametrize(("decay", "verdict"), [(0.9, "bitwise"), (0.89, "different")])
+def test_averages_of_the_parameters_are_compared(decay: float, verdict: str) -> None:
+    """No loss and no parameter depends on them; another run may have them for itself, and numbers are counted."""
+    runs = tuple(Config(name=name, mesh="data1") for name in ("first", "second", "without"))
+    matrix = replace(MATRIX, runs=runs)
+
+    def build(config: Config, parts: Any) -> Any:
+        made = training(config, {}, 1.0)
+        if config.name == "without":
+            return made
+        keep = decay if config.name == "second" else 0.9
+
+        def initial() -> Any:
+            state = made.initial()
+            return {**state, "average": {"slow": dict(state["parameters"])}}
+
+        def step(state: Any, batch: Any) -> Any:
+            average = state["average"]["slow"]
+            after, outputs = made.step({name: state[name] for name in ("parameters", "step")}, batch)
+            mixed = {name: keep * x + (1 - keep) * after["parameters"][name] for name, x in average.items()}
+            return {**after, "average": {"slow": mixed}}, outputs
+
+        spec = {**made.state_spec, "average": {"slow": made.state_spec["parameters"]}}
+        return replace(made, initial=initial, step=step, state_spec=spec)
+
+    result = run_matrix(replace(toy(HERE, matrix=matrix), build=build), matrix, HERE, 3)
+    second, without = result.comparisons
+    assert (second.verdict, without.verdict) == (verdict, "bitwise")
+    assert str(second.first_leaf).startswith("state/average/slow/") == (verdict == "different")
