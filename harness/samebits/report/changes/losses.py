@@ -98,5 +98,5 @@ def _reason(pairing: Pairing) -> str:
     if pairing.distance is None:
         return where
     if pairing.worst_leaf not in SCALARS:
-        return f"{where}: {nearest(pairing)}"
+        return f"{where}: {nearest(pairing).removeprefix(f'{pairing.first_leaf} ')}"
     return f"{where}: {pairing.distance:.0f} ulp, and rounding alone explains {pairing.bound:.0f}"
