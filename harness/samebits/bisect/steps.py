@@ -19,7 +19,7 @@ from samebits.bisect.search.trials import Trials
 PARTS = {
     **dict.fromkeys(("loss", "perplexity"), "forward"),
     "gradient": "backward",
-    **dict.fromkeys(("mu", "nu", "parameter"), "update"),
+    **dict.fromkeys(("mu", "nu", "parameter", "state"), "update"),
 }
 """The part of a step that computes each kind of leaf."""
 
@@ -53,7 +53,7 @@ class _Runs:
         from samebits.bisect.trainings import Trainings, in_order
         from samebits.errors import CouldNotRun
         from samebits.train.compare import BoundedDistance
-        from samebits.train.distance import first_parting, perplexity_distance, step_distances, ulps
+        from samebits.train.distance import first_parting, perplexity_distance, step_distances, ulps, with_run
         from samebits.train.parts import expected_verdict
         from samebits.train.trainer import Trainer, pool
 
@@ -75,7 +75,9 @@ class _Runs:
                 (loss, perplexity), arrays = _single_step(trainer, state, number)
                 (good_loss, good_perplexity), _ = _single_step(good, state, number)
                 distances = [
-                    BoundedDistance(number, leaf, far, envelope.leaf_bound(leaf))
+                    BoundedDistance(
+                        number, with_run(leaf, sides.good.name, sides.bad.name), far, envelope.leaf_bound(leaf)
+                    )
                     for leaf, far in step_distances(base[number], arrays).items()
                 ]
                 # Rounding in a single step changes the loss by no more than rounding in the run up to that step.

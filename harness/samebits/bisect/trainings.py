@@ -11,9 +11,10 @@ from samebits.errors import SamebitsError
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model
 from samebits.train.compare import BoundedDistance, bounded_distances
-from samebits.train.distance import KINDS, SCALARS, leaf_order
-from samebits.train.envelope import Envelope, Forced, forced, forced_steps, measure
+from samebits.train.distance import SCALARS, lacks, leaf_order, place
+from samebits.train.envelope import Envelope, Forced, forced, forced_steps
 from samebits.train.matrix import one_device
+from samebits.train.measure import measure
 from samebits.train.record import Recorded, RunRecord
 from samebits.train.trainer import Trainer, pool
 
@@ -98,12 +99,16 @@ def judge_training(good: RunRecord, run: RunRecord, moved: Sequence[BoundedDista
 
 
 def in_order(moved: Sequence[BoundedDistance]) -> list[BoundedDistance]:
-    """By step, then in the order of computation: the loss, perplexity, gradients from the head down, the rest."""
-    kinds = (*SCALARS, *KINDS)
-    places = {leaf: place for place, leaf in enumerate(leaf_order({distance.leaf for distance in moved}))}
-    return sorted(
-        moved, key=lambda distance: (distance.step, kinds.index(distance.leaf.split("/")[0]), places[distance.leaf])
-    )
+    """By step, then in the order of computation: the loss, perplexity, gradients from the head down, the rest.
+
+    An array that one run lacks comes before all others of its step.
+    """
+    order = {leaf: index for index, leaf in enumerate(leaf_order({distance.leaf for distance in moved}))}
+
+    def key(distance: BoundedDistance) -> tuple[int, bool, int, int]:
+        return distance.step, not lacks(distance.leaf), place(distance.leaf), order[distance.leaf]
+
+    return sorted(moved, key=key)
 
 
 def _far(distance: BoundedDistance) -> str:

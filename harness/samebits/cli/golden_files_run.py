@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from samebits.cli.pipeline import Command, CommandRun
 from samebits.errors import RequestError, SamebitsError
 from samebits.programs.catalogue import default_root, suggest
 from samebits.report.golden import GoldenDocument, GoldenRow, show_golden, show_listed
-from samebits.schema.model import Model
 from samebits.schema.result import Problem
 from samebits.train.golden.files import golden_paths, read_golden, require_own_name
 from samebits.train.golden.record import Golden
@@ -43,7 +42,11 @@ class GoldenListCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
         for name in self.matrices:
             if name not in known:
                 raise RequestError(f"matrix '{name}' is unknown; {suggest(name, known)}")
-        return _read(model, run)
+        return _read([path for path in golden_paths(model) if not self.matrices or self._asked(path, known)], run)
+
+    def _asked(self, path: Path, known: Sequence[str]) -> bool:
+        """Whether a file has the name of a golden of one of the matrices; a longer name may begin like another."""
+        return max((name for name in known if path.stem.startswith(f"{name}__")), key=len, default="") in self.matrices
 
     def execute(self, run: CommandRun, inputs: list[GoldenFile], results: list[GoldenRow]) -> None:
         """A row per golden."""
@@ -90,13 +93,14 @@ class GoldenShowCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
         Raises:
             RequestError: there is no golden of that name.
         """
-        files = _read(load_model(self.root or default_root()), run)
-        names = sorted({golden.name for _, golden in files})
+        paths = golden_paths(load_model(self.root or default_root()))
+        names, stems = sorted({_name(path) for path in paths}), {path.stem for path in paths}
         for name in self.configs:
-            if name not in names and not any(problem.pair == name for problem in run.problems):
+            if name.replace("/", "__", 1) not in stems:
                 hint = suggest(name, names) if names else "there are none yet"
                 raise RequestError(f"golden '{name}' does not exist; {hint}")
-        return [(path, golden) for path, golden in files if golden.name in self.configs]
+        wanted_stems = {name.replace("/", "__", 1) for name in self.configs}
+        return _read([path for path in paths if path.stem in wanted_stems], run)
 
     def execute(self, run: CommandRun, inputs: list[GoldenFile], results: list[GoldenRow]) -> None:
         """A row per golden."""
@@ -118,15 +122,19 @@ class GoldenShowCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
         return max((problem.exit_code for problem in document.problems), default=0)
 
 
-def _read(model: Model, run: CommandRun) -> list[GoldenFile]:
+def _name(path: Path) -> str:
+    """The name of the golden in a file, of which nothing is read."""
+    return path.stem.replace("__", "/", 1)
+
+
+def _read(paths: Iterable[Path], run: CommandRun) -> list[GoldenFile]:
     files = []
-    for path in golden_paths(model):
+    for path in paths:
         try:
             golden = read_golden(path)
             require_own_name(path, golden)
             files.append((path, golden))
         except SamebitsError as error:
-            name = path.stem.replace("__", "/", 1)
-            run.problems.append(Problem(pair=name, message=str(error), exit_code=error.exit_code))
+            run.problems.append(Problem(pair=_name(path), message=str(error), exit_code=error.exit_code))
             say(str(error))
     return files

@@ -131,7 +131,7 @@ def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], second
     """
     from samebits.train.compare import clusters, judge_distances
     from samebits.train.envelope import Distances, Envelope
-    from samebits.train.matrix import MatrixResult
+    from samebits.train.matrix import MatrixResult, other_training
     from samebits.train.parts import expected_verdict
     from samebits.train.record import Recorded, RunRecord
 
@@ -147,6 +147,7 @@ def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], second
         else:
             result.problems.append(not_run(row, error))
     assert result.envelope is not None
+    result.problems += other_training(result.envelope)
     for name, other in compared_with(matrix).items():
         if name not in result.runs or other.name not in result.runs:
             continue

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
+from samebits.report.whole_table import Cell, show_whole
 from samebits.schema.result import Problem
 from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden
@@ -99,11 +99,11 @@ def checked_row(result: CheckedGolden) -> list[str]:
 
 def show_goldens(to: Console, results: Sequence[CheckedGolden]) -> None:
     """A row per golden."""
-    table = _table(*CHECK_HEADS)
+    rows: list[list[Cell]] = []
     for result in results:
         name, status, *cells = checked_row(result)
-        table.add_row(name, Text(status, "" if result.ok else "bold red"), *cells)
-    _wide(to).print(table)
+        rows.append([name, Text(status, "" if result.ok else "bold red"), *cells])
+    show_whole(_wide(to), CHECK_HEADS, rows, ("first change",))
 
 
 def show_checked(to: Console, results: Sequence[CheckedGolden]) -> None:
@@ -126,29 +126,30 @@ def checked_sentence(results: Sequence[CheckedGolden]) -> str:
 
 def show_accepted(to: Console, results: Sequence[AcceptedGolden]) -> None:
     """Old and new, as a pull request needs them."""
-    table = _table("golden", "change", "old last loss", "new last loss", "first changed step", "max relative", "arrays")
+    heads = ("golden", "change", "old last loss", "new last loss", "first changed step", "max relative", "arrays")
+    rows = []
     for result in results:
         arrays = [leaf for leaf in result.leaves if "/" in leaf]
         names = ", ".join(arrays[:3]) + (f" and {len(arrays) - 3} more" if len(arrays) > 3 else "")
-        table.add_row(
-            result.name,
-            result.change,
-            "" if result.old_loss is None else repr(float.fromhex(result.old_loss)),
-            repr(float.fromhex(result.new_loss)),
-            _number(result.first_step),
-            _number(result.max_relative),
-            names,
+        rows.append(
+            [
+                result.name,
+                result.change,
+                "" if result.old_loss is None else repr(float.fromhex(result.old_loss)),
+                repr(float.fromhex(result.new_loss)),
+                _number(result.first_step),
+                _number(result.max_relative),
+                names,
+            ]
         )
-    _wide(to).print(table)
+    show_whole(_wide(to), heads, rows, ("arrays",))
 
 
 def show_listed(to: Console, results: Sequence[GoldenRow]) -> None:
     """A row per golden of every platform."""
-    table = _table(
-        "golden", "platform", "steps", "last loss", "bound", "seen in", "accepted", "refreshes", "drift", "reason"
-    )
-    for result in results:
-        table.add_row(
+    heads = ("golden", "platform", "steps", "last loss", "bound", "seen in", "accepted", "refreshes", "drift", "reason")
+    rows = [
+        [
             result.name,
             result.environment,
             str(result.steps),
@@ -159,30 +160,31 @@ def show_listed(to: Console, results: Sequence[GoldenRow]) -> None:
             str(result.refreshes),
             _number(result.drift) or "0",
             result.reason,
-        )
-    table.columns[-1].no_wrap = False  # a reason may be long: it gets what room the others leave
-    table.columns[0].min_width = max(len(result.name) for result in results)  # names that are cut look alike
-    _wide(to).print(table)
+        ]
+        for result in results
+    ]
+    show_whole(_wide(to), heads, rows, ("reason",))
 
 
 def show_golden(to: Console, golden: Golden, path: Path) -> None:
     """One golden, with its evidence, its history and all losses."""
     to.print(Text(golden.name, "bold"), soft_wrap=True)
     acceptances = (*golden.history, golden.accepted)
-    rows = [("file", str(path)), *_evidence_rows(golden), *(("accepted", _accepted(each)) for each in acceptances)]
-    for name, value in rows:
+    about = [("file", str(path)), *_evidence_rows(golden), *(("accepted", _accepted(each)) for each in acceptances)]
+    for name, value in about:
         to.print(Text(f"  {name:<12}{value}"), soft_wrap=True)
-    table = _table("step", "loss", "exactly", "perplexity", "gradients", "arrays")
-    for step in golden.steps:
-        table.add_row(
+    rows = [
+        [
             str(step.step),
             repr(step.loss),
             step.loss_hex,
             f"{step.perplexity:.6g}",
             f"{float.fromhex(step.grad_norm):.6g}",
             step.all_leaves,
-        )
-    _wide(to).print(table)
+        ]
+        for step in golden.steps
+    ]
+    show_whole(_wide(to), ("step", "loss", "exactly", "perplexity", "gradients", "arrays"), rows)
 
 
 def _evidence_rows(golden: Golden) -> list[tuple[str, str]]:
@@ -215,13 +217,6 @@ def _accepted(acceptance: GoldenAcceptance) -> str:
     loss = float.fromhex(acceptance.last_loss)
     head = f"{acceptance.date} {acceptance.commit[:9]} {acceptance.author}: {acceptance.reason}"
     return f"{head} ({change}; last loss {loss!r})"
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
 
 
 def _wide(to: Console) -> Console:

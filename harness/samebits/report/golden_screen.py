@@ -83,5 +83,15 @@ def _failing(group: Sequence[CheckedGolden], count: int) -> Failing:
         likely=_LIKELY.get(first.status, first.message),
         where=listed if len(names) <= _LISTED else f"{listed} and {len(names) - _LISTED} more",
         example=f"{first.name}: {first.message}" if len(group) > 1 or first.status in _LIKELY else "",
-        next_command=shlex.join(["samebits", "golden", "check", "--config", first.name]),
+        next_command=_next(first, alone=count == 1),
     )
+
+
+def _next(result: CheckedGolden, *, alone: bool) -> str | None:
+    """What to type: the run alone, then what its golden records; a file that is damaged or unused needs no run."""
+    name = shlex.quote(result.name)
+    if result.status == "missing":
+        return f"samebits golden accept --config {name} --reason '...'"
+    if result.status == "changed":
+        return f"samebits golden {'show' if alone else 'check'} --config {name}"
+    return f"samebits golden check --config {name}" if result.status == "not run" and not alone else None

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
+from samebits.report.train_envelope import EnvelopeRecord
 from samebits.report.words import plural
 from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, Uncompared
 from samebits.train.detection import Detection
-from samebits.train.distance import FAR
-from samebits.train.envelope import Envelope
+from samebits.train.distance import FAR, lacks
 from samebits.train.parts import SAME_RUN
 from samebits.train.record import RunRecord
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EnvelopeRecord:
-    """How far rounding alone moves the first run.
-
-    Args:
-        config: of the run that was rewritten.
-        rewrites: what was tried, and the largest distance of the loss that it gave, in float32 ulps.
-        loss_noise, loss_bound: at each step, in ulps.
-        perplexity_noise: at each step, in ulps, beyond what the loss moved it.
-        leaf_noise, leaf_bound: of each array of a single step, relative to its norm.
-    """
-
-    config: str
-    rewrites: Mapping[str, int]
-    loss_noise: tuple[int, ...]
-    loss_bound: tuple[int, ...]
-    leaf_noise: Mapping[str, float]
-    leaf_bound: Mapping[str, float]
-    perplexity_noise: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,34 +77,6 @@ class TrainDocument:
     twins: tuple[tuple[str, str], ...] = field(default=())
     written: Written | None = None
     uncompared: tuple[Uncompared, ...] = ()
-
-
-def envelope_record(envelope: Envelope | None) -> EnvelopeRecord | None:
-    """An envelope as it is published."""
-    if envelope is None:
-        return None
-    return EnvelopeRecord(
-        config=envelope.config,
-        rewrites=dict(envelope.rewrites),
-        loss_noise=tuple(envelope.loss),
-        loss_bound=tuple(envelope.loss_bound(step) for step in range(1, len(envelope.loss) + 1)),
-        leaf_noise=dict(envelope.leaves),
-        leaf_bound={leaf: envelope.leaf_bound(leaf) for leaf in envelope.leaves},
-        perplexity_noise=tuple(envelope.perplexity),
-    )
-
-
-def measured_envelope(record: EnvelopeRecord | None) -> Envelope | None:
-    """The envelope that was published, for losses; the bounds of arrays need its dtype too."""
-    if record is None:
-        return None
-    return Envelope(
-        config=record.config,
-        loss=[*record.loss_noise],
-        leaves={**record.leaf_noise},
-        rewrites={**record.rewrites},
-        perplexity=[*record.perplexity_noise],
-    )
 
 
 def exit_code(document: TrainDocument) -> int:
@@ -192,11 +143,6 @@ def pairing_table(document: TrainDocument) -> list[list[str]]:
     rows = []
     for comparison in document.comparisons:
         apart = "never" if comparison.first_step is None else f"step {comparison.first_step}, {comparison.first_leaf}"
-        worst = (
-            ""
-            if comparison.worst_leaf is None
-            else f"{comparison.worst_leaf} {number(comparison.distance)} of {number(comparison.bound)}"
-        )
         ulps = f"{number(comparison.max_ulp)} of {comparison.envelope} ulp"
         headroom = (
             ""
@@ -207,9 +153,26 @@ def pairing_table(document: TrainDocument) -> list[list[str]]:
         )
         mark = "" if comparison.ok else " FAILS"
         rows.append(
-            [comparison.a, comparison.b, comparison.verdict + mark, comparison.expected, apart, ulps, headroom, worst]
+            [
+                comparison.a,
+                comparison.b,
+                comparison.verdict + mark,
+                comparison.expected,
+                apart,
+                ulps,
+                headroom,
+                nearest(comparison),
+            ]
         )
     return rows
+
+
+def nearest(comparison: Pairing) -> str:
+    """What is nearest to its bound, or beyond it, and how far it is off; of an array that one run lacks, its name."""
+    leaf, far = comparison.worst_leaf, comparison.distance
+    if leaf is None or lacks(leaf):
+        return leaf or ""
+    return f"{leaf} {number(math.inf if far is None else far)} of {number(comparison.bound)}"  # JSON has no infinity
 
 
 def number(value: float | None) -> str:
@@ -219,22 +182,6 @@ def number(value: float | None) -> str:
     if value >= FAR:
         return "not finite"
     return f"{value:.0f}" if value == 0 or (value >= 1 and value == int(value)) else f"{value:.1e}"
-
-
-def envelope_lines(document: TrainDocument) -> list[str]:
-    """What rounding alone does to the first run, and what bounds come of it."""
-    envelope = document.envelope
-    if envelope is None:
-        return []
-    tried = ", ".join(f"{name} {far}" for name, far in envelope.rewrites.items())
-    leaves = max(envelope.leaf_noise, key=lambda leaf: envelope.leaf_noise[leaf])
-    return [
-        f"envelope: {envelope.config} against itself, largest distance of the loss in float32 ulps: {tried}",
-        f"bounds: the loss {envelope.loss_bound[0]} ulp at step 1, {envelope.loss_bound[-1]} at the last "
-        f"(2 x noise + 1, at least 4); "
-        f"each array of a single step from the same state 3 x its own noise, at most {envelope.leaf_bound[leaves]:.1e} "
-        f"of its norm ({leaves})",
-    ]
 
 
 def cluster_lines(document: TrainDocument) -> list[str]:

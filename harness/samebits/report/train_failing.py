@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Sequence
 
 from samebits.report.failing import Failing
-from samebits.report.train import TrainDocument
+from samebits.report.train import TrainDocument, nearest
 from samebits.report.words import plural
 from samebits.train.compare import Pairing
-from samebits.train.distance import FAR
+from samebits.train.distance import FAR, SCALARS
 
 _LISTED = 6
 """Names that are listed; more are counted."""
@@ -50,21 +50,23 @@ def bisection(document: TrainDocument, comparison: Pairing) -> str | None:
 def _failing(document: TrainDocument, group: Sequence[Pairing]) -> Failing:
     first = group[0]
     likely = "more than rounding" if first.verdict != "rounding" else "other bits, and the same were expected"
-    far = (
-        ""
-        if first.max_ulp is None
-        else ": the loss of one of them is not finite"
-        if first.max_ulp >= FAR
-        else f": the loss is up to {plural(first.max_ulp, 'ulp')} away, {first.envelope} are allowed"
-    )
     return Failing(
         title=f"{len(group)} of {plural(len(document.comparisons), 'comparison')} {first.verdict}, first at step "
         f"{first.first_step} in {first.first_leaf}",
         likely=f"{likely}; expected {first.expected}: {first.reason}",
         where=_listed([f"{comparison.b} beside {comparison.a}" for comparison in group]),
-        example=f"{first.b} beside {first.a}{far}",
+        example=f"{first.b} beside {first.a}{_far(first)}",
         next_command=next(filter(None, (bisection(document, comparison) for comparison in group)), None),
     )
+
+
+def _far(comparison: Pairing) -> str:
+    """How far the loss is off, and what else is beyond its bound."""
+    if comparison.max_ulp >= FAR:
+        return ": the loss of one of them is not finite"
+    text = f": the loss is up to {plural(comparison.max_ulp, 'ulp')} away, {comparison.envelope} are allowed"
+    other = comparison.verdict == "different" and comparison.worst_leaf not in (None, *SCALARS)
+    return f"{text}; {nearest(comparison)}" if other else text
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -11,13 +11,13 @@ from samebits.report.train import (
     closing,
     cluster_lines,
     detection_table,
-    envelope_lines,
     exit_code,
     expectation_lines,
     pairing_table,
     run_table,
     uncompared_lines,
 )
+from samebits.report.train_envelope import envelope_lines
 from samebits.report.train_failing import failing_runs
 
 _STATES = {0: "as expected", 1: "not as expected", 2: "incomplete", 3: "incomplete"}
@@ -41,7 +41,12 @@ def trained_markdown(document: TrainDocument) -> str:
     if document.detection is not None:
         parts.append(markdown_table(*detection_table(document.detection)))
     lines = [*cluster_lines(document)]
-    lines += [*uncompared_lines(document), *expectation_lines(document), *envelope_lines(document), *document.notes]
+    lines += [
+        *uncompared_lines(document),
+        *expectation_lines(document),
+        *envelope_lines(document.envelope),
+        *document.notes,
+    ]
     lines += [f"could not run {problem.pair}: {problem.message}" for problem in document.problems]
     parts.append("\n".join(f"- {escaped(text)}" for text in lines))
     return joined(parts)

@@ -13,13 +13,13 @@ from samebits.report.train import (
     closing,
     cluster_lines,
     detection_table,
-    envelope_lines,
     exit_code,
     expectation_lines,
     pairing_table,
     run_table,
     uncompared_lines,
 )
+from samebits.report.train_envelope import envelope_lines
 from samebits.report.train_failing import failing_runs
 from samebits.report.words import plural
 
@@ -96,7 +96,7 @@ def _runs(document: TrainDocument) -> Form:
 
 def _bounds(document: TrainDocument) -> Form:
     def form(to: Console) -> None:
-        for text in envelope_lines(document):
+        for text in envelope_lines(document.envelope):
             line(to, text, "dim")
 
     return form

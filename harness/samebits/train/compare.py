@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from samebits.train.distance import KINDS, SCALARS, first_parting, loss_ulps, perplexity_ulps
+from samebits.train.distance import first_parting, lacks, loss_ulps, perplexity_ulps, place, with_run
 from samebits.train.envelope import Distances, Envelope, Forced, distances
+from samebits.train.norms import kind_of_norm, norm_distances
 from samebits.train.record import RunRecord
 
 Verdict = Literal["bitwise", "rounding", "different"]
@@ -69,11 +70,12 @@ class Uncompared:
 
 @dataclass(frozen=True, slots=True)
 class BoundedDistance:
-    """The distance of one loss, or of one array of a single step, between two runs, with its bound.
+    """The distance of one loss, of one array of a single step, or of a norm of any step, between two runs.
 
     Args:
         step, leaf: the step and the array; the leaf of a loss is `loss`.
-        distance, bound: in float32 ulps for a loss, relative to the norm for an array.
+        distance, bound: in float32 ulps for a loss, relative to its norm for an array of a single step, and for a norm
+            relative to that of all arrays of its kind.
     """
 
     step: int
@@ -157,9 +159,9 @@ def bounded_distances(
 
 
 def bounded(a: RunRecord, b: RunRecord, apart: Distances, envelope: Envelope) -> list[BoundedDistance]:
-    """The distances of all losses and perplexities of two runs, and those of their single steps, with bounds.
+    """The distances of all losses, perplexities and norms of two runs, and those of their single steps, with bounds.
 
-    An array of any step that is finite in one run alone is infinitely far.
+    An array that is finite in one run alone, or that one run lacks, is infinitely far.
     """
     moved = [
         BoundedDistance(step, leaf, far, envelope.leaf_bound(leaf))
@@ -173,24 +175,27 @@ def bounded(a: RunRecord, b: RunRecord, apart: Distances, envelope: Envelope) ->
         BoundedDistance(step, "perplexity", far, envelope.perplexity_bound(step, a.steps[step - 1].loss))
         for step, far in enumerate(perplexity_ulps(a, b), 1)
     ]
-    broken = [
-        BoundedDistance(step.step, leaf, math.inf, envelope.leaf_bound(leaf))
-        for step, other in zip(a.steps, b.steps, strict=False)
-        for leaf in step.digests.keys() & other.digests.keys()
-        if math.isfinite(step.digests[leaf].l2) != math.isfinite(other.digests[leaf].l2)
+    norms = [
+        BoundedDistance(number, leaf, far, envelope.norm_bound(leaf, number))
+        for number, both in enumerate(zip(a.steps, b.steps, strict=False), 1)
+        for leaf, far in norm_distances(*both).items()
+        if kind_of_norm(leaf) in envelope.norms or math.isinf(far)  # older documents say nothing of norms
     ]
-    return moved + losses + perplexities + broken
+    every = moved + losses + perplexities + norms
+    return [replace(distance, leaf=with_run(distance.leaf, a.config, b.config)) for distance in every]
 
 
 def first_beyond(beyond: Sequence[BoundedDistance]) -> BoundedDistance:
-    """The first distance beyond its bound: earliest step, then first kind of array computed, then largest ratio."""
+    """The first distance beyond its bound: earliest step, then first kind of array computed, then largest ratio.
+
+    An array that one run lacks comes before all others: what else differs follows from it.
+    """
     step = min(distance.step for distance in beyond)
     here = [distance for distance in beyond if distance.step == step]
-    kinds = (*SCALARS, *KINDS)
-    kind = min(kinds.index(distance.leaf.split("/")[0]) for distance in here)
+    lacking = [distance for distance in here if lacks(distance.leaf)]
+    kind = min(place(distance.leaf) for distance in lacking or here)
     return max(
-        (distance for distance in here if kinds.index(distance.leaf.split("/")[0]) == kind),
-        key=lambda distance: distance.ratio,
+        (distance for distance in lacking or here if place(distance.leaf) == kind), key=lambda distance: distance.ratio
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from samebits.errors import DeclarationError
-from samebits.numerics.floats import distance
+from samebits.numerics.floats import distance, is_float
 from samebits.train.record import RunRecord
 
 Array = Any
@@ -17,8 +17,20 @@ Array = Any
 SCALARS = ("loss", "perplexity")
 """The numbers of a step, in the order of computation; their distances are in float32 ulps."""
 
-KINDS = ("gradient", "mu", "nu", "parameter")
-"""The kinds of arrays that a step computes, in the order of computation."""
+KINDS = ("gradient", "mu", "nu", "parameter", "state")
+"""The kinds of arrays that a step computes, in the order of computation; `state` is all else that a run carries."""
+
+ALL = {"gradient": "norm of all gradients", "parameter": "norm of all parameters"}
+"""The names of the norms over all arrays of a kind."""
+
+ORDER = (*SCALARS, "gradient", ALL["gradient"], "mu", "nu", "parameter", ALL["parameter"], "state")
+"""All that runs are compared by, in the order of computation; an array is named before the norm of all."""
+
+ONLY = (" (only in the first run)", " (only in the second run)")
+"""What follows the name of an array that only one of two runs has."""
+
+LENGTH = "number of steps"
+"""What runs of different lengths differ in first, where all common steps are equal."""
 
 FAR = 2**32
 """The distance of a NaN or an infinity from another number, in ulps: larger than that of any two numbers."""
@@ -69,36 +81,85 @@ def relative(a: Array, b: Array, scale: float = 0.0) -> float:
 
 
 def step_arrays(after: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Array]:
-    """Every array that a step computes, as `kind/leaf`, in the order of `KINDS`."""
+    """Every array that a step computes, as `kind/leaf`, in the order of `KINDS`; other state where it is floats."""
     trees = {"gradient": outputs["gradients"], "parameter": after["parameters"]}
-    trees |= {name: after[name] for name in KINDS if name in after}
+    trees |= {name: after[name] for name in ("mu", "nu") if name in after}
+    others = {name: entry for name, entry in after.items() if name not in ("parameters", "mu", "nu")}
+    trees["state"] = {name: array for name, array in _flat(others) if is_float(np.asarray(array).dtype)}
     return {f"{kind}/{name}": trees[kind][name] for kind in KINDS if kind in trees for name in trees[kind]}
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Array]]:
+    for name, entry in tree.items():
+        if isinstance(entry, Mapping):
+            yield from _flat(entry, f"{prefix}{name}/")
+        else:
+            yield f"{prefix}{name}", entry
 
 
 def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, float]:
     """The relative distance of every array of one step; of an array of zeros, relative to all arrays of its kind.
 
-    Rounding may take a zero to another number, so that what is relative to the zero has no bound.
+    Rounding may take a zero to another number, so that what is relative to the zero has no bound. An array that only
+    one of the steps computes is infinitely far, but for other entries of its state, which a run may have for itself.
 
     Raises:
-        DeclarationError: the two steps do not compute the same arrays.
+        DeclarationError: an array has another size in the other step.
     """
-    if a.keys() != b.keys():
-        raise DeclarationError(
-            "the two runs have different parameters: one side "
-            f"computes {sorted(a.keys() ^ b.keys())[0]}, and the other does not"
-        )
-    distances: dict[str, float] = {}
-    for name in a:
+    alone = [leaf for leaf in in_one_run(a, b) if not leaf.startswith("state/")]
+    distances = dict.fromkeys(alone, math.inf)
+    for name in (name for name in a if name in b):
         x, y = np.asarray(a[name]), np.asarray(b[name])
-        if x.size != y.size:
-            raise DeclarationError(
-                f"the two runs have different parameters: {name} has {x.size} elements on one side and {y.size} on the "
-                "other"
-            )
+        require_size(name, x.size, y.size)
         zero = not x.any() and bool(y.any())
         distances[name] = relative(x.reshape(-1), y.reshape(-1), _norm_of_kind(a, name) if zero else 0.0)
     return distances
+
+
+def require_size(name: str, size: int, other: int) -> None:
+    """Reject two runs of which an array has different sizes.
+
+    Raises:
+        DeclarationError: it has.
+    """
+    if size != other:
+        raise DeclarationError(
+            f"the two runs have different parameters: {name} has {size} elements on one side and {other} on the other"
+        )
+
+
+def in_one_run(a: Iterable[str], b: Iterable[str]) -> list[str]:
+    """The names of the arrays that only one of two runs has, each with which of them it is.
+
+    Args:
+        a, b: the names of the arrays of both.
+    """
+    mine, others = dict.fromkeys(a), dict.fromkeys(b)
+    first = [f"{name}{ONLY[0]}" for name in mine if name not in others]
+    return first + [f"{name}{ONLY[1]}" for name in others if name not in mine]
+
+
+def with_run(leaf: str, a: str, b: str) -> str:
+    """A name of `in_one_run` with that of the run; all other names as they are.
+
+    Args:
+        leaf: the name.
+        a, b: of the runs.
+    """
+    for words, run in zip(ONLY, (a, b), strict=True):
+        if leaf.endswith(words):
+            return f"{leaf.removesuffix(words)} (only in {run})"
+    return leaf
+
+
+def lacks(leaf: str) -> bool:
+    """Whether a name is that of an array which only one of two runs has."""
+    return " (only in " in leaf
+
+
+def place(leaf: str) -> int:
+    """The place of a loss, a norm or an array in the order of computation."""
+    return ORDER.index(leaf.split("/")[0])
 
 
 def _norm_of_kind(arrays: Mapping[str, Array], name: str) -> float:
@@ -121,7 +182,7 @@ def first_parting(a: RunRecord, b: RunRecord) -> tuple[int, str] | None:
             if step.digests[name].digest != other.digests[name].digest:
                 return step.step, name
     if len(a.steps) != len(b.steps):
-        return min(len(a.steps), len(b.steps)) + 1, "loss"
+        return min(len(a.steps), len(b.steps)) + 1, f"{LENGTH}: {len(a.steps)} and {len(b.steps)}"
     return None
 
 

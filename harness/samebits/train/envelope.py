@@ -8,6 +8,8 @@ the reference's own response, for each array, instead of numbers set by hand.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +17,16 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import CouldNotRun
-from samebits.numerics.floats import from_ordinals, is_float, ordinals
-from samebits.train.distance import FAR, first_parting, loss_ulps, perplexity_ulps, step_arrays, step_distances
-from samebits.train.record import Recorded
+from samebits.train.distance import (
+    FAR,
+    lacks,
+    require_size,
+    step_arrays,
+    step_distances,
+    with_run,
+)
+from samebits.train.norms import NORM_FACTOR, NORM_FLOOR, kind_of_norm, norm_distances
+from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer
 
 FORCED = (1, 10, 20)
@@ -34,7 +43,8 @@ change it by 2 (seen in the healthy runs of the matrices); the smallest change b
 FLOOR = {"float32": 2.0**-22, "bfloat16": 2.0**-7}
 """The smallest bound of an array, relative to its norm: two ulps of the activations' dtype."""
 
-DITHERS = 3
+ROWS_PERMUTED, ONE_DEVICE = "rows permuted", "one device"
+"""Rewrites that leave the mathematics unchanged only where the training depends on neither."""
 
 
 @dataclass(slots=True)
@@ -47,15 +57,19 @@ class Envelope:
             the loss moved it.
         leaves: for each array of one forced step, the largest relative distance.
         rewrites: for each rewrite, the largest distance of the loss.
-        floor: the smallest bound of an array.
+        dtype: of the activations; the smallest bounds follow from it.
+        norms: of the gradients and of the parameters, the running maximum at each step of the distances of their norms.
+        left_out: rewrites that change more than rounding does, so that no bound may follow from them, and why.
     """
 
     config: str
     loss: list[int] = field(default_factory=list)
     leaves: dict[str, float] = field(default_factory=dict)
     rewrites: dict[str, int] = field(default_factory=dict)
-    floor: float = FLOOR["float32"]
+    dtype: str = "float32"
     perplexity: list[int] = field(default_factory=list)
+    norms: dict[str, list[float]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def loss_bound(self, step: int) -> int:
         """The largest distance of the loss that is accepted at a step, in ulps."""
@@ -68,7 +82,13 @@ class Envelope:
 
     def leaf_bound(self, leaf: str) -> float:
         """The largest relative distance of an array of one forced step."""
-        return max(LEAF_FACTOR * self.leaves.get(leaf, 0.0), self.floor)
+        return max(LEAF_FACTOR * self.leaves.get(leaf, 0.0), FLOOR[self.dtype])
+
+    def norm_bound(self, leaf: str, step: int) -> float:
+        """The largest distance of a norm of an array, or of all of a kind, that is accepted at a step."""
+        kind = kind_of_norm(leaf)
+        noise = self.norms.get(kind)
+        return max(NORM_FACTOR * noise[step - 1] if noise else 0.0, NORM_FLOOR[self.dtype][kind])
 
     def add(
         self, name: str, losses: list[int], leaves: Sequence[Mapping[str, float]], perplexities: Sequence[int] = ()
@@ -86,6 +106,44 @@ class Envelope:
             for leaf, far in distances.items():
                 require_bounded(self.config, name, leaf, far)
                 self.leaves[leaf] = max(self.leaves.get(leaf, 0.0), far)
+
+    def add_norms(self, name: str, run: RunRecord, other: RunRecord) -> None:
+        """Widen the bounds of the norms by one rewrite.
+
+        Args:
+            name: of the rewrite.
+            run, other: the reference, and rewritten.
+
+        Raises:
+            CouldNotRun: rounding alone decides whether a norm is finite, or zero.
+        """
+        for number, both in enumerate(zip(run.steps, other.steps, strict=True)):
+            for leaf, far in norm_distances(*both).items():
+                require_bounded(self.config, name, leaf, far)
+                noise = self.norms.setdefault(kind_of_norm(leaf), [0.0] * len(run.steps))
+                noise[number] = max(noise[number], far)
+        self.norms = {kind: list(itertools.accumulate(noise, max)) for kind, noise in self.norms.items()}
+
+    def leaves_out(self, name: str, run: RunRecord, other: RunRecord) -> bool:
+        """Whether a rewrite moves a norm further than rounding does by the rewrites so far; it is then noted.
+
+        The reference on one device and on its mesh are two trainings where a collective is missing, and so are those
+        of two orders of rows where dropout counts rows. A bound from that accepts any fault of that size.
+
+        Args:
+            name: of the rewrite.
+            run, other: the reference, and rewritten.
+        """
+        for number, both in enumerate(zip(run.steps, other.steps, strict=True), 1):
+            for leaf, far in norm_distances(*both).items():
+                bound = self.norm_bound(leaf, number)
+                if bound < far < math.inf:  # what is not finite has an error of its own
+                    self.left_out[name] = (
+                        f"{leaf} at step {number} moves by {far:.1e} of the norm of all {kind_of_norm(leaf)}s, and "
+                        f"rounding explains {bound:.1e}"
+                    )
+                    return True
+        return False
 
 
 def require_finite(config: str, name: str, losses: Sequence[int]) -> None:
@@ -117,8 +175,12 @@ def require_bounded(config: str, name: str, leaf: str, far: float) -> None:
         far: its relative distance in a single step.
 
     Raises:
-        CouldNotRun: the distance is infinite; a bound from it would accept any array.
+        CouldNotRun: the distance is infinite; a bound from it would accept any array. Or one of the two has no such
+            array.
     """
+    if lacks(leaf):
+        which = with_run(leaf, "the run as it is", "the rewrite")
+        raise CouldNotRun(f"config '{config}': with {name}, the reference has other arrays: {which}; no bound follows")
     if not np.isfinite(far):
         raise CouldNotRun(
             f"config '{config}': with {name}, {leaf} of the reference is not finite, or differs from zero where all "
@@ -174,77 +236,19 @@ def distances(a: Forced, b: Forced) -> dict[int, dict[str, float]]:
     return {number: step_distances(a[number], b[number]) for number in a}
 
 
-def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Trainer | None) -> tuple[Envelope, Forced]:
-    """The envelope of a reference, and its own forced steps.
+def reshaped_state(state: Any, like: Any, name: str = "state") -> Any:
+    """The state of another run with the shapes (such as stages) and dtypes of this one; elements stay in C order.
 
     Args:
-        reference: compiled.
-        recorded: its run, with the states before the forced steps.
-        steps: of the run.
-        elsewhere: the same configuration on one device, where the reference has more.
+        state: of the other run; arrays that this one lacks are left out.
+        like: the state that this run starts from; arrays that the other one lacks have their values there.
+        name: of the array.
 
     Raises:
-        CouldNotRun: the reference is not reproducible, or its loss is not finite.
+        DeclarationError: an array has another size.
     """
-    envelope = Envelope(config=reference.config.name, floor=FLOOR[reference.config.dtype])
-    base = forced(reference, recorded.states)
-    parted = first_parting(recorded.run, reference.run(steps).run)
-    if parted is not None:
-        raise CouldNotRun(
-            f"config '{reference.config.name}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} "
-            "of two equal runs; nothing can be said about others (are nondeterministic kernels allowed?)"
-        )
-    bad = [step.step for step in recorded.run.steps if not np.isfinite(step.loss)]
-    if bad:
-        raise CouldNotRun(f"config '{reference.config.name}': the loss is not finite at step {bad[0]}")
-    envelope.add("repeated", [0] * steps, [])
-
-    def widen(name: str, run: Recorded, apart: Forced) -> None:
-        far = list(distances(base, apart).values())
-        envelope.add(name, loss_ulps(recorded.run, run.run), far, perplexity_ulps(recorded.run, run.run))
-
-    if elsewhere is not None:
-        widen("one device", elsewhere.run(steps), forced(elsewhere, recorded.states))
-    rng = np.random.default_rng(0)
-    order = rng.permutation(next(iter(reference.training.batch(1).values())).shape[0])
-
-    def permuted(batch: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: array[order] for name, array in batch.items()}
-
-    widen("rows permuted", reference.run(steps, order=permuted), _permuted(reference, recorded.states, permuted))
-    for seed in range(DITHERS):
-
-        def dither(state: Any, seed: int = seed) -> Any:
-            moved = {name: dithered(x, np.random.default_rng([seed, i])) for i, (name, x) in _items(state)}
-            return {**state, "parameters": moved}
-
-        run = reference.run(steps, start=dither(reference.start))
-        widen("one ulp of dither", run, forced(reference, recorded.states, dither))
-    return envelope, base
-
-
-def dithered(array: Any, rng: np.random.Generator) -> Any:
-    """Every number moved to one of its neighbours; integers and zeros stay."""
-    array = np.asarray(array)
-    if not is_float(array.dtype):
-        return array
-    moved = from_ordinals(ordinals(array) + rng.choice([-1, 1], array.shape), array.dtype)
-    return np.where(array == 0, array, moved).astype(array.dtype)
-
-
-def _items(state: Any) -> Any:
-    return enumerate(state["parameters"].items())
-
-
-def _permuted(trainer: Trainer, states: Mapping[int, Any], order: Callable[[Any], Any]) -> Forced:
-    arrays = {}
-    for number, state in states.items():
-        arrays[number] = step_arrays(*trainer.single_step(state, number, order(trainer.training.batch(number))))
-    return arrays
-
-
-def reshaped_state(state: Any, like: Any) -> Any:
-    """The state of another run with the shapes (such as stages) and dtypes of this one; elements stay in C order."""
-    if isinstance(state, Mapping):
-        return {name: reshaped_state(state[name], like[name]) for name in like}
-    return np.asarray(state).reshape(like.shape).astype(like.dtype)
+    if isinstance(like, Mapping):
+        return {key: reshaped_state(state[key], like[key], key) if key in state else like[key] for key in like}
+    array = np.asarray(state)
+    require_size(name, array.size, like.size)
+    return array.reshape(like.shape).astype(like.dtype)

@@ -12,13 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from samebits.errors import CouldNotRun, SamebitsError
+from samebits.errors import COULD_NOT_TELL, CouldNotRun, SamebitsError
 from samebits.host.process_group import ProcessGroup
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Matrix, Model
 from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, Uncompared, clusters, judge_runs
-from samebits.train.envelope import Envelope, Forced, forced, forced_steps, measure
+from samebits.train.envelope import ONE_DEVICE, Envelope, Forced, forced, forced_steps
+from samebits.train.measure import measure
 from samebits.train.parts import expected_verdict
 from samebits.train.record import Recorded, RunRecord
 from samebits.train.trainer import Trainer, pool
@@ -135,6 +136,7 @@ def run_matrix(
                     if config is first:
                         say(f"the envelope of {config.name}")
                         result.envelope, base = measure(trainer, result.runs[config.name], steps, alone)
+                        result.problems += other_training(result.envelope)
                         result.forced[config.name] = base
                     else:
                         result.forced[config.name] = forced(trainer, result.runs[first.name].states)
@@ -156,6 +158,19 @@ def run_matrix(
 def one_device(config: Config) -> Config:
     """The same training on a mesh of one device."""
     return config.on_one_device(f"{config.name}_one_device")
+
+
+def other_training(envelope: Envelope) -> list[Problem]:
+    """That the first run is not what it is on one device, where that is so: its mesh changes the mathematics.
+
+    Args:
+        envelope: of the first run.
+    """
+    why = envelope.left_out.get(ONE_DEVICE)
+    if why is None:
+        return []
+    text = f"config '{envelope.config}' is another training on one device: {why}; the others are held against its mesh"
+    return [Problem(pair=envelope.config, message=text, exit_code=COULD_NOT_TELL)]
 
 
 def run_defect(model: Model, defect: Defect, result: MatrixResult, root: Path, steps: int) -> tuple[Recorded, Forced]:

@@ -56,10 +56,8 @@ def check_sites(model: Model, config: Config) -> None:
     for name in config.choice:
         pair, at, site = name.partition("@")
         if pair not in model.pairs:
-            raise DeclarationError(
-                f"config '{config.name}': choice '{name}' is not a pair of the model; "
-                f"{suggest(pair, list(model.pairs))}"
-            )
+            known = suggest(pair, list(model.pairs)) if model.pairs else "it has none"
+            raise DeclarationError(f"config '{config.name}': choice '{name}' is not a pair of the model; {known}")
         if at and site not in sites.get(pair, ()):
             known = ", ".join(sites.get(pair, ())) or "none; it is used once"
             raise DeclarationError(

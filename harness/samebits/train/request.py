@@ -16,6 +16,9 @@ from samebits.train.load import load_model
 
 T = TypeVar("T")
 
+REFERENCE = "reference"
+"""The name of the run with all references on one device that a configuration is compared with."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainRequest:
@@ -74,7 +77,8 @@ def _of_config(model: Model, request: TrainRequest) -> Matrix:
     changes: dict[str, Any] = {"choice": dict(choice_of(text) for text in request.choices)}
     changes |= {name: getattr(request, name) for name in ("mesh", "shard_mode") if getattr(request, name) is not None}
     config = config.having(**changes)
-    alone = replace(config.on_one_device("reference"), choice={})
+    name = REFERENCE if config.name != REFERENCE else f"{REFERENCE}_on_one_device"
+    alone = replace(config.on_one_device(name), choice={})
     runs: tuple[Config, ...] = (alone, config)
     if request.mesh is not None or MeshSpec.parse(config.mesh).devices > 1:
         here = reference_of(config)

@@ -105,7 +105,7 @@ def test_a_malformed_part_is_rejected(accepted: Path, part: str) -> None:
 
 def test_the_evidence_is_measured(accepted: Path) -> None:
     found = read_golden(goldens(accepted) / "toy__two.json")
-    assert list(found.evidence.rewrites) == ["repeated", "rows permuted", "one ulp of dither", "one device"]
+    assert list(found.evidence.rewrites) == ["repeated", "one ulp of dither", "rows permuted", "one device"]
     assert found.evidence.rewrites["repeated"] == 0 < found.evidence.loss_spread[-1]
     assert found.evidence.runs == 7 and len(found.evidence.seen) == 1
     assert found.evidence.loss_bound[-1] < 100
@@ -236,6 +236,25 @@ def test_a_golden_under_the_name_of_another_is_damaged(accepted: Path, tmp_path:
     listed = samebits_golden("list", "--matrix", "toy", "--root", root)
     assert listed.code == 2 and "toy__three.json: config is 'toy/one'; expected 'toy/three'" in listed.err
     assert "toy/one" in listed.out and "toy/two" in listed.out
+
+
+def test_a_damaged_golden_of_another_matrix_does_not_count(accepted: Path, tmp_path: Path) -> None:
+    """Neither where a matrix is listed, nor where one golden is shown; where it is asked for, it does."""
+    root = copy(accepted, tmp_path)
+    model = root / "suites/model/__init__.py"
+    model.write_text(model.read_text() + TWO_MATRICES)
+    (goldens(root) / "other__one.json").write_text("{")
+    for words, code in (
+        (("list", "--matrix", "toy"), 0),
+        (("list", "--matrix", "other"), 2),
+        (("list", "--matrix", "other", "--matrix", "toy"), 2),
+        (("list",), 2),
+        (("show", "--config", "toy/one"), 0),
+        (("show", "--config", "other/one"), 2),
+    ):
+        ended = samebits_golden(*words, "--root", root)
+        assert (ended.code, "other__one.json" in ended.err) == (code, code == 2), words
+        assert ("toy/one" in ended.out) == ("toy" in "".join(words) or words == ("list",)), words
 
 
 def test_ci_and_a_dirty_tree_are_refused(accepted: Path, tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
-from samebits.report.golden import GoldenRow, checked_row, show_listed
+from samebits.report.golden import GoldenRow, checked_row, show_golden, show_goldens, show_listed
 from samebits.report.golden_screen import failing_goldens, show_golden_check
-from samebits.report.screen import LINES, height
+from samebits.report.screen import LINES, Form, height
 from samebits.train.distance import FAR
 from samebits.train.golden.check import CheckedGolden
 from tests.support.golden_samples import golden as sample
@@ -65,6 +66,41 @@ def test_goldens_that_change_at_one_place_are_one_group() -> None:
 def test_the_last_line_is_the_next_command() -> None:
     assert screen([golden("a"), golden("b", status="same")])[-1] == "next: samebits golden check --config m/a"
     assert screen([golden("b", status="same")])[-1] == "1 of 1 goldens hold."
+
+
+def test_the_next_command_is_another_one() -> None:
+    """A single golden was asked for by this very command."""
+    for status, command in (
+        ("changed", "samebits golden show --config m/a"),
+        ("missing", "samebits golden accept --config m/a --reason '...'"),
+        ("not run", None),
+        ("damaged", None),
+        ("unused", None),
+    ):
+        (group,) = failing_goldens([golden("a", None, status)])
+        assert group.next_command == command, status
+        among = failing_goldens([golden("a", None, status), golden("b", status="same")])
+        again = status in ("changed", "not run")
+        assert among[0].next_command == ("samebits golden check --config m/a" if again else command), status
+
+
+@pytest.mark.parametrize("width", [40, 70, 90, 120, 160, 250])
+def test_numbers_are_whole_in_a_narrow_terminal(width: int) -> None:
+    row = replace(GoldenRow.of(sample(), Path("goldens/cpu/toy__one.json")), reason="because " * 30, drift=-1.25e-7)
+    changed = replace(golden("pipeline_sharding/zero1_pp_explicit"), relative=1.234e-5, bound=5, ulps=123456789)
+    changed = replace(changed, first_step=17, first_leaf="gradient/layers/attention_norm")
+    forms: tuple[tuple[Form, Sequence[str]], ...] = (
+        (lambda to: show_listed(to, [row]), (repr(row.last_loss), "9 ulps", "-1.2e-07", "1 environment", "cccccccc")),
+        (lambda to: show_goldens(to, [changed]), ("123456789", "1.2e-05", "5", "step 17", changed.name)),
+        (lambda to: show_golden(to, sample(), Path("f")), [step.loss_hex for step in sample().steps]),
+    )
+    for show, numbers in forms:
+        file = io.StringIO()
+        show(Console(file=file, width=width, force_terminal=True, color_system=None))
+        text = file.getvalue()
+        assert "…" not in text
+        for number in numbers:
+            assert number in text, (width, number)
 
 
 def test_names_are_whole_beside_a_long_reason() -> None:

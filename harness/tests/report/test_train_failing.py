@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import math
 from dataclasses import replace
 
 from rich.console import Console
 
 from samebits.report.screen import LINES
-from samebits.report.train import TrainDocument
+from samebits.report.train import TrainDocument, nearest
 from samebits.report.train_failing import bisection, failing_runs
 from samebits.report.train_markdown import trained_markdown
 from samebits.report.train_terminal import show_trained
@@ -33,6 +34,22 @@ def test_comparisons_that_part_at_one_place_are_one_group() -> None:
     first = document.comparisons[0]
     assert group.next_command == bisection(document, first)
     assert group.next_command is not None and group.next_command.startswith("samebits bisect pairs --config ")
+
+
+def test_an_array_beyond_its_bound_is_named_with_its_numbers() -> None:
+    """The loss may have moved nowhere; an array that one run lacks has no number."""
+    comparison = trained(run("one"), run("two")).comparisons[0]
+    for leaf, distance, words in (
+        ("gradient/w", 0.11, "0 ulps away, 5 are allowed; gradient/w 1.1e-01 of 1.5e-05"),
+        ("gradient/w", math.inf, "gradient/w not finite of 1.5e-05"),
+        ("gradient/w", None, "gradient/w not finite of 1.5e-05"),
+        ("gradient/w (only in two)", math.inf, "; gradient/w (only in two)"),
+    ):
+        beyond = replace(comparison, ok=False, verdict="different", first_step=7, first_leaf=leaf, worst_leaf=leaf)
+        document = replace(wrong_document(), comparisons=(replace(beyond, distance=distance, bound=1.5e-5),))
+        (group,) = failing_runs(document)
+        assert group.example.endswith(words), group.example
+        assert nearest(document.comparisons[0]) == words.rpartition("; ")[2]
 
 
 def test_runs_of_another_matrix_have_no_search() -> None:

@@ -15,7 +15,7 @@ from samebits.host import environment
 from samebits.schema.model import Config, Matrix, Model
 from samebits.train.compare import clusters, judge_runs
 from samebits.train.distance import loss_ulps, relative, step_distances
-from samebits.train.envelope import FORCED, dithered, forced_steps
+from samebits.train.envelope import FORCED, forced_steps
 from samebits.train.matrix import MatrixResult, compared_runs, run_matrix
 from samebits.train.other_revision import matrix_at
 from samebits.train.record import leaf_record
@@ -118,6 +118,7 @@ def test_a_run_that_stops_early_is_different(healthy: MatrixResult) -> None:
     assert healthy.envelope is not None
     found = judge_runs(run, short, healthy.forced["one"], healthy.forced["one"], healthy.envelope, "rounding", "a test")
     assert (found.verdict, found.ok, found.first_step) == ("different", False, 20)
+    assert found.first_leaf == "number of steps: 20 and 19"
 
 
 def test_a_model_without_finite_loss_has_no_envelope() -> None:
@@ -153,22 +154,16 @@ def test_only_runs_on_one_mesh_are_compared_in_bfloat16() -> None:
     assert [(a.name, b.name) for a, b in compared_runs(wide)] == [("one", "two"), ("one", "again")]
 
 
-def test_dither_moves_every_nonzero_float_by_one_ulp() -> None:
-    array = np.array([1.0, -2.5, 0.0, 3e-40], np.float32)
-    moved = dithered(array, np.random.default_rng(0))
-    assert moved[2] == 0 and (moved[[0, 1, 3]] != array[[0, 1, 3]]).all()
-    np.testing.assert_array_max_ulp(moved, array, maxulp=1)
-    whole = np.arange(3)
-    assert dithered(whole, np.random.default_rng(0)) is whole
-
-
 def test_relative_distances_of_zeros_and_infinities() -> None:
     one, zero = np.ones(3), np.zeros(3)
     assert (relative(one, one), relative(zero, zero), relative(zero, one)) == (0, 0, np.inf)
     assert relative(one, np.array([1, 1, np.nan])) == np.inf
     assert relative(np.array([np.inf, 1]), np.array([np.inf, 1])) == 0
-    with pytest.raises(DeclarationError, match="the two runs have different parameters: one side computes b"):
-        step_distances({"a": one, "b": one}, {"a": one})
+    assert step_distances({"a": one, "b": one}, {"a": one, "c": one}) == {
+        "a": 0, "b (only in the first run)": np.inf, "c (only in the second run)": np.inf,
+    }  # fmt: skip
+    with pytest.raises(DeclarationError, match="the two runs have different parameters: a has 3 elements on one side"):
+        step_distances({"a": one}, {"a": one[:2]})
 
 
 def test_single_steps_are_judged_at_the_first_tenth_and_last() -> None:
@@ -268,7 +263,7 @@ WRONG = (
     (("--matrix", "toy", "--config", "alone"), "give --matrix NAME or --config NAME, one of them"),
     (("--matrix", "toy", "--mesh", "data4"), "--mesh changes one configuration; give it with --config"),
     (("--config", "alone", "--choice", "moe"), "--choice moe: expected PAIR=SIDE, as in moe=sparse"),
-    (("--config", "alone", "--choice", "moe=sparse"), "choice 'moe' is not a pair of the model"),
+    (("--config", "alone", "--choice", "moe=sparse"), "choice 'moe' is not a pair of the model; it has none"),
     (("--config", "alone", "--mesh", "rows2"), "mesh axis 'rows' is in no configuration of the model; expected some"),
     (("--matrix", "toy", "--against", "nothing"), "'nothing' is not a revision of"),
 )

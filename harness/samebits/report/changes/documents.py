@@ -10,7 +10,7 @@ from samebits.audit.claims.row import Holds
 from samebits.errors import RequestError
 from samebits.report.changes.rows import DocumentRows, EnvelopedRun, ResultPlace, VerdictRow, place_of, without
 from samebits.report.outcomes import witness_words
-from samebits.report.train import measured_envelope
+from samebits.report.train_envelope import measured_envelope
 from samebits.schema.contract import COMPUTES, MOVES
 from samebits.schema.result import VERDICTS
 
@@ -156,7 +156,7 @@ def _tune(document: Any, rows: DocumentRows) -> None:
 
 
 def _train(document: Any, rows: DocumentRows) -> None:
-    envelope = measured_envelope(document.envelope)
+    envelope = measured_envelope(document.envelope, document.results)
     for ran in document.results:
         place = ResultPlace(pair=document.matrix, item=ran.config)
         rows.runs[place] = EnvelopedRun(record=ran, envelope=envelope)

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from samebits.report.changes.diff_records import MovedLoss
 from samebits.report.changes.rows import PARTS, EnvelopedRun, ResultPlace
+from samebits.report.train import nearest
 from samebits.train.beside import judge_beside, other_request
 from samebits.train.compare import Pairing
+from samebits.train.distance import SCALARS
 from samebits.train.record import StepRecord
 
 
@@ -95,4 +97,6 @@ def _reason(pairing: Pairing) -> str:
     where = f"first at step {pairing.first_step}, {pairing.first_leaf}"
     if pairing.distance is None:
         return where
+    if pairing.worst_leaf not in SCALARS:
+        return f"{where}: {nearest(pairing).removeprefix(f'{pairing.first_leaf} ')}"
     return f"{where}: {pairing.distance:.0f} ulp, and rounding alone explains {pairing.bound:.0f}"

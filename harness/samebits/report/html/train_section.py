@@ -28,13 +28,13 @@ from samebits.report.train import (
     cluster_lines,
     detection_failed,
     detection_table,
-    envelope_lines,
     exit_code,
     expectation_lines,
     pairing_table,
     run_table,
     uncompared_lines,
 )
+from samebits.report.train_envelope import envelope_lines
 from samebits.report.train_failing import failing_runs
 from samebits.report.words import plural
 
@@ -73,7 +73,7 @@ def train_section(document: TrainDocument) -> Section:
             first=_first_words(document, parted),
             clusters=cluster_lines(document),
             expectations=[*uncompared_lines(document), *expectation_lines(document)],
-            envelope=envelope_lines(document),
+            envelope=envelope_lines(document.envelope),
             detection=None if document.detection is None else detection_table(document.detection),
         ),
         charts=charts,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from samebits.schema.model import Config
-from samebits.train.distance import FAR, leaf_order
+from samebits.train.distance import ALL, LENGTH, leaf_order
 from samebits.train.golden.curve import (
     MOST_ARRAYS,
     GoldenArrayChange,
@@ -24,10 +24,17 @@ from samebits.train.golden.curve import (
     relative_change,
     ulps,
 )
-from samebits.train.golden.record import Golden, GoldenStep, Surroundings, config_values, golden_steps
+from samebits.train.golden.record import (
+    Golden,
+    GoldenStep,
+    Surroundings,
+    config_values,
+    golden_steps,
+)
+from samebits.train.norms import NORM_FLOOR
 from samebits.train.record import RunRecord
 
-_NORMS = (("grad_norm", "norm of all gradients"), ("param_norm", "norm of all parameters"))
+_NORMS = (("gradient", "grad_norm"), ("parameter", "param_norm"))
 
 Lane = Literal["exact", "evidence"]
 Status = Literal["same", "inside", "changed", "missing", "unused", "damaged", "not run"]
@@ -99,15 +106,20 @@ def changes(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenCha
             elif old.leaves[leaf] != new.leaves[leaf]:
                 named = True
                 yield GoldenChange(old.step, leaf, None, relative_change(old.leaves[leaf].l2, new.leaves[leaf].l2))
-        for norm, kind in _NORMS:
+        for kind, norm in _NORMS:
             a, b = getattr(old, norm), getattr(new, norm)
             if a != b and not named:
                 named = True
-                yield GoldenChange(old.step, kind, None, relative_change(float.fromhex(a), float.fromhex(b)))
+                yield GoldenChange(old.step, ALL[kind], None, relative_change(float.fromhex(a), float.fromhex(b)))
         if old.all_leaves != new.all_leaves and not named:
             yield GoldenChange(old.step, "an array", None, None)
+    yield from _lengths(golden, today)
+
+
+def _lengths(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenChange]:
+    """The first step that only one of the runs has."""
     if len(golden.steps) != len(today):
-        yield GoldenChange(min(len(golden.steps), len(today)) + 1, "loss", FAR, 1.0)
+        yield GoldenChange(min(len(golden.steps), len(today)) + 1, LENGTH, None, None)
 
 
 def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenChange]:
@@ -121,21 +133,40 @@ def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenCh
             change = GoldenChange(old.step, name, far, relative_change(float.fromhex(a), float.fromhex(b)), bound)
             if change.beyond:
                 yield change
+        named = False
         for leaf in _leaves(old, new):
             if leaf not in old.leaves or leaf not in new.leaves:
+                named = True
                 yield GoldenChange(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
                 continue
             of_kind = float.fromhex(old.grad_norm if leaf.startswith("gradient/") else old.param_norm)
             apart = norm_change(old.leaves[leaf].l2, new.leaves[leaf].l2, of_kind)
             change = GoldenChange(old.step, leaf, None, apart, evidence.leaf_bound[leaf])
             if change.beyond:
+                named = True
                 yield change
         # Arrays are recorded of some steps, and the norms of all of them of every step.
-        for norm, kind in _NORMS:
-            if not math.isfinite(float.fromhex(getattr(new, norm))):
-                yield GoldenChange(old.step, kind, None, math.inf)
-    if len(golden.steps) != len(today):
-        yield GoldenChange(min(len(golden.steps), len(today)) + 1, "loss", FAR, 1.0)
+        for kind, norm in _NORMS:
+            apart = relative_change(float.fromhex(getattr(old, norm)), float.fromhex(getattr(new, norm)))
+            change = GoldenChange(old.step, ALL[kind], None, apart, norm_bound(golden, kind))
+            if change.beyond and not named:
+                named = True
+                yield change
+    yield from _lengths(golden, today)
+
+
+def norm_bound(golden: Golden, kind: str) -> float:
+    """How far the norm of all arrays of a kind may move at any step in another environment, relative.
+
+    As far as that of one of them, which is measured at the steps at which arrays are recorded, and at least as far as
+    in a training that is compared with another one.
+
+    Args:
+        golden: with its evidence.
+        kind: `gradient` or `parameter`.
+    """
+    leaves = (bound for leaf, bound in golden.evidence.leaf_bound.items() if leaf.startswith(f"{kind}/"))
+    return max(NORM_FLOOR[golden.values["dtype"]][kind], *leaves)
 
 
 def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedGolden:
@@ -168,6 +199,8 @@ def _judged(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedGolden
             return CheckedGolden(
                 name=golden.name, status="same", lane="exact", message=text, max_ulp=0, machines=machines
             )
+        if first.leaf == LENGTH:
+            return _changed(golden, "exact", first, _length_words(golden, today), far)
         text = f"{_change_words(first)} in the recorded environment, where every bit must be the same"
         if golden.environment.cpus != here.cpus:
             text += f" (it had {golden.environment.cpus} processors, this one has {here.cpus})"
@@ -181,6 +214,8 @@ def _judged(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedGolden
         return CheckedGolden(
             name=golden.name, status="inside", lane="evidence", message=text, max_ulp=far, machines=machines
         )
+    if beyond.leaf == LENGTH:
+        return _changed(golden, "evidence", beyond, _length_words(golden, today), far)
     return _changed(golden, "evidence", beyond, f"{_change_words(beyond)}, beyond the evidence, in {where}{known}", far)
 
 
@@ -209,8 +244,12 @@ def _changed(golden: Golden, lane: Lane, first: GoldenChange, message: str, far:
     )
 
 
+def _length_words(golden: Golden, today: tuple[GoldenStep, ...]) -> str:
+    return f"today's run has {len(today)} steps, and the golden {len(golden.steps)}"
+
+
 def _change_words(change: GoldenChange) -> str:
-    if change.relative == math.inf and change.leaf in ("loss", "perplexity", *(kind for _, kind in _NORMS)):
+    if change.relative == math.inf and change.leaf in ("loss", "perplexity", *ALL.values()):
         return f"{change.leaf} is not finite at step {change.step}"
     text = f"{change.leaf} changed at step {change.step}"
     if change.ulps is not None:

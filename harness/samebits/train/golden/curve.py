@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from samebits.numerics.floats import distance
-from samebits.train.distance import FAR
+from samebits.train.distance import FAR, LENGTH
 from samebits.train.golden.record import Golden, GoldenStep
 
 MOST_ARRAYS = 40
 """How many changed arrays a result lists."""
 
-_NUMBERS = ("loss", "perplexity")
+_NUMBERS = ("loss", "perplexity", LENGTH)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,12 +10,13 @@ import numpy as np
 from samebits.errors import CouldNotRun
 from samebits.train.distance import first_parting
 from samebits.train.envelope import (
-    DITHERS,
     FLOOR,
     LEAF_FACTOR,
     LOSS_FACTOR,
     LOSS_FLOOR,
-    dithered,
+    ONE_DEVICE,
+    ROWS_PERMUTED,
+    Envelope,
     loss_limit,
     perplexity_floor,
     require_bounded,
@@ -23,6 +24,7 @@ from samebits.train.envelope import (
 )
 from samebits.train.golden.curve import norm_change, ulps
 from samebits.train.golden.record import ConfirmedEnvironment, GoldenEvidence, recorded_steps
+from samebits.train.measure import DITHER, DITHERS, dithered
 from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer
 
@@ -43,7 +45,7 @@ def rewrites(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> lis
         elsewhere: the same configuration on one device, if the run has more.
 
     Returns:
-        The name of each rewrite, with its run.
+        The name of each rewrite, with its run; without those that change more than rounding does.
 
     Raises:
         CouldNotRun: the run is not reproducible.
@@ -56,22 +58,24 @@ def rewrites(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> lis
             f"config '{run.config}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} of two equal "
             "runs; a golden would differ from itself"
         )
-    runs = [("repeated", again)]
+    runs, measured = [("repeated", again)], Envelope(config=run.config, dtype=run.dtype)
     rows = next(iter(trainer.training.batch(1).values())).shape[0]
     order = np.random.default_rng(0).permutation(rows)
 
     def permuted(batch: Mapping[str, Any]) -> dict[str, Any]:
         return {name: array[order] for name, array in batch.items()}
 
-    runs.append(("rows permuted", trainer.run(steps, order=permuted).run))
+    measured.add("repeated", [0] * steps, [])
     for seed in range(DITHERS):
         names = enumerate(trainer.start["parameters"].items())
         moved = {name: dithered(array, np.random.default_rng([seed, i])) for i, (name, array) in names}
         start = {**trainer.start, "parameters": moved}
-        runs.append(("one ulp of dither", trainer.run(steps, start=start).run))
+        runs.append((DITHER, trainer.run(steps, start=start).run))
+        measured.add_norms(DITHER, run, runs[-1][1])
+    others = {ROWS_PERMUTED: trainer.run(steps, order=permuted).run}
     if elsewhere is not None:
-        runs.append(("one device", elsewhere.run(steps).run))
-    return runs
+        others[ONE_DEVICE] = elsewhere.run(steps).run
+    return runs + [(name, other) for name, other in others.items() if not measured.leaves_out(name, run, other)]
 
 
 def evidence_of(

@@ -19,9 +19,10 @@ from samebits.report.changes.history import Dated, history_of
 from samebits.report.changes.losses import last_loss, not_judged
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.html.diff_section import diff_section
-from samebits.report.train import EnvelopeRecord, TrainDocument
+from samebits.report.train import TrainDocument
+from samebits.report.train_envelope import EnvelopeRecord
 from samebits.train.compare import Pairing
-from samebits.train.record import RunRecord, StepRecord
+from samebits.train.record import LeafRecord, RunRecord, StepRecord
 from tests.support.blank import blank
 from tests.support.documents import ENVIRONMENT
 
@@ -66,6 +67,26 @@ def test_the_losses_and_the_size_are_said() -> None:
     assert "first at step 2, loss: 2097152 ulp, and rounding alone explains 5" in text
     close = shown(compare_documents(trained(2.0, 1.5), trained(2.0, 1.5 + ULP)))
     assert "LOSS MOVED, BY ROUNDING  toy/one: 1.5 -> 1.50000012 at step 2 (up to 1 ulp)" in close
+
+
+def test_a_gradient_that_is_lost_is_a_worse_run() -> None:
+    """With the same losses, where the new document bounds the norms; one of before says nothing of them."""
+    norms = {"gradient": (1e-7, 1e-7), "parameter": (1e-9, 1e-9)}
+    for noise, verdicts in ((norms, ["different"]), ({}, [])):
+        envelope = replace(NOISE, norm_noise=noise)
+        documents = []
+        for size in (1.0, 0.0):
+            document = trained(2.0, 1.5, envelope=envelope)
+            leaves = {
+                "gradient/w": LeafRecord(digest=str(size), l1=size, l2=size),
+                "gradient/v": LeafRecord(digest="d", l1=2, l2=2),
+            }
+            last = replace(document.results[0].steps[1], digests=leaves)
+            lost = replace(document.results[0], steps=(document.results[0].steps[0], last))
+            documents.append(replace(document, results=(lost,)))
+        found = compare_documents(*documents)
+        assert [row.verdict for row in found.losses] == verdicts
+        assert not verdicts or found.losses[0].reason == "first at step 2, gradient/w: 4.5e-01 of 1.5e-05"
 
 
 def test_another_environment_explains_a_loss() -> None:

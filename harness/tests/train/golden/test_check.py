@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from samebits.train.distance import FAR
-from samebits.train.golden.check import check_golden, other_configuration
+from samebits.train.golden.check import check_golden, norm_bound, other_configuration
 from samebits.train.golden.curve import relative_change, ulps
 from samebits.train.golden.record import Golden, Surroundings
 from samebits.train.golden.rules import broken_rule
-from tests.support.golden_samples import CONFIG, ELSEWHERE, HERE, LOSS_BOUND, evidence, golden, run_record
+from tests.support.golden_samples import CONFIG, ELSEWHERE, HERE, LEAF_BOUND, LOSS_BOUND, evidence, golden, run_record
 
 
 def test_the_same_run_is_the_same() -> None:
@@ -54,8 +54,11 @@ def test_an_array_more_or_less_is_a_change() -> None:
 
 def test_a_shorter_run_is_a_change() -> None:
     run = run_record()
-    found = check_golden(golden(), replace(run, steps=run.steps[:-1]), HERE)
-    assert (found.status, found.first_step) == ("changed", 20)
+    for here in (HERE, ELSEWHERE):
+        found = check_golden(golden(), replace(run, steps=run.steps[:-1]), here)
+        assert (found.status, found.first_step, found.first_leaf) == ("changed", 20, "number of steps")
+        assert found.message == "today's run has 19 steps, and the golden 20"
+        assert (found.changed, found.ulps, found.relative) == ((), None, None)
 
 
 @pytest.mark.parametrize(("far", "ok"), [(0, True), (LOSS_BOUND, True), (LOSS_BOUND + 1, False)])
@@ -82,6 +85,16 @@ def test_a_norm_that_is_not_finite_is_found_elsewhere() -> None:
     result = check_golden(golden(), run_record(scale={7: float("nan")}), ELSEWHERE)
     assert (result.ok, result.first_step, result.first_leaf) == (False, 7, "norm of all gradients")
     assert result.message.startswith("norm of all gradients is not finite at step 7, beyond the evidence")
+
+
+@pytest.mark.parametrize(("scale", "ok"), [(1 + 1e-6, True), (1 - 1e-6, True), (1 + 1e-3, False), (0, False)])
+def test_the_norm_of_all_is_held_at_every_step(scale: float, ok: bool) -> None:
+    """Also where arrays are not recorded, and the loss is the recorded one."""
+    found = check_golden(golden(), run_record(scale={7: scale}), ELSEWHERE)
+    assert (found.ok, found.lane) == (ok, "evidence")
+    if not ok:
+        assert (found.first_step, found.first_leaf) == (7, "norm of all gradients")
+        assert found.bound == norm_bound(golden(), "gradient") > LEAF_BOUND
 
 
 @pytest.mark.parametrize(("scale", "ok"), [(1e-9, True), (1e-3, False), (1.0, False)])

@@ -1,0 +1,94 @@
+"""Runs a reference as it is and rewritten, and measures how far that moves its results.
+
+First with every parameter changed by one ulp, which is rounding whatever the training is. The other rewrites, other
+orders of rows and another mesh, widen the envelope only where they are rounding beside these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import CouldNotRun
+from samebits.numerics.floats import from_ordinals, is_float, ordinals
+from samebits.train.distance import first_parting, loss_ulps, perplexity_ulps, step_arrays
+from samebits.train.envelope import ONE_DEVICE, ROWS_PERMUTED, Envelope, Forced, distances, forced
+from samebits.train.record import Recorded
+from samebits.train.trainer import Trainer
+
+DITHER, DITHERS = "one ulp of dither", 3
+"""The name of that rewrite, and how often it is run."""
+
+
+def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Trainer | None) -> tuple[Envelope, Forced]:
+    """The envelope of a reference, and its own forced steps.
+
+    Args:
+        reference: compiled.
+        recorded: its run, with the states before the forced steps.
+        steps: of the run.
+        elsewhere: the same configuration on one device, where the reference has more.
+
+    Raises:
+        CouldNotRun: the reference is not reproducible, or its loss is not finite.
+    """
+    envelope = Envelope(config=reference.config.name, dtype=reference.config.dtype)
+    base = forced(reference, recorded.states)
+    parted = first_parting(recorded.run, reference.run(steps).run)
+    if parted is not None:
+        raise CouldNotRun(
+            f"config '{reference.config.name}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} "
+            "of two equal runs; nothing can be said about others (are nondeterministic kernels allowed?)"
+        )
+    bad = [step.step for step in recorded.run.steps if not np.isfinite(step.loss)]
+    if bad:
+        raise CouldNotRun(f"config '{reference.config.name}': the loss is not finite at step {bad[0]}")
+    envelope.add("repeated", [0] * steps, [])
+
+    def widen(name: str, run: Recorded, apart: Forced) -> None:
+        if name != DITHER and envelope.leaves_out(name, recorded.run, run.run):
+            return
+        far = list(distances(base, apart).values())
+        envelope.add(name, loss_ulps(recorded.run, run.run), far, perplexity_ulps(recorded.run, run.run))
+        envelope.add_norms(name, recorded.run, run.run)
+
+    rng = np.random.default_rng(0)
+    order = rng.permutation(next(iter(reference.training.batch(1).values())).shape[0])
+
+    def permuted(batch: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: array[order] for name, array in batch.items()}
+
+    for seed in range(DITHERS):
+
+        def dither(state: Any, seed: int = seed) -> Any:
+            moved = {name: dithered(x, np.random.default_rng([seed, i])) for i, (name, x) in _items(state)}
+            return {**state, "parameters": moved}
+
+        run = reference.run(steps, start=dither(reference.start))
+        widen(DITHER, run, forced(reference, recorded.states, dither))
+    widen(ROWS_PERMUTED, reference.run(steps, order=permuted), _permuted(reference, recorded.states, permuted))
+    if elsewhere is not None:
+        widen(ONE_DEVICE, elsewhere.run(steps), forced(elsewhere, recorded.states))
+    return envelope, base
+
+
+def dithered(array: Any, rng: np.random.Generator) -> Any:
+    """Every number moved to one of its neighbours; integers and zeros stay."""
+    array = np.asarray(array)
+    if not is_float(array.dtype):
+        return array
+    moved = from_ordinals(ordinals(array) + rng.choice([-1, 1], array.shape), array.dtype)
+    return np.where(array == 0, array, moved).astype(array.dtype)
+
+
+def _items(state: Any) -> Any:
+    return enumerate(state["parameters"].items())
+
+
+def _permuted(trainer: Trainer, states: Mapping[int, Any], order: Callable[[Any], Any]) -> Forced:
+    arrays = {}
+    for number, state in states.items():
+        arrays[number] = step_arrays(*trainer.single_step(state, number, order(trainer.training.batch(number))))
+    return arrays
