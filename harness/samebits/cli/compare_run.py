@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -52,7 +53,8 @@ class CompareCommand(CheckCommand):
 
     def problem(self, run: CommandRun, problem: Problem) -> None:
         """Record a problem, with options in place of the entries of a declaration."""
-        super().problem(run, replace(problem, message=in_options(problem.message)))
+        message = re.sub(r"^pair '\w+': ", "", in_options(problem.message))  # the problem names the functions itself
+        super().problem(run, replace(problem, message=message))
 
     def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Result]:
         with contextlib.closing(super()._sweep(run, inputs, journal)) as swept:

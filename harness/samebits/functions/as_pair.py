@@ -16,7 +16,7 @@ from samebits.errors import RequestError
 from samebits.functions.default_layout import split_by_default
 from samebits.functions.request import CompareRequest, near_option
 from samebits.host.isolation import note
-from samebits.programs.binding import parameters_of, signature_text
+from samebits.programs.binding import class_remark, parameters_of, signature_text
 from samebits.programs.like import is_array, like
 from samebits.schema.argument_trees import ArgTree
 from samebits.schema.case import Case, ContextMesh
@@ -191,7 +191,7 @@ def _check_call(side: Callable[..., Any], count: int, keywords: Mapping[str, Any
         raise RequestError(
             f"'{getattr(_inner(side), '__name__', type(side).__name__)}' takes {signature_text(side)} and cannot be "
             f"called with {count} positional arguments{' and ' + ', '.join(names) if names else ''}: {error}"
-            f"{near_option(unknown) if unknown else ''}"
+            f"{near_option(unknown) if unknown else ''}{class_remark(side)}"
         ) from None
 
 

@@ -22,6 +22,11 @@ def _takes_two(x: Any, y: Any) -> Any:
     return x + y
 
 
+class _Layer:
+    def scaled(self, x: Any) -> Any:
+        return x
+
+
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "no function": (
         lambda: samebits.assert_same(f.softmax, 3, X),  # type: ignore[arg-type]
@@ -40,6 +45,14 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "missing argument": (
         lambda: samebits.assert_same(_takes_two, lambda x, y: x, X),
         "'_takes_two' takes (x, y) and cannot be called with 1 positional arguments: missing a required argument: 'y'",
+    ),
+    "a method of a class": (
+        lambda: samebits.assert_same(f.softmax, _Layer.scaled, X),
+        "missing a required argument: 'x'; _Layer.scaled is a method: take it from an object, as in obj.scaled where",
+    ),
+    "a class": (
+        lambda: samebits.assert_same(f.softmax, _Layer, X),
+        "; _Layer is a class: give a function, or an object of the class that can be called",
     ),
     "other argument name": (
         lambda: samebits.assert_same(f.softmax, f.shifted, X, dim=1),
