@@ -13,8 +13,9 @@ from samebits.cli.compare_words import in_options
 from samebits.cli.pipeline import CommandRun
 from samebits.engine.journal import Journal
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
-from samebits.functions.as_pair import MESH, side_names, takes_mesh
+from samebits.functions.as_pair import MESH, takes_mesh
 from samebits.functions.default_layout import split_by_default
+from samebits.functions.names import side_names
 from samebits.functions.run import function_request, pair_mesh, with_gradients
 from samebits.functions.session import session
 from samebits.host.isolation import note
@@ -130,7 +131,7 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
         if remark is not None:
             note(remark)
     reference, variant = (function_named(name) for name in (chosen.reference, chosen.variant))
-    first, second = side_names(reference, variant)
+    first, second = side_names(reference, variant, (chosen.reference, chosen.variant))
     floats = [arg.dtype for arg in args.values() if "float" in str(arg.dtype)]
     mesh = MeshSpec.parse(chosen.mesh)
     narrow = mesh.devices <= WIDEST

@@ -30,7 +30,34 @@ class _Layer:
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "no function": (
         lambda: samebits.assert_same(f.softmax, 3, X),  # type: ignore[arg-type]
-        "the second argument is 3, a int; expected a function",
+        "the second argument is 3, an int; expected a function",
+    ),
+    "arrays in place of functions": (
+        lambda: samebits.assert_same(jnp.ones((64, 64)), jnp.ones((64, 64))),  # type: ignore[arg-type]
+        "the first argument is an array float32[64,64]; expected a function, and what both are called with after the "
+        "two; samebits.assert_same_bits(found, expected) compares arrays",
+    ),
+    "trees in place of functions": (
+        lambda: samebits.assert_same(f.softmax, {"w": jnp.ones(64)}, X),  # type: ignore[arg-type]
+        "the second argument is a dict of 1 entry; expected a function, and what both are called with after the two; "
+        "samebits.assert_same_bits",
+    ),
+    "one array": (lambda: samebits.check(jnp.ones((64, 64))), "samebits.check(an array float32[64,64]): one function"),
+    "inside of jit": (
+        lambda: jax.jit(lambda x: samebits.assert_same(f.softmax, f.shifted, x))(jnp.ones((6, 4))),
+        "'x' is a traced array: two functions are compared by compiling and running them, which cannot be done inside",
+    ),
+    "a tree inside of grad": (
+        lambda: jax.grad(lambda x: samebits.assert_same(f.softmax, lambda x: x["w"], {"w": x}))(jnp.ones((6, 4))),
+        "'x'['w'] is a traced array: ",
+    ),
+    "other arrays inside of jit": (
+        lambda: jax.jit(lambda y: samebits.assert_same(f.softmax, f.shifted, X))(jnp.ones((6, 4))),
+        "this was called while jax traces the function around it: two functions are compared by",
+    ),
+    "a proof inside of jit": (
+        lambda: jax.jit(lambda x: samebits.prove(f.softmax, f.shifted, x).verdict)(jnp.ones((6, 4))),
+        "'x' is a traced array: ",
     ),
     "nothing else": (lambda: samebits.check(f.softmax), "one function and nothing else; expected two functions and"),
     "the same function": (lambda: samebits.assert_same(f.softmax, f.softmax, X), "nothing would be compared"),
@@ -72,7 +99,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no mesh": (
         lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh=(2, 4)),
-        "mesh=(2, 4) is a tuple; expected a",
+        "mesh=(2, 4) is a tuple; expected a jax.sharding.Mesh, or an id such as",
     ),
     "malformed mesh": (lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp-2"), "mesh 'dp-2'"),
     "large mesh": (
@@ -86,6 +113,26 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "too many specs": (
         lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp2", specs=(P("dp"), P("dp"))),
         "expected a PartitionSpec, one per positional argument (x), or a dict by name",
+    ),
+    "too few specs": (
+        lambda: samebits.assert_same(_takes_two, lambda x, y: y + x, X, X, mesh="dp2", specs=(P("dp"),)),
+        "specs=(P('dp',),) has none for y; expected a PartitionSpec, one per positional argument (x, y), or a dict",
+    ),
+    "a spec longer than the shape": (
+        lambda: samebits.assert_same(
+            _takes_two, lambda x, y: y + x, X, X, mesh="dp2", specs={"y": P("dp", None, None)}
+        ),
+        "'y': argument of shape (6, 4): spec ('dp', None, None) has 3 entries; expected at most one per dimension",
+    ),
+    "a spec longer than the shape of a leaf": (
+        lambda: samebits.assert_same(
+            lambda p: p["w"], lambda p: +p["w"], {"w": X}, mesh="dp2", specs=P("dp", None, "a")
+        ),
+        "'p': ['w']: argument of shape (6, 4): spec ('dp', None, 'a') has 3 entries; expected at most",
+    ),
+    "a lambda of other arguments": (
+        lambda: samebits.assert_same(lambda x: x, lambda x, y: y, X),
+        "the second function, a lambda, takes (x, y) and cannot be called with 1 positional arguments",
     ),
     "no output": (lambda: samebits.assert_same(lambda x: None, lambda x: (), X), "returns no array; there is nothing"),
     "no Adapt": (
@@ -123,3 +170,18 @@ def test_the_functions_may_have_parameters_of_any_name() -> None:
         return variant + reference * x
 
     samebits.assert_same(ours, theirs, jnp.ones((3, 2)), reference=jnp.float32(2), variant=jnp.float32(3))
+
+
+def test_specs_may_leave_out_what_has_no_array() -> None:
+    def scaled(x: Any, by: float) -> Any:
+        return x * by
+
+    samebits.assert_same(scaled, lambda x, by: by * x, jnp.ones((6, 4)), 2.0, mesh="dp2", specs=(P("dp"),))
+
+
+def test_a_comparison_of_concrete_arrays_may_stand_in_grad() -> None:
+    def loss(y: Any) -> Any:
+        samebits.assert_same(f.softmax, f.shifted, jnp.ones((6, 4)))
+        return y.sum()
+
+    assert jax.grad(loss)(jnp.ones(2)).tolist() == [1, 1]
