@@ -15,7 +15,7 @@ from samebits.engine.journal import Journal
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.functions.as_pair import MESH, takes_mesh
 from samebits.functions.default_layout import split_by_default
-from samebits.functions.names import side_names
+from samebits.functions.names import check_renames, side_names
 from samebits.functions.run import function_request, pair_mesh, with_gradients
 from samebits.functions.session import session
 from samebits.host.isolation import note
@@ -141,6 +141,7 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
             raise RequestError("the functions take the parameter 'mesh'; give one, as in --mesh dp2_tp4")
         statics[MESH] = ContextMesh()
     renamed = chosen.renamed()
+    check_renames(renamed, (*args, *statics), variant, "--rename", by_name=True)
     order = order_remark(reference, variant, [name for name in (*args, *statics) if name not in renamed], {}, second)
     if order is not None:
         note(order)

@@ -13,7 +13,7 @@ from typing import Any
 
 from samebits.errors import DeclarationError, RequestError
 from samebits.functions.default_layout import split_by_default
-from samebits.functions.names import shown_name, side_names
+from samebits.functions.names import check_renames, shown_name, side_names
 from samebits.functions.request import CompareRequest, near_option, short_text
 from samebits.host.isolation import note
 from samebits.programs.binding import class_remark, parameters_of, signature_text
@@ -77,6 +77,8 @@ def pair_of(request: CompareRequest) -> Pair:
     positional = _names(request)
     call = dict(zip(positional, request.args, strict=True)) | dict(request.keywords)
     _require_concrete(call)
+    if options.adapt is None:
+        check_renames(options.rename, (*call, MESH), request.variant, "rename", by_name=False)
     for place, side in (("first", request.reference), ("second", request.variant)):
         if side is request.reference or options.adapt is None:
             rename = options.rename if side is request.variant else {}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from samebits.errors import RequestError
+from samebits.programs.binding import parameters_of, signature_text
 
 _LAMBDA = "<lambda>"
 _UNNAMED = ("", "lambda", "unnamed_function")
@@ -40,6 +43,37 @@ def shown_name(side: Callable[..., Any], place: str) -> str:
     """A function in a message: `'norm'`; a lambda by its place in the call, `first` or `second`."""
     name = getattr(_inner(side), "__name__", type(side).__name__)
     return f"the {place} function, a lambda," if name == _LAMBDA else f"'{name}'"
+
+
+def check_renames(
+    renamed: Mapping[str, str], names: Iterable[str], variant: Callable[..., Any], option: str, by_name: bool
+) -> None:
+    """Reject renamed arguments that the call does not have, or that the second function does not call so.
+
+    Args:
+        renamed: by the name of an argument, what the second function calls it.
+        names: of the arguments of the call.
+        variant: the second function.
+        option: names it in messages.
+        by_name: whether an argument whose own name the second function has too is passed as that one.
+
+    Raises:
+        RequestError: there is one.
+    """
+    names, parameters = tuple(names), parameters_of(variant)
+    own = {p.name for p in parameters or ()}
+    collects = parameters is None or any(p.kind is p.VAR_KEYWORD for p in parameters)
+    for name, other in renamed.items():
+        where = f"{option} {name}={other}"
+        if name not in names:
+            raise RequestError(f"{where}: there is no argument '{name}'; the arguments are {', '.join(names)}")
+        takes = f"{where}: the second function takes {signature_text(variant)}"
+        if other not in own and not collects:
+            raise RequestError(f"{takes}, and no parameter '{other}'")
+        if by_name and collects and parameters is not None and other not in own:
+            raise RequestError(f"{takes}, which gets '{name}' by that name; wrap it in a function that names '{other}'")
+        if by_name and name in own and name != other:
+            raise RequestError(f"{takes}, whose own '{name}' gets that argument; wrap it in a function of other names")
 
 
 def _name(side: Callable[..., Any]) -> str:

@@ -24,6 +24,10 @@ def double(x):
     return x + x
 
 
+def tripled(y, x=0):
+    return x * 3
+
+
 def with_mean(x):
     return x * 2, x.mean()
 
@@ -107,3 +111,18 @@ def test_new_needs_names_of_arguments() -> None:
     assert ended.code == 2 and len(ended.lines) == 1, ended.err
     ended = samebits("new", "pair", f"{M}:variadic", f"{M}:two")
     assert ended.code == 2 and "what *arrays takes has no names" in ended.err, ended.err
+
+
+@pytest.mark.parametrize(
+    ("variant", "rename", "message"),
+    [
+        ("double", "z=y", "--rename z=y: there is no argument 'z'; the arguments are x"),
+        ("double", "x=y", "--rename x=y: the second function takes (x), and no parameter 'y'"),
+        ("named", "x=y", "takes (**arrays), which gets 'x' by that name; wrap it in a function that names 'y'"),
+        ("tripled", "x=y", "--rename x=y: the second function takes (y, x=0), whose own 'x' gets that argument; wrap"),
+    ],
+)
+def test_a_rename_that_renames_nothing(variant: str, rename: str, message: str) -> None:
+    ended = samebits("compare", f"{M}:two", f"{M}:{variant}", *X, "--rename", rename)
+    assert ended.code == 2 and len(ended.lines) == 1, ended.out + ended.err
+    assert message in ended.err

@@ -134,6 +134,14 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: samebits.assert_same(lambda x: x, lambda x, y: y, X),
         "the second function, a lambda, takes (x, y) and cannot be called with 1 positional arguments",
     ),
+    "a rename of another name": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, rename={"y": "z"}),
+        "rename y=z: there is no argument 'y'; the arguments are x, mesh",
+    ),
+    "a rename to another name": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, x=X, rename={"x": "z"}),
+        "rename x=z: the second function takes (x, axis=-1), and no parameter 'z'",
+    ),
     "no output": (lambda: samebits.assert_same(lambda x: None, lambda x: (), X), "returns no array; there is nothing"),
     "no Adapt": (
         lambda: samebits.assert_same(f.softmax, f.shifted, X, adapt=lambda x: x),
