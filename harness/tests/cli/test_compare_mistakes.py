@@ -40,6 +40,26 @@ def named(**arrays):
     return arrays["x"] * 2
 
 
+def text(x):
+    return x * 2, {"name": "text"}
+
+
+def nothing(x):
+    return None
+
+
+def generator(x):
+    yield x * 2
+
+
+async def coroutine(x):
+    return x * 2
+
+
+def branch(x):
+    return x * 2 if x.sum() > 0 else x + x
+
+
 class Layer:
     def scale(self, x):
         return x * 2
@@ -82,7 +102,7 @@ def test_named_arguments_and_objects_work(variant: str) -> None:
 
 
 COMPARED = {
-    f"{M}:": "names no function after the colon; module 'mistaken_fns': it has Layer, Scale, double,",
+    f"{M}:": "names no function after the colon; module 'mistaken_fns': it has Layer, Scale, ",
     f"{M}:math": "has no function 'math': it is the module math, which cannot be called (write math:NAME for a",
     f"{M}:number": "has no function 'number': it is 3, an int, which cannot be called",
     f"{M}:layer": "has no function 'layer': it is an object of the class Layer, which cannot be called",
@@ -126,3 +146,33 @@ def test_a_rename_that_renames_nothing(variant: str, rename: str, message: str) 
     ended = samebits("compare", f"{M}:two", f"{M}:{variant}", *X, "--rename", rename)
     assert ended.code == 2 and len(ended.lines) == 1, ended.out + ended.err
     assert message in ended.err
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("text", "'text': out[1]['name'] is 'text', a str; return arrays alone"),
+        ("generator", "'generator': out is a generator; it has `yield`: return the arrays, as in a tuple"),
+        ("coroutine", "'coroutine': out is a coroutine; it is `async def`: compare the function that it awaits"),
+    ],
+)
+def test_what_jax_has_no_array_of_is_one_line(function: str, message: str) -> None:
+    for functions in ((function, "two"), ("two", function)):
+        ended = samebits("compare", *(f"{M}:{name}" for name in functions), *X)
+        assert ended.code == 2 and len(ended.lines) == 1, ended.out + ended.err
+        assert message in ended.err
+
+
+def test_nothing_in_place_of_an_array() -> None:
+    ended = samebits("compare", f"{M}:nothing", f"{M}:two", *X)
+    assert ended.code == 2 and ended.lines == ["samebits: 'nothing' returns no array; there is nothing to compare"]
+    ended = samebits("compare", f"{M}:two", f"{M}:nothing", *X, "--forward")
+    assert ended.code == 1
+    assert "only the reference has out float32[4,8]; the variant has no leaves" in ended.out
+
+
+def test_control_flow_by_values_is_one_line_with_its_place() -> None:
+    ended = samebits("compare", f"{M}:two", f"{M}:branch", *X, "--forward")
+    assert ended.code == 3
+    number = FUNCTIONS.splitlines().index("    return x * 2 if x.sum() > 0 else x + x") + 1
+    assert f"{M}.py:{number}); it is traced as by jax.jit: use jnp.where" in ended.out
