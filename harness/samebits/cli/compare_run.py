@@ -18,6 +18,7 @@ from samebits.functions.default_layout import split_by_default
 from samebits.functions.names import check_renames, side_names
 from samebits.functions.run import function_request, pair_mesh, with_gradients
 from samebits.functions.session import session
+from samebits.host.backend_start import require_answer
 from samebits.host.isolation import note
 from samebits.programs.binding import order_remark
 from samebits.programs.catalogue import Locator
@@ -47,9 +48,11 @@ class CompareCommand(CheckCommand):
         """The functions as a pair.
 
         Raises:
-            RequestError: there is no argument, or one is malformed.
+            RequestError: there is no argument, or one is malformed, or the platform asked for does not start.
         """
         chosen = self.chosen
+        if chosen.platform is not None:  # before code of the user's is imported, which may take long
+            require_answer()
         return [(Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()), functions_as_pair(chosen))]
 
     def problem(self, run: CommandRun, problem: Problem) -> None:
