@@ -97,11 +97,7 @@ def compare_request(
     """
     for place, function in (("first", reference), ("second", variant)):
         if not callable(function):
-            arrays = _holds_array(function) and "; samebits.assert_same_bits(found, expected) compares arrays"
-            raise RequestError(
-                f"the {place} argument is {kind_words(function)}; expected a function, and what both are called with "
-                f"after the two{arrays or ''}"
-            )
+            raise RequestError(_not_a_function(place, function))
     if reference is variant:
         raise RequestError(f"both functions are {short_text(reference)}; nothing would be compared")
     known = {option.name for option in fields(CompareOptions)}
@@ -116,6 +112,14 @@ def short_text(value: Any) -> str:
     """A value as text for a message; in a few words where it is long, as arrays and modules with arrays are."""
     text = repr(value)
     return text if len(text) <= LONGEST and "\n" not in text else kind_words(value)
+
+
+def _not_a_function(place: str, value: Any) -> str:
+    arrays = "; samebits.assert_same_bits(found, expected) compares arrays" if _holds_array(value) else ""
+    return (
+        f"the {place} argument is {kind_words(value)}; expected a function, and what both are called with after the "
+        f"two{arrays}"
+    )
 
 
 def _holds_array(value: Any) -> bool:

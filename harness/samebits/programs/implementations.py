@@ -143,7 +143,7 @@ def _attribute(module: Any, function: str, where: str, place: str) -> Callable[.
     for name in function.split("."):
         value = getattr(value, name, missing)
     if callable(value):
-        return value  # type: ignore[no-any-return]
+        return value
     what = "" if value is missing else f": it is {kind_words(value)}, which cannot be called"
     if isinstance(value, ModuleType):
         what += f" (write {value.__name__}:NAME for a function of it)"

@@ -197,4 +197,4 @@ def test_code_without_a_file_has_its_place() -> None:
     (result,) = of(run(toy(same, typed=written["side"])), direction="forward", variant="typed")
     assert (result.lines[0].variant, result.lines[0].reference) == ("<stdin>:3", _place(same, "return"))
     compared = samebits.check(jnp.cos, jnp.sin, jnp.ones((8, 16)), gradients=False)
-    assert [leaf.no_lines for leaf in compared.leaves] == [NO_PLACE]  # type: ignore[union-attr]
+    assert [leaf.no_lines for leaf in compared.leaves] == [NO_PLACE]

@@ -176,3 +176,18 @@ def test_control_flow_by_values_is_one_line_with_its_place() -> None:
     assert ended.code == 3
     number = FUNCTIONS.splitlines().index("    return x * 2 if x.sum() > 0 else x + x") + 1
     assert f"{M}.py:{number}); it is traced as by jax.jit: use jnp.where" in ended.out
+
+
+def test_all_sizes_of_literal_shapes_say_what_to_write(folder: Path) -> None:
+    assert samebits("new", "sized", f"{M}:two", f"{M}:double").code == 0
+    advice = "for 'x' write shape=('x0', 'x1'), and sizes={'x0': 8, 'x1': 16} in the Case"
+    for command in ("check", "prove"):
+        ended = samebits(command, "sized", "--all-sizes")
+        assert f"the case has no sizes: its shapes are numbers; {advice}" in " ".join(ended.out.split()), ended.out
+    assert "--all-sizes" not in samebits("check", "sized").out
+    file = folder / "suites" / "test_sized.py"
+    declared = file.read_text().replace("shape=(8, 16)", "shape=('x0', 'x1')")
+    file.write_text(declared.replace('id="small"', 'id="small", sizes={"x0": 8, "x1": 16}').replace("sized", "named"))
+    file.rename(file.with_name("test_named.py"))
+    ended = samebits("check", "named", "--all-sizes")
+    assert ended.code == 0 and "has no sizes" not in ended.out, ended.out

@@ -42,7 +42,10 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         "the second argument is a dict of 1 entry; expected a function, and what both are called with after the two; "
         "samebits.assert_same_bits",
     ),
-    "one array": (lambda: samebits.check(jnp.ones((64, 64))), "samebits.check(an array float32[64,64]): one function"),
+    "one array": (
+        lambda: samebits.check(jnp.ones((64, 64))),  # type: ignore[arg-type]
+        "samebits.check(an array float32[64,64]): one function",
+    ),
     "inside of jit": (
         lambda: jax.jit(lambda x: samebits.assert_same(f.softmax, f.shifted, x))(jnp.ones((6, 4))),
         "'x' is a traced array: two functions are compared by compiling and running them, which cannot be done inside",
