@@ -24,6 +24,7 @@ from samebits.programs.binding import order_remark
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import function_named
 from samebits.programs.plan import LoadedPair, Request, plan
+from samebits.report.document import Document
 from samebits.schema.argument_text import EXAMPLES, argument_word, parse_arguments
 from samebits.schema.argument_trees import argument_tree
 from samebits.schema.case import Arg, Case, ContextMesh
@@ -32,6 +33,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_meshes import WIDEST
 from samebits.schema.result import Problem, Result
+from samebits.schema.values import Integers, Normal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +92,33 @@ class CompareCommand(CheckCommand):
     def _journal(self, run: CommandRun, inputs: CheckInputs) -> contextlib.AbstractContextManager[Journal | None]:
         return contextlib.nullcontext()
 
+    def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
+        """All results; where one fails, with the integers that were drawn from all that there are."""
+        if not all(result.ok for result in results):
+            run.notes += anything_drawn(self.chosen.arg)
+        return super().document(run, inputs, results)
+
     def selection(self, declared: Sequence[tuple[Locator, Pair]]) -> Request:
         """The second function; on a mesh the first one there too."""
         ((_, pair),) = declared
         # By its name a mesh must fit; what is only declared is left out where it does not.
         return replace(function_request(pair), meshes=(*pair.meshes, *pair.wide_meshes))
+
+
+def anything_drawn(words: Sequence[str]) -> list[str]:
+    """A note on arguments whose integers are drawn from all of their dtype, such as indices out of range."""
+    stated = Integers(low=0, high=8)
+    whole = [
+        f"{argument_word(name, arg)} (as in {argument_word(name, replace(arg, values=stated))})"
+        for name, arg in parse_arguments(words).items()
+        if isinstance(arg.values, Normal) and str(arg.dtype).startswith(("int", "uint"))
+    ]
+    if not whole:
+        return []
+    return [
+        "no range is stated for these integers, so that any of their dtype were drawn, as indices negative or "
+        f"out of range: {', '.join(whole)}"
+    ]
 
 
 def _check_axes(args: Mapping[str, Arg], mesh: MeshSpec) -> None:

@@ -56,6 +56,14 @@ async def coroutine(x):
     return x * 2
 
 
+def take(table, ids):
+    return table[ids]
+
+
+def one_hot(table, ids):
+    return (ids[:, None] == jnp.arange(len(table))) @ table
+
+
 def branch(x):
     return x * 2 if x.sum() > 0 else x + x
 
@@ -191,3 +199,12 @@ def test_all_sizes_of_literal_shapes_say_what_to_write(folder: Path) -> None:
     file.rename(file.with_name("test_named.py"))
     ended = samebits("check", "named", "--all-sizes")
     assert ended.code == 0 and "has no sizes" not in ended.out, ended.out
+
+
+def test_integers_without_a_range_are_a_note_where_something_fails() -> None:
+    args = ("--arg", "table=f32[9,4]", "--arg", "ids=i32[5]", "--forward")
+    ended = samebits("compare", f"{M}:take", f"{M}:one_hot", *args)
+    said = " ".join(ended.out.split())
+    assert ended.code != 0 and "out of range: ids=i32[5] (as in ids=i32[5]:0..7)" in said, ended.out
+    ended = samebits("compare", f"{M}:two", f"{M}:double", "--arg", "x=i32[5]", "--forward")
+    assert ended.code == 0 and "no range is stated" not in ended.out, ended.out
