@@ -209,6 +209,8 @@ def _advice(error: BaseException) -> str:
     """What to do where Python asks for a number that is only known when the program runs."""
     if not _is_of_jax(error) or not {*_CONTROL_FLOW} & {kind.__name__ for kind in type(error).__mro__}:
         return ""
+    if type(error).__name__ == "TracerArrayConversionError":
+        return "; it is traced as by jax.jit: call jax.numpy in place of NumPy"
     return "; it is traced as by jax.jit: use jnp.where or jax.lax.cond, or pass what decides as a static argument"
 
 

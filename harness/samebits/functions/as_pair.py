@@ -91,6 +91,7 @@ def pair_of(request: CompareRequest) -> Pair:
             "jax.ShapeDtypeStruct(shape, dtype), from which values are drawn"
         )
     mesh = mesh_of(request)
+    _require_axes(args, mesh)
     if options.specs is None and options.mesh is not None and mesh.mode != "explicit" and not _meshes_of(request):
         args, remark = split_by_default(args, mesh)
         if remark is not None:
@@ -217,6 +218,23 @@ def _declared(name: str, value: Any, specs: Any) -> ArgTree:
         return like(value, specs=specs)
     except DeclarationError as error:
         raise RequestError(f"'{name}': {error}") from None
+
+
+def _require_axes(args: Mapping[str, ArgTree], mesh: MeshSpec) -> None:
+    """Reject an array that is split over an axis which the mesh lacks.
+
+    Raises:
+        RequestError: it names the array and the axis.
+    """
+    known = [name for name, _ in mesh.axes]
+    leaves = {path: arg for name, tree in args.items() for path, arg in tree.leaves(name).items()}
+    for path, arg in leaves.items():
+        axes = [axis for entry in arg.spec for axis in ((entry,) if isinstance(entry, str) else entry or ())]
+        unknown = next((axis for axis in axes if axis not in known), None)
+        if known and unknown is not None:
+            raise RequestError(
+                f"'{path}' is split over '{unknown}'; expected some of the axes of mesh '{mesh.id}': {', '.join(known)}"
+            )
 
 
 def _specs_by_name(specs: Any, positional: Sequence[str], call: Mapping[str, Any]) -> dict[str, Any]:

@@ -132,5 +132,7 @@ def _holds_array(value: Any) -> bool:
 
 def near_option(name: str) -> str:
     """A hint at the option that a keyword may have been meant to be; empty where none is near."""
+    if name in ("rtol", "atol", "tol", "tolerance"):
+        return "; tolerances are not given: the bound of rounding is computed, and accept= is the lowest verdict"
     near = difflib.get_close_matches(name, [option.name for option in fields(CompareOptions)], n=1, cutoff=0.75)
     return f"; did you mean the option {near[0]}=?" if near else ""

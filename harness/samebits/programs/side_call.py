@@ -80,7 +80,7 @@ def side_call(
         _require_arrays(f"pair '{pair.name}': '{side}'", outputs)
         if pair.has_aux and not (isinstance(outputs, tuple) and len(outputs) == 2):
             raise DeclarationError(
-                f"pair '{pair.name}': has_aux=True and '{side}' returned a {type(outputs).__name__}; expected "
+                f"pair '{pair.name}': has_aux=True and '{side}' returned {kind_words(outputs)}; expected "
                 "(outputs, auxiliary)"
             )
         outcome = watched.outcome(outputs, wanted or ())

@@ -201,7 +201,7 @@ def test_all_sizes_of_literal_shapes_say_what_to_write(folder: Path) -> None:
     assert ended.code == 0 and "has no sizes" not in ended.out, ended.out
 
 
-def test_integers_without_a_range_are_a_note_where_something_fails() -> None:
+def test_integers_without_a_range_are_a_note_of_a_failure() -> None:
     args = ("--arg", "table=f32[9,4]", "--arg", "ids=i32[5]", "--forward")
     ended = samebits("compare", f"{M}:take", f"{M}:one_hot", *args)
     said = " ".join(ended.out.split())

@@ -117,6 +117,18 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp2", specs=(P("dp"), P("dp"))),
         "expected a PartitionSpec, one per positional argument (x), or a dict by name",
     ),
+    "a tolerance": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, rtol=1e-5),
+        "; tolerances are not given: the bound of rounding is computed, and accept= is the lowest verdict",
+    ),
+    "a spec of another axis": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp2", specs=(P("tp"),)),
+        "'x' is split over 'tp'; expected some of the axes of mesh 'dp2': dp",
+    ),
+    "no auxiliary": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, has_aux=True),
+        "has_aux=True and 'softmax' returned an array float32[6,4]; expected (outputs, auxiliary)",
+    ),
     "too few specs": (
         lambda: samebits.assert_same(_takes_two, lambda x, y: y + x, X, X, mesh="dp2", specs=(P("dp"),)),
         "specs=(P('dp',),) has none for y; expected a PartitionSpec, one per positional argument (x, y), or a dict",

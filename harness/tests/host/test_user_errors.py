@@ -130,7 +130,11 @@ def _masking(x: Any) -> Any:
 def test_control_flow_by_values_is_one_line_with_advice(function: Callable[..., Any]) -> None:
     line = user_errors.one_line(_raised(jax.jit(function), jnp.ones(3)))
     here = f"({__file__}:{function.__code__.co_firstlineno + 1})"
-    advice = "; it is traced as by jax.jit: use jnp.where or jax.lax.cond, or pass what decides as a static argument"
+    advice = (
+        "; it is traced as by jax.jit: call jax.numpy in place of NumPy"
+        if function is _by_numpy
+        else "; it is traced as by jax.jit: use jnp.where or jax.lax.cond, or pass what decides as a static argument"
+    )
     assert line.endswith(here + advice) and "\n" not in line and len(line) < 400, line
 
 
