@@ -89,7 +89,7 @@ def infer_arguments(
     words = [argument_word(name, arg) for name, arg in first[0].items()]
     raise RequestError(
         f"the arguments of {_text(reference)} cannot be inferred: with {', '.join(words)} it {one_line(first[1])}; "
-        f"declare them: {' '.join(f'--arg {word}' for word in words)}"
+        f"declare them with the shapes that fit, as in {' '.join(f'--arg {word}' for word in words)}"
     )
 
 

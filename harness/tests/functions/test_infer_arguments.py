@@ -111,7 +111,8 @@ def test_statics_are_no_arrays() -> None:
             (),
             {},
             "the arguments of hopeless(x) cannot be inferred: with x=f32[8,16] it raised ValueError: needs a table of "
-            "7 columns ({here}); declare them: --arg x=f32[8,16]",
+            "7 columns ({here}); 1 more line with --traceback; declare them with the shapes that fit, as in "
+            "--arg x=f32[8,16]",
         ),
         (
             (norm, other_norm),
