@@ -65,7 +65,7 @@ class CompareCommand(CheckCommand):
     def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Result]:
         with contextlib.closing(super()._sweep(run, inputs, journal)) as swept:
             for result in swept:
-                yield result if result.reason is None else replace(result, reason=in_options(result.reason))
+                yield replace(result, reason=_said(result.reason), evidence=_said(result.evidence))
 
     def load(self, run: CommandRun) -> CheckInputs:
         """The functions, without the gradients that there are none of, with a note about those."""
@@ -103,6 +103,10 @@ class CompareCommand(CheckCommand):
         ((_, pair),) = declared
         # By its name a mesh must fit; what is only declared is left out where it does not.
         return replace(function_request(pair), meshes=(*pair.meshes, *pair.wide_meshes))
+
+
+def _said(text: str | None) -> str | None:
+    return None if text is None else in_options(text)
 
 
 def anything_drawn(words: Sequence[str]) -> list[str]:

@@ -100,6 +100,7 @@ def test_outputs_of_another_structure_are_named() -> None:
     assert ended.code == 1
     leaves = "only the reference has out float32[4,8]; only the variant has out[0] float32[4,8], out[1] float32[]"
     assert leaves in ended.out
+    assert "or map those of the second by adapt=Adapt(outputs=...) of samebits.assert_same; only the" in ended.out
     assert "of 0 elements" not in ended.out + ended.err
 
 
