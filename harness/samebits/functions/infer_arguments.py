@@ -7,6 +7,7 @@ default. Nothing is executed: a guess is accepted where `jax.eval_shape` accepts
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -142,7 +143,9 @@ def _outputs(calls: list[Call], args: Mapping[str, Arg], statics: Mapping[str, A
 
     shapes = {name: jax.ShapeDtypeStruct(arg.shape, _dtype(arg)) for name, arg in args.items()}
     try:
-        outputs = [jax.eval_shape(lambda arrays, call=call: call({**arrays, **statics}), shapes) for call in calls]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a guess leads to, such as a cast of NaN, says nothing about the code
+            outputs = [jax.eval_shape(lambda arrays, call=call: call({**arrays, **statics}), shapes) for call in calls]
     except Exception as error:  # of the user's function, whatever it raises: the guess does not fit
         return error
     return outputs[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import jax
@@ -97,6 +98,16 @@ def test_a_declared_key_is_a_typed_random_key() -> None:
 
     inferred = infer_arguments(dropped, copy(dropped), parse_arguments(["key=key<fry>[]"]), {})
     assert inferred.guessed == ("x",) and inferred.gradients
+
+
+def test_a_guess_that_warns_says_nothing() -> None:
+    def warning(x: Any) -> Any:
+        warnings.warn("a cast of NaN", RuntimeWarning, stacklevel=1)
+        return x + 1
+
+    with warnings.catch_warnings(record=True) as seen:
+        assert list(infer_arguments(warning, copy(warning), {}, {}).args) == ["x"]
+    assert seen == []
 
 
 def test_statics_are_no_arrays() -> None:
