@@ -30,6 +30,13 @@ _UNDERNEATH = ("jax", "jaxlib", "numpy", "ml_dtypes", "pytest", "_pytest", "plug
 
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_TYPED = re.compile(r"<(string|stdin|console|(ipython|python)-input-[^>]*)>(-\d+)?")
+_CONTROL_FLOW = (
+    "ConcretizationTypeError",
+    "NonConcreteBooleanIndexError",
+    "TracerArrayConversionError",
+    "TracerIntegerConversionError",
+)
 _REQUIREMENT = re.compile(r"([\w.-]+)(?![\w.\[-]).*;.*extra == ['\"]([^'\"]+)['\"]")
 
 
@@ -51,20 +58,41 @@ def one_line(error: BaseException) -> str:
 
 def described(error: BaseException) -> str:
     """The type and the text of an exception, the user's line, and what to install where a module is missing."""
-    text = _text(error)
-    return f"{type(error).__name__}{': ' if text else ''}{text[:LONGEST]}{place(error)}{_install(error)}"
+    text, more = _text(error)
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST - 3]}..."
+    if not more or _is_of_jax(error) or _users_part(error) is None:
+        rest = ""
+    else:
+        rest = f"; {more} more {'line' if more == 1 else 'lines'} with --traceback"
+    return f"{type(error).__name__}{': ' if text else ''}{text}{place(error)}{rest}{_advice(error)}{_install(error)}"
 
 
 def place(error: BaseException) -> str:
     """The innermost line of the user's code as ` (FILE:LINE)`; of an installed library where none is; or nothing."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({error.filename}:{error.lineno})"
-    frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+    walked = [
+        (f.filename, f.lineno or 0, is_typed(f.filename, f.name)) for f in traceback.extract_tb(error.__traceback__)
+    ]
+    frames = [(file, line) for file, line, _ in walked]
     # A callback's own frames are in the text alone: XLA called it.
     frames += [(file, int(line)) for file, line in _FRAME.findall(_safe(error))] if _TRACEBACK in _safe(error) else []
     theirs = [frame for frame in frames if _owner(frame[0]) == "user"]
+    typed = [(file, line) for file, line, is_theirs in walked if is_theirs]
     libraries = [frame for frame in frames if _owner(frame[0]) == "library"]
-    return next((f" ({file}:{line})" for file, line in reversed(theirs or libraries)), "")
+    return next((f" ({file}:{line})" for file, line in reversed(theirs or typed or libraries)), "")
+
+
+def is_typed(file: str, function: str) -> bool:
+    """Whether code without a file was typed or given as text: in a REPL, in a notebook, after `python -c`, to `exec`.
+
+    Methods that `dataclass` and the like generate have such names too.
+
+    Args:
+        file, function: of the frame.
+    """
+    return bool(_TYPED.fullmatch(file)) and not function.startswith("__")
 
 
 def first_user_frame(dump: str) -> str | None:
@@ -75,11 +103,20 @@ def first_user_frame(dump: str) -> str | None:
 
 def retain(error: BaseException | None) -> None:
     """Retain the traceback of an exception that went through the user's code, from their first frame on."""
-    trace = None if error is None else error.__traceback__
-    while trace is not None and _owner(trace.tb_frame.f_code.co_filename) != "user":
-        trace = trace.tb_next
+    trace = None if error is None else _users_part(error)
     if error is not None and (trace is not None or isinstance(error, SyntaxError)):
         retain_text(_formatted(error, trace))
+
+
+def _users_part(error: BaseException) -> TracebackType | None:
+    """The traceback of an exception from the first frame of the user's code on; None where there is none."""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if _owner(code.co_filename) == "user" or is_typed(code.co_filename, code.co_name):
+            return trace
+        trace = trace.tb_next
+    return None
 
 
 def retain_text(text: str) -> None:
@@ -140,17 +177,41 @@ def _safe(error: BaseException) -> str:
         return f"its text cannot be shown: __str__ raised {type(broken).__name__}"
 
 
-def _text(error: BaseException) -> str:
-    """The first line of an exception's text; of a callback, whose traceback is in the text, that of its own."""
+def _text(error: BaseException) -> tuple[str, int]:
+    """The first line of an exception's text that says something, and how many follow.
+
+    One that ends with a colon goes on with the next; of a callback, whose traceback is in the text, it is that of its
+    own exception.
+    """
     if isinstance(error, SyntaxError):
-        return error.msg
+        return error.msg, 0
     lines = [line.rstrip() for line in _safe(error).splitlines() if line.strip()]
-    text = next(iter(lines), "").strip()
-    if not text.endswith(_TRACEBACK):
-        return text
-    frames = [index for index, line in enumerate(lines) if _FRAME.search(line)]
-    own = [line for line in lines[max(frames, default=0) + 1 :] if not line.startswith(" ")]
-    return text.removesuffix(_TRACEBACK) + next(iter(own), "")
+    first = next(iter(lines), "").strip()
+    if first.endswith(_TRACEBACK):
+        frames = [index for index, line in enumerate(lines) if _FRAME.search(line)]
+        own = [line for line in lines[max(frames, default=0) + 1 :] if not line.startswith(" ")]
+        return first.removesuffix(_TRACEBACK) + next(iter(own), ""), 0
+    telling = [line.strip() for line in lines if any(map(str.isalnum, line))]
+    if not telling:
+        return first, 0
+    text, *rest = telling
+    while text.endswith(":") and rest:
+        text = f"{text} {rest.pop(0)}"
+    return text, len(rest)
+
+
+def _is_of_jax(error: BaseException) -> bool:
+    """Whether jax's own text is shown: the lines after the first explain its internals."""
+    return type(error).__module__.partition(".")[0] in ("jax", "jaxlib")
+
+
+def _advice(error: BaseException) -> str:
+    """What to do where Python asks for a number that is only known when the program runs."""
+    if not _is_of_jax(error) or not {*_CONTROL_FLOW} & {kind.__name__ for kind in type(error).__mro__}:
+        return ""
+    if type(error).__name__ == "TracerArrayConversionError":
+        return "; it is traced as by jax.jit: call jax.numpy in place of NumPy"
+    return "; it is traced as by jax.jit: use jnp.where or jax.lax.cond, or pass what decides as a static argument"
 
 
 def _formatted(error: BaseException, trace: TracebackType | None) -> str:

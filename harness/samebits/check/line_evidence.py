@@ -27,6 +27,10 @@ POINTS = 4
 """Points of one variant and direction for which lines are searched: more of them rarely say more."""
 
 
+NO_LINE = "the outputs differ, and no line is known that makes them"
+NO_PLACE = "no line of either function is known: their code is jax's own, or was not read from a file"
+
+
 def few_lines(results: Sequence[Named], instead: Callable[[str], str] | None = None) -> list[Named]:
     """The results with lines for the first failing points of each variant and direction alone.
 
@@ -109,7 +113,7 @@ class LineFinder:
             if lines:
                 return NamedLines(lines)
             if aligned.differs(number):
-                why = why or "the outputs differ, and no equation makes them"
+                why = why or (NO_LINE if aligned.has_places() else NO_PLACE)
         return NamedLines(why=why or "as written, both sides compute the same formulas at these inputs")
 
     def _forward(self, job: PendingPoint) -> NamedLines | None:

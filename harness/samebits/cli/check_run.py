@@ -31,6 +31,7 @@ from samebits.host.environment import Environment
 from samebits.host.isolation import take_notes
 from samebits.host.written import written_now
 from samebits.programs.catalogue import Locator
+from samebits.programs.other_sizes import sizeless_note
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.document import Document
 from samebits.report.live import CheckProgress
@@ -113,6 +114,9 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         for problem in problems:
             self.problem(run, problem)
         run.notes += [*left_out, *self.unfit_notes(loaded, here)]
+        if self.effort.all_sizes:
+            first = ((item.pair, MeshSpec.parse(item.plan.points[0].mesh)) for item in loaded if item.plan.points)
+            run.notes += [note for pair, mesh in first if (note := sizeless_note(pair, mesh)) is not None]
         if loaded:
             run.show_head(here, None)
         return CheckInputs(loaded=loaded, environment=here, cache=self._cache(loaded, here))

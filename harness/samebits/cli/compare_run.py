@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,15 +13,18 @@ from samebits.cli.compare_words import in_options
 from samebits.cli.pipeline import CommandRun
 from samebits.engine.journal import Journal
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
-from samebits.functions.as_pair import MESH, side_names, takes_mesh
+from samebits.functions.as_pair import MESH, takes_mesh
 from samebits.functions.default_layout import split_by_default
+from samebits.functions.names import check_renames, side_names
 from samebits.functions.run import function_request, pair_mesh, with_gradients
 from samebits.functions.session import session
+from samebits.host.backend_start import require_answer
 from samebits.host.isolation import note
 from samebits.programs.binding import order_remark
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import function_named
 from samebits.programs.plan import LoadedPair, Request, plan
+from samebits.report.document import Document
 from samebits.schema.argument_text import EXAMPLES, argument_word, parse_arguments
 from samebits.schema.argument_trees import argument_tree
 from samebits.schema.case import Arg, Case, ContextMesh
@@ -29,6 +33,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_meshes import WIDEST
 from samebits.schema.result import Problem, Result
+from samebits.schema.values import Integers, Normal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +50,22 @@ class CompareCommand(CheckCommand):
         """The functions as a pair.
 
         Raises:
-            RequestError: there is no argument, or one is malformed.
+            RequestError: there is no argument, or one is malformed, or the platform asked for does not start.
         """
         chosen = self.chosen
+        if chosen.platform is not None:  # before code of the user's is imported, which may take long
+            require_answer()
         return [(Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()), functions_as_pair(chosen))]
 
     def problem(self, run: CommandRun, problem: Problem) -> None:
         """Record a problem, with options in place of the entries of a declaration."""
-        super().problem(run, replace(problem, message=in_options(problem.message)))
+        message = re.sub(r"^pair '\w+': ", "", in_options(problem.message))  # the problem names the functions itself
+        super().problem(run, replace(problem, message=message))
 
     def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Result]:
         with contextlib.closing(super()._sweep(run, inputs, journal)) as swept:
             for result in swept:
-                yield result if result.reason is None else replace(result, reason=in_options(result.reason))
+                yield replace(result, reason=_said(result.reason), evidence=_said(result.evidence))
 
     def load(self, run: CommandRun) -> CheckInputs:
         """The functions, without the gradients that there are none of, with a note about those."""
@@ -84,11 +92,37 @@ class CompareCommand(CheckCommand):
     def _journal(self, run: CommandRun, inputs: CheckInputs) -> contextlib.AbstractContextManager[Journal | None]:
         return contextlib.nullcontext()
 
+    def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
+        """All results; where one fails, with the integers that were drawn from all that there are."""
+        if not all(result.ok for result in results):
+            run.notes += anything_drawn(self.chosen.arg)
+        return super().document(run, inputs, results)
+
     def selection(self, declared: Sequence[tuple[Locator, Pair]]) -> Request:
         """The second function; on a mesh the first one there too."""
         ((_, pair),) = declared
         # By its name a mesh must fit; what is only declared is left out where it does not.
         return replace(function_request(pair), meshes=(*pair.meshes, *pair.wide_meshes))
+
+
+def _said(text: str | None) -> str | None:
+    return None if text is None else in_options(text)
+
+
+def anything_drawn(words: Sequence[str]) -> list[str]:
+    """A note on arguments whose integers are drawn from all of their dtype, such as indices out of range."""
+    stated = Integers(low=0, high=8)
+    whole = [
+        f"{argument_word(name, arg)} (as in {argument_word(name, replace(arg, values=stated))})"
+        for name, arg in parse_arguments(words).items()
+        if isinstance(arg.values, Normal) and str(arg.dtype).startswith(("int", "uint"))
+    ]
+    if not whole:
+        return []
+    return [
+        "no range is stated for these integers, so that any of their dtype were drawn, as indices negative or "
+        f"out of range: {', '.join(whole)}"
+    ]
 
 
 def _check_axes(args: Mapping[str, Arg], mesh: MeshSpec) -> None:
@@ -128,7 +162,7 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
         if remark is not None:
             note(remark)
     reference, variant = (function_named(name) for name in (chosen.reference, chosen.variant))
-    first, second = side_names(reference, variant)
+    first, second = side_names(reference, variant, (chosen.reference, chosen.variant))
     floats = [arg.dtype for arg in args.values() if "float" in str(arg.dtype)]
     mesh = MeshSpec.parse(chosen.mesh)
     narrow = mesh.devices <= WIDEST
@@ -138,6 +172,7 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
             raise RequestError("the functions take the parameter 'mesh'; give one, as in --mesh dp2_tp4")
         statics[MESH] = ContextMesh()
     renamed = chosen.renamed()
+    check_renames(renamed, (*args, *statics), variant, "--rename", by_name=True)
     order = order_remark(reference, variant, [name for name in (*args, *statics) if name not in renamed], {}, second)
     if order is not None:
         note(order)

@@ -9,6 +9,10 @@ _OPTIONS = (
     (r"declare it in args or statics, or", "give it as --arg or --static, or"),
     (r"declare gradients=False", "give --forward"),
     (
+        r"map the variant's outputs by adapt",
+        "map those of the second by adapt=Adapt(outputs=...) of samebits.assert_same",
+    ),
+    (
         r"give an Arg spec=\(\.\.\.\) with '(\w+)', or leave that mesh out",
         r"split a dimension over it, as in --arg 'x=f32[8@\1]'",
     ),

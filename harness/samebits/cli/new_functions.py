@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from samebits.functions.as_pair import side_names
 from samebits.functions.infer_arguments import InferredArguments, infer_arguments
+from samebits.functions.names import side_names
 from samebits.programs.binding import order_remark
 from samebits.programs.implementations import function_named
 from samebits.schema.argument_text import argument_word
@@ -37,7 +37,7 @@ def functions_file(
     """
     reference, variant = (function_named(text) for text in functions)
     arguments = infer_arguments(reference, variant, declared, statics)
-    _, side = side_names(reference, variant)
+    _, side = side_names(reference, variant, functions)
     text = _text(name, functions, side, arguments, statics)
     words = [argument_word(argument, arguments.args[argument]) for argument in arguments.guessed]
     order = order_remark(reference, variant, (*arguments.args, *statics), arguments.rename, side)

@@ -8,19 +8,20 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from samebits.errors import RequestError
+from samebits.errors import DeclarationError, RequestError
 from samebits.functions.default_layout import split_by_default
-from samebits.functions.request import CompareRequest, near_option
+from samebits.functions.names import check_renames, shown_name, side_names
+from samebits.functions.request import CompareRequest, near_option, short_text
 from samebits.host.isolation import note
-from samebits.programs.binding import parameters_of, signature_text
+from samebits.programs.binding import class_remark, parameters_of, signature_text
 from samebits.programs.like import is_array, like
 from samebits.schema.argument_trees import ArgTree
 from samebits.schema.case import Case, ContextMesh
 from samebits.schema.contract import Contract, Rung
+from samebits.schema.kind_words import with_article
 from samebits.schema.meshes import MODES, NO_MESH, MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_meshes import WIDEST
@@ -29,8 +30,11 @@ CASE = "call"
 """The id of the first case; further seeds are numbered."""
 
 
-UNNAMED = "function"
-"""What a lambda is called."""
+OUTSIDE = (
+    "two functions are compared by compiling and running them, which cannot be done inside of jax.jit, grad, vmap or "
+    "scan; call this outside of it, with arrays"
+)
+"""What is said where a comparison is called in a function that jax transforms."""
 
 MESH = "mesh"
 """The parameter for which a function that has it gets the mesh of the context."""
@@ -72,17 +76,22 @@ def pair_of(request: CompareRequest) -> Pair:
     options = request.options
     positional = _names(request)
     call = dict(zip(positional, request.args, strict=True)) | dict(request.keywords)
-    for side in (request.reference, request.variant):
+    _require_concrete(call)
+    if options.adapt is None:
+        check_renames(options.rename, (*call, MESH), request.variant, "rename", by_name=False)
+    for place, side in (("first", request.reference), ("second", request.variant)):
         if side is request.reference or options.adapt is None:
-            _check_call(side, len(positional), request.keywords, options.rename if side is request.variant else {})
+            rename = options.rename if side is request.variant else {}
+            _check_call(shown_name(side, place), side, len(positional), request.keywords, rename)
     specs = _specs_by_name(options.specs, positional, call)
-    args = {name: like(value, specs=specs.get(name)) for name, value in call.items() if _has_array(value)}
+    args = {name: _declared(name, value, specs.get(name)) for name, value in call.items() if _has_array(value)}
     if not args:
         raise RequestError(
             f"no array among the arguments ({', '.join(call) or 'there are none'}); give arrays, or "
             "jax.ShapeDtypeStruct(shape, dtype), from which values are drawn"
         )
     mesh = mesh_of(request)
+    _require_axes(args, mesh)
     if options.specs is None and options.mesh is not None and mesh.mode != "explicit" and not _meshes_of(request):
         args, remark = split_by_default(args, mesh)
         if remark is not None:
@@ -109,16 +118,18 @@ def pair_of(request: CompareRequest) -> Pair:
     )
 
 
-def side_names(reference: Callable[..., Any], variant: Callable[..., Any]) -> tuple[str, str]:
-    """What two functions are called in reports: their names, with the module where those are equal."""
-    short = [_id(getattr(_inner(side), "__name__", type(side).__name__)) for side in (reference, variant)]
-    if short == [UNNAMED, UNNAMED]:
-        return "reference", "variant"
-    if short[0] == short[1]:
-        modules = [str(getattr(_inner(side), "__module__", "")).split(".") for side in (reference, variant)]
-        part = 0 if modules[0][0] != modules[1][0] else -1  # of libraries the package, else the file
-        short = [_id(f"{module[part]}_{name}") for module, name in zip(modules, short, strict=True)]
-    return (short[0], short[1]) if short[0] != short[1] else (f"{short[0]}_reference", f"{short[1]}_variant")
+def _require_concrete(call: Mapping[str, Any]) -> None:
+    """Reject arguments that are traced by a transformation around the call.
+
+    Raises:
+        RequestError: one is.
+    """
+    import jax
+
+    for name, value in call.items():
+        for path, leaf in jax.tree_util.tree_leaves_with_path(value):
+            if isinstance(leaf, jax.core.Tracer):
+                raise RequestError(f"'{name}'{jax.tree_util.keystr(path)} is a traced array: {OUTSIDE}")
 
 
 def takes_mesh(side: Callable[..., Any], mesh: MeshSpec) -> bool:
@@ -147,8 +158,8 @@ def mesh_of(request: CompareRequest) -> MeshSpec:
         return MeshSpec.of(asked_for)
     if asked_for is not None:
         raise RequestError(
-            f"mesh={asked_for!r} is a {type(asked_for).__name__}; expected a jax.sharding.Mesh, or an id such as "
-            "'dp2_tp4'"
+            f"mesh={short_text(asked_for)} is {with_article(type(asked_for).__name__)}; expected a jax.sharding.Mesh, "
+            "or an id such as 'dp2_tp4'"
         )
     wide = _meshes_of(request)
     if len(wide) > 1:
@@ -176,7 +187,9 @@ def _names(request: CompareRequest) -> tuple[str, ...]:
     return tuple(f"arg{number}" for number in range(len(request.args)))
 
 
-def _check_call(side: Callable[..., Any], count: int, keywords: Mapping[str, Any], rename: Mapping[str, str]) -> None:
+def _check_call(
+    who: str, side: Callable[..., Any], count: int, keywords: Mapping[str, Any], rename: Mapping[str, str]
+) -> None:
     """Reject arguments that a function does not take."""
     parameters = parameters_of(side)
     if parameters is None:
@@ -189,16 +202,46 @@ def _check_call(side: Callable[..., Any], count: int, keywords: Mapping[str, Any
     except TypeError as error:
         unknown = next((name for name in names if name not in {p.name for p in parameters}), "")
         raise RequestError(
-            f"'{getattr(_inner(side), '__name__', type(side).__name__)}' takes {signature_text(side)} and cannot be "
-            f"called with {count} positional arguments{' and ' + ', '.join(names) if names else ''}: {error}"
-            f"{near_option(unknown) if unknown else ''}"
+            f"{who} takes {signature_text(side)} and cannot be called with {count} positional "
+            f"arguments{' and ' + ', '.join(names) if names else ''}: {error}"
+            f"{near_option(unknown) if unknown else ''}{class_remark(side)}"
         ) from None
+
+
+def _declared(name: str, value: Any, specs: Any) -> ArgTree:
+    """An argument of the call as it is declared.
+
+    Raises:
+        RequestError: it cannot be, as where a spec is longer than the shape; with its name.
+    """
+    try:
+        return like(value, specs=specs)
+    except DeclarationError as error:
+        raise RequestError(f"'{name}': {error}") from None
+
+
+def _require_axes(args: Mapping[str, ArgTree], mesh: MeshSpec) -> None:
+    """Reject an array that is split over an axis which the mesh lacks.
+
+    Raises:
+        RequestError: it names the array and the axis.
+    """
+    known = [name for name, _ in mesh.axes]
+    leaves = {path: arg for name, tree in args.items() for path, arg in tree.leaves(name).items()}
+    for path, arg in leaves.items():
+        axes = [axis for entry in arg.spec for axis in ((entry,) if isinstance(entry, str) else entry or ())]
+        unknown = next((axis for axis in axes if axis not in known), None)
+        if known and unknown is not None:
+            raise RequestError(
+                f"'{path}' is split over '{unknown}'; expected some of the axes of mesh '{mesh.id}': {', '.join(known)}"
+            )
 
 
 def _specs_by_name(specs: Any, positional: Sequence[str], call: Mapping[str, Any]) -> dict[str, Any]:
     """The specs of each argument by its name."""
     import jax
 
+    expected = f"expected a PartitionSpec, one per positional argument ({', '.join(positional)}), or a dict by name"
     if specs is None:
         return {}
     if isinstance(specs, jax.sharding.PartitionSpec):
@@ -209,10 +252,10 @@ def _specs_by_name(specs: Any, positional: Sequence[str], call: Mapping[str, Any
             raise RequestError(f"specs name '{unknown[0]}'; the arguments are {', '.join(call)}")
         return dict(specs)
     if not isinstance(specs, Sequence) or len(specs) > len(positional):
-        raise RequestError(
-            f"specs={specs!r}; expected a PartitionSpec, one per positional argument ({', '.join(positional)}), or a "
-            "dict by name"
-        )
+        raise RequestError(f"specs={short_text(specs)}; {expected}")
+    rest = [name for name in positional[len(specs) :] if _has_array(call[name])]
+    if rest:
+        raise RequestError(f"specs={short_text(specs)} has none for {', '.join(rest)}; {expected}")
     return dict(zip(positional, specs, strict=False))
 
 
@@ -259,19 +302,6 @@ def _new_side(
 
 
 _cached_side = functools.lru_cache(maxsize=256)(_new_side)
-
-
-def _inner(side: Callable[..., Any]) -> Any:
-    """The function in a partial or a decorated function, which has the name."""
-    while isinstance(side, functools.partial):
-        side = side.func
-    return side
-
-
-def _id(text: str) -> str:
-    """A name as it may be part of a test's id."""
-    cleaned = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
-    return UNNAMED if cleaned in ("", "lambda", "unnamed_function") else cleaned
 
 
 def _main_dtype(trees: Iterable[ArgTree]) -> str:

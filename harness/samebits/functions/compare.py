@@ -9,7 +9,7 @@ from typing import Any
 from samebits.errors import RequestError
 from samebits.functions.all_sizes import with_sizes
 from samebits.functions.as_pair import pair_of
-from samebits.functions.request import CompareRequest, compare_request
+from samebits.functions.request import CompareRequest, compare_request, short_text
 from samebits.functions.result import Comparing
 from samebits.functions.run import function_plan, rerun, run_functions, run_pair
 from samebits.host.isolation import take_notes
@@ -126,8 +126,8 @@ def _call(command: str, reference: Any, args: tuple[Any, ...], more: dict[str, A
     """Two functions and their call, of which the first function is named apart."""
     if not args:
         raise RequestError(
-            f"samebits.{command}({reference!r}): one function and nothing else; expected two functions and their "
-            "arguments, or a Pair"
+            f"samebits.{command}({short_text(reference)}): one function and nothing else; expected two functions and "
+            "their arguments, or a Pair"
         )
     return compare_request(reference, args[0], args[1:], more)
 
@@ -137,6 +137,6 @@ def _filters(command: str, args: tuple[Any, ...], more: dict[str, Any]) -> Reque
     if more or len(args) > 1 or not all(isinstance(request, Request) for request in args):
         raise RequestError(
             f"samebits.{command}(PAIR) takes a pair, and Request(...) to select from it; got "
-            f"{', '.join([*map(repr, args), *more])} besides"
+            f"{', '.join([*map(short_text, args), *more])} besides"
         )
     return args[0] if args else Request()

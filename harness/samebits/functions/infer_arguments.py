@@ -7,12 +7,13 @@ default. Nothing is executed: a guess is accepted where `jax.eval_shape` accepts
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from samebits.errors import DeclarationError, RequestError
-from samebits.programs.binding import bind, parameters_of, signature_text
+from samebits.programs.binding import bind, class_remark, parameters_of, signature_text
 from samebits.programs.inputs import dtype_of, is_key, key_implementation
 from samebits.schema.argument_text import argument_word, parse_argument
 from samebits.schema.case import Arg
@@ -62,14 +63,11 @@ def infer_arguments(
     if reference is variant:
         raise RequestError(f"both functions are {_text(reference)}; nothing would be compared")
     needed = _needed(reference)
-    parameters = {p.name for p in parameters_of(reference) or ()}
-    collects = any(p.kind is p.VAR_KEYWORD for p in parameters_of(reference) or ())
-    for name in (*declared, *statics):
-        if parameters and name not in parameters and not collects:
-            raise RequestError(f"'{name}' is not a parameter of the first function, which takes {_text(reference)}")
+    _require_parameters(reference, (*declared, *statics))
     missing = tuple(name for name in needed if name not in declared and name not in statics)
     names = (*(name for name in needed if name not in statics), *(name for name in declared if name not in needed))
     if not names:
+        _require_named(reference, "x")
         raise RequestError(
             f"the first function takes {_text(reference)}, and no parameter without a default; declare its arrays, as "
             "in --arg x=f32[8,16]"
@@ -92,8 +90,31 @@ def infer_arguments(
     words = [argument_word(name, arg) for name, arg in first[0].items()]
     raise RequestError(
         f"the arguments of {_text(reference)} cannot be inferred: with {', '.join(words)} it {one_line(first[1])}; "
-        f"declare them: {' '.join(f'--arg {word}' for word in words)}"
+        f"declare them with the shapes that fit, as in {' '.join(f'--arg {word}' for word in words)}"
     )
+
+
+def _require_parameters(reference: Callable[..., Any], given_names: Sequence[str]) -> None:
+    """Reject names that the first function has no parameter for, and a method without its object.
+
+    Raises:
+        RequestError: there is one.
+    """
+    if "self" in _needed(reference) and "self" not in given_names and class_remark(reference):
+        raise RequestError(f"the first function takes {_text(reference)}{class_remark(reference)}")
+    parameters = parameters_of(reference)
+    if not parameters or any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    for name in given_names:
+        if name not in {p.name for p in parameters if p.kind is not p.VAR_POSITIONAL}:
+            _require_named(reference, name)
+            raise RequestError(f"'{name}' is not a parameter of the first function, which takes {_text(reference)}")
+
+
+def _require_named(reference: Callable[..., Any], name: str) -> None:
+    """Reject a function whose arguments have no names, as those of `*args`."""
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters_of(reference) or ()):
+        _bound(reference, (name,), {}, "the first function")
 
 
 Call = Callable[[Mapping[str, Any]], Any]
@@ -122,7 +143,9 @@ def _outputs(calls: list[Call], args: Mapping[str, Arg], statics: Mapping[str, A
 
     shapes = {name: jax.ShapeDtypeStruct(arg.shape, _dtype(arg)) for name, arg in args.items()}
     try:
-        outputs = [jax.eval_shape(lambda arrays, call=call: call({**arrays, **statics}), shapes) for call in calls]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a guess leads to, such as a cast of NaN, says nothing about the code
+            outputs = [jax.eval_shape(lambda arrays, call=call: call({**arrays, **statics}), shapes) for call in calls]
     except Exception as error:  # of the user's function, whatever it raises: the guess does not fit
         return error
     return outputs[0]

@@ -10,6 +10,10 @@ from typing import Any, Literal
 from samebits.errors import RequestError
 from samebits.schema.adapt import Adapt
 from samebits.schema.contract import Rung
+from samebits.schema.kind_words import kind_words
+
+LONGEST = 100
+"""Characters of a value that a message shows."""
 
 ACCEPTED = ("proved", "bitwise", "rounding")
 
@@ -53,14 +57,15 @@ class CompareOptions:
 
     def __post_init__(self) -> None:
         if self.accept is not None and self.accept not in ACCEPTED:
-            raise RequestError(f"accept={self.accept!r}; expected one of {', '.join(ACCEPTED)}, or None")
+            raise RequestError(f"accept={short_text(self.accept)}; expected one of {', '.join(ACCEPTED)}, or None")
         if not isinstance(self.seeds, int) or self.seeds < 1:
-            raise RequestError(f"seeds={self.seeds!r}; expected a number of at least 1")
+            raise RequestError(f"seeds={short_text(self.seeds)}; expected a number of at least 1")
         if self.adapt is not None and not isinstance(self.adapt, Adapt):
-            raise RequestError(f"adapt={self.adapt!r}; expected samebits.Adapt(arguments=..., outputs=...)")
+            raise RequestError(f"adapt={short_text(self.adapt)}; expected samebits.Adapt(arguments=..., outputs=...)")
         if not (self.sizes is None or self.sizes == "all" or (self.sizes and isinstance(self.sizes, Mapping))):
             raise RequestError(
-                f"sizes={self.sizes!r}; expected 'all', or a dict such as {{'x': 'batch, 4*cp*g, dim', 'cp': '2*c'}}"
+                f"sizes={short_text(self.sizes)}; expected 'all', or a dict such as "
+                "{'x': 'batch, 4*cp*g, dim', 'cp': '2*c'}"
             )
 
 
@@ -92,11 +97,9 @@ def compare_request(
     """
     for place, function in (("first", reference), ("second", variant)):
         if not callable(function):
-            raise RequestError(
-                f"the {place} argument is {function!r}, a {type(function).__name__}; expected a function"
-            )
+            raise RequestError(_not_a_function(place, function))
     if reference is variant:
-        raise RequestError(f"both functions are {reference!r}; nothing would be compared")
+        raise RequestError(f"both functions are {short_text(reference)}; nothing would be compared")
     known = {option.name for option in fields(CompareOptions)}
     chosen = {name: value for name, value in more.items() if name in known}
     keywords = {name: value for name, value in more.items() if name not in known}
@@ -105,7 +108,31 @@ def compare_request(
     )
 
 
+def short_text(value: Any) -> str:
+    """A value as text for a message; in a few words where it is long, as arrays and modules with arrays are."""
+    text = repr(value)
+    return text if len(text) <= LONGEST and "\n" not in text else kind_words(value)
+
+
+def _not_a_function(place: str, value: Any) -> str:
+    arrays = "; samebits.assert_same_bits(found, expected) compares arrays" if _holds_array(value) else ""
+    return (
+        f"the {place} argument is {kind_words(value)}; expected a function, and what both are called with after the "
+        f"two{arrays}"
+    )
+
+
+def _holds_array(value: Any) -> bool:
+    """Whether a value is an array, or a container with one."""
+    values = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
+    if values is None:
+        return hasattr(value, "shape") and hasattr(value, "dtype")
+    return any(map(_holds_array, values))
+
+
 def near_option(name: str) -> str:
     """A hint at the option that a keyword may have been meant to be; empty where none is near."""
+    if name in ("rtol", "atol", "tol", "tolerance"):
+        return "; tolerances are not given: the bound of rounding is computed, and accept= is the lowest verdict"
     near = difflib.get_close_matches(name, [option.name for option in fields(CompareOptions)], n=1, cutoff=0.75)
     return f"; did you mean the option {near[0]}=?" if near else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from samebits.errors import RequestError
-from samebits.functions.as_pair import pair_of
+from samebits.functions.as_pair import OUTSIDE, pair_of
 from samebits.functions.request import CompareRequest
 from samebits.functions.result import Comparing
 from samebits.host import environment
@@ -46,6 +46,7 @@ def run_functions(request: CompareRequest) -> Comparing:
         environment.prepare()
     require_answer()
     pair = pair_of(request)
+    _require_no_trace()
     _require_devices(pair)
     programs = session().use(pair.name)
     built = _built(request, pair)
@@ -161,6 +162,18 @@ def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tu
     if not sides.pulled_back(forward.traced.out_info):
         return replace(pair, gradients=False), (f"'{pair.reference_name}' has no float output: no gradient",)
     return without_zero_gradients(pair, sides, {pair.reference_name: alone, **on_mesh})
+
+
+def _require_no_trace() -> None:
+    """Reject a call in a function that is being traced, where programs of its own are traced into that one.
+
+    Raises:
+        RequestError: it is one.
+    """
+    import jax
+
+    if isinstance(jax.numpy.zeros(()), jax.core.Tracer):
+        raise RequestError(f"this was called while jax traces the function around it: {OUTSIDE}")
 
 
 def _require_devices(pair: Pair) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from samebits.errors import NotCovered
 from samebits.host.package import CARRIED, PACKAGE
 from samebits.numerics import floats
+from samebits.user_errors import is_typed
 
 Array = NDArray[Any]
 
@@ -141,9 +142,13 @@ class Step:
 
 
 def frame_of(equation: Any) -> Any:
-    """The innermost stack frame of the code that was traced; None where it is not known."""
+    """The innermost stack frame of the code that was traced, with a file where one has; None where it is not known."""
     traceback = getattr(getattr(equation, "source_info", None), "traceback", None)
-    return next((frame for frame in getattr(traceback, "frames", ()) if not is_machinery(frame.file_name)), None)
+    frames = getattr(traceback, "frames", ())
+    with_file = next((frame for frame in frames if not is_machinery(frame.file_name)), None)
+    if with_file is not None:
+        return with_file
+    return next((frame for frame in frames if is_typed(frame.file_name, frame.function_name)), None)
 
 
 JAX = frozenset({"jax", "jaxlib"})

@@ -61,9 +61,16 @@ def bind(where: str, function: Callable[..., Any], names: Iterable[str], rename:
         other = rename.get(name, name)
         called = other if name not in known and (other in known or not collects) else name
         if called not in known and not collects:
+            unnamed = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+            if unnamed is not None:
+                raise DeclarationError(
+                    f"{where} takes {signature_text(function)}, and what *{unnamed} takes has no names, so that "
+                    f"'{called}' cannot be passed; wrap it in a function that names its arguments, as in "
+                    f"`def named(a, b): return {getattr(function, '__name__', 'function')}(a, b)`"
+                )
             raise DeclarationError(
                 f"{where} takes {signature_text(function)}, and no parameter '{called}'; declare its own names, or map "
-                f"them: rename={{'{name}': ...}}"
+                f"them: rename={{'{name}': ...}}{class_remark(function)}"
             )
         if called in target.values():
             raise DeclarationError(f"{where}: '{name}' and another argument are both given as '{called}'; see rename")
@@ -117,6 +124,17 @@ def signature_text(function: Callable[..., Any]) -> str:
         return "(...)"
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
     return str(inspect.Signature(bare))
+
+
+def class_remark(function: Callable[..., Any]) -> str:
+    """What to do about a class, or a method taken from one, to follow a message; empty for other functions."""
+    if isinstance(function, type):
+        return f"; {function.__name__} is a class: give a function, or an object of the class that can be called"
+    *_, owner, name = ("", *str(getattr(function, "__qualname__", "")).split("."))
+    parameters = parameters_of(function)
+    if owner in ("", "<locals>") or not parameters or parameters[0].name != "self":
+        return ""
+    return f"; {owner}.{name} is a method: take it from an object, as in obj.{name} where obj = {owner}(...)"
 
 
 def in_other_order(
@@ -204,6 +222,11 @@ def _require_all(
         if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name not in called
     ]
     if needed:
+        if needed[0] == "self" and class_remark(function):
+            raise DeclarationError(
+                f"{where} takes {signature_text(function)} and is called with {', '.join(names)}"
+                f"{class_remark(function)}"
+            )
         mesh = ", as in statics={'mesh': ContextMesh()} for the mesh of the point" if needed[0] == "mesh" else ""
         raise DeclarationError(
             f"{where} takes {signature_text(function)} and is called with {', '.join(names)}: '{needed[0]}' is "

@@ -5,7 +5,7 @@ In: the outputs of a compiled program, or the types of a traced one. Out: a `Hos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +18,9 @@ from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.programs.argument_writes import WithWrites, returned, writes_apart
 from samebits.programs.placement import on_host
 from samebits.programs.program_cache import Program
+
+LISTED = 4
+"""Leaves that are named of each side where only one has them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +122,7 @@ def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[C
     if reference.structure != optimized.structure:
         detail = (
             f"reference={reference.structure}, optimized={optimized.structure}; return one tree from both sides, or "
-            "map the variant's outputs by adapt"
+            f"map the variant's outputs by adapt; {_leaves_apart(reference.leaves, optimized.leaves)}"
         )
         return [_of_structure(name, detail)]
     if not _are_equal(reference.tree, optimized.tree):
@@ -130,6 +133,27 @@ def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[C
 
 def _of_structure(name: str, detail: str) -> Comparison:
     return Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)
+
+
+def _leaves_apart(reference: Mapping[str, Leaf], optimized: Mapping[str, Leaf]) -> str:
+    """Which leaves only one side has, with their shapes."""
+    sides = ("the reference", reference, optimized), ("the variant", optimized, reference)
+    texts = [
+        f"only {side} has {_listed([f'{path} {_type(leaf)}' for path, leaf in own.items() if path not in other])}"
+        for side, own, other in sides
+        if not own.keys() <= other.keys()
+    ]
+    texts += [f"{side} has no leaves" for side, own, _ in sides if not own]
+    return "; ".join(texts) or "the leaves have the same paths, in other containers"
+
+
+def _listed(leaves: Sequence[str]) -> str:
+    more = f" and {len(leaves) - LISTED} more" if len(leaves) > LISTED else ""
+    return ", ".join(leaves[:LISTED]) + more
+
+
+def _type(leaf: Leaf) -> str:
+    return f"{leaf.array.dtype.name}[{','.join(map(str, leaf.array.shape))}]"
 
 
 def same_structure(reference: HostTree, optimized: HostTree) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from samebits.errors import DeclarationError
@@ -12,6 +13,7 @@ from samebits.host.isolation import note
 from samebits.host.loading import load_file, load_module, load_standalone_file
 from samebits.programs.binding import Binding, bind, other_defaults, without_unknown
 from samebits.schema.case import Case
+from samebits.schema.kind_words import kind_words
 from samebits.schema.pair import Pair, Side
 
 FOLDERS = ("reference_impls", "optimized_impls")
@@ -105,7 +107,8 @@ def function_named(text: str, root: Path | None = None) -> Callable[..., Any]:
     """
     module_name, colon, function = text.rpartition(":")
     if not colon or not module_name:
-        raise DeclarationError(f"'{text}' names no function; expected module:function, or FILE.py:function")
+        expected = "expected module:function, or FILE.py:function"
+        raise DeclarationError(f"'{text}' names no function; {expected}{'' if colon else _with_a_colon(text, root)}")
     is_file = module_name.endswith(".py")
     if is_file and not Path(module_name).is_file():
         raise DeclarationError(f"'{text}': there is no file {module_name} in {Path.cwd()}")
@@ -132,13 +135,41 @@ def _resolve(pair: Pair, side: Side, folder: str) -> Callable[..., Any]:
 
 def _attribute(module: Any, function: str, where: str, place: str) -> Callable[..., Any]:
     """The function of a module, or the method of one of its classes."""
-    value: Any = module
+    known = _functions_of(module)
+    if not function:
+        raise DeclarationError(f"{where} names no function after the colon; {place}: {suggest_name('', known)}")
+    missing = value = object()
+    value = module
     for name in function.split("."):
-        value = getattr(value, name, None)
-    if not callable(value):
-        known = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))
-        raise DeclarationError(f"{where}: {place} has no function '{function}'; {suggest_name(function, known)}")
-    return value  # type: ignore[no-any-return]
+        value = getattr(value, name, missing)
+    if callable(value):
+        return value
+    what = "" if value is missing else f": it is {kind_words(value)}, which cannot be called"
+    if isinstance(value, ModuleType):
+        what += f" (write {value.__name__}:NAME for a function of it)"
+    raise DeclarationError(f"{where}: {place} has no function '{function}'{what}; {suggest_name(function, known)}")
+
+
+def _functions_of(module: Any) -> list[str]:
+    return sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("_"))
+
+
+def _with_a_colon(text: str, root: Path | None) -> str:
+    """What was meant by a name without a colon: a module, a file, or a function after a dot; empty where none is."""
+    if text.endswith(".py"):
+        return f"; write {text}:NAME" if Path(text).is_file() else ""
+    module_name, _, function = text.rpartition(".")
+    for name in (text, module_name):
+        if not all(part.isidentifier() for part in name.split(".")):
+            continue
+        try:
+            module = load_module(name, root)
+        except DeclarationError:  # it is not a module
+            continue
+        if name == text:
+            return f"; {text} is a module: write {text}:NAME; {suggest_name('', _functions_of(module))}"
+        return f"; did you mean {name}:{function}?" if callable(getattr(module, function, None)) else ""
+    return ""
 
 
 def suggest_name(name: str, known: list[str]) -> str:

@@ -45,7 +45,10 @@ def like(tree: Any, *, specs: Any = None, differentiable: bool = True) -> ArgTre
     for place, ((path, leaf), spec) in enumerate(zip(paths, laid_out, strict=True)):
         if is_array(leaf):
             names.append(jax.tree_util.keystr(path))
-            args.append(_arg(leaf, spec, differentiable))
+            try:
+                args.append(_arg(leaf, spec, differentiable))
+            except DeclarationError as error:
+                raise DeclarationError(f"{names[-1]}: {error}" if path else str(error)) from None
             places.append(place)
     if not args:
         raise DeclarationError(f"like({_short(tree)}): no array in it; expected a pytree with arrays or shapes")

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from samebits.errors import DeclarationError, RequestError
 from samebits.schema.case import Case
+from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 
 _ENTRY = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*")
@@ -79,6 +80,34 @@ def at_sizes(pair: Pair, sizes: Mapping[str, int]) -> Pair:
 def is_at(case: Case, sizes: Mapping[str, int]) -> bool:
     """Whether a case has all of these sizes, with these numbers."""
     return all(case.numbers.get(name) == number for name, number in sizes.items())
+
+
+def no_sizes(pair: Pair, case: Case, mesh: MeshSpec) -> str:
+    """That a case has no sizes to prove for all values of, and how its first array would be declared with some.
+
+    Args:
+        pair, case: the declaration.
+        mesh: on which the shapes are those of the case.
+    """
+    shapes = ((path, arg.shape) for path, arg in pair.arguments(case, mesh).items() if arg.shape)
+    path, shape = next(((path, shape) for path, shape in shapes if all(type(size) is int for size in shape)), ("", ()))
+    text = "the case has no sizes"
+    if not shape:
+        return text
+    named = {f"{re.sub(r'[^0-9A-Za-z]+', '_', path).strip('_')}{number}": size for number, size in enumerate(shape)}
+    return f"{text}: its shapes are numbers; for '{path}' write shape={(*named,)!r}, and sizes={named!r} in the Case"
+
+
+def sizeless_note(pair: Pair, mesh: MeshSpec) -> str | None:
+    """What to say where proofs for all sizes are asked for of a pair without sizes; None for one that has some.
+
+    Args:
+        pair: the declaration.
+        mesh: one of its meshes.
+    """
+    if any(case.numbers for case in pair.cases):
+        return None
+    return f"pair '{pair.name}': --all-sizes proves nothing of it: {no_sizes(pair, pair.cases[0], mesh)}"
 
 
 def _has(case: Case, sizes: Mapping[str, int]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from samebits.errors import DeclarationError, NotCovered
@@ -13,6 +14,7 @@ from samebits.programs.host_trees import named_leaves
 from samebits.programs.implementations import bound
 from samebits.programs.inputs import is_key, key_implementation
 from samebits.schema.case import Case
+from samebits.schema.kind_words import kind_words
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 
@@ -75,9 +77,10 @@ def side_call(
         plain = arrays | {name for name, value in statics.items() if type(value) not in (dict, list)}
         watched = Watched({name: value for name, value in arguments.items() if name not in plain})
         outputs = bound(pair, side, function, arguments, case.context_meshes).call(function, arguments)
+        _require_arrays(f"pair '{pair.name}': '{side}'", outputs)
         if pair.has_aux and not (isinstance(outputs, tuple) and len(outputs) == 2):
             raise DeclarationError(
-                f"pair '{pair.name}': has_aux=True and '{side}' returned a {type(outputs).__name__}; expected "
+                f"pair '{pair.name}': has_aux=True and '{side}' returned {kind_words(outputs)}; expected "
                 "(outputs, auxiliary)"
             )
         outcome = watched.outcome(outputs, wanted or ())
@@ -94,6 +97,29 @@ def side_call(
         return _adapted(f"{where}, outputs", adapt.outputs, outputs, built)
 
     return call
+
+
+def _require_arrays(who: str, outputs: Any) -> None:
+    """Reject what a side returned that jax has no array of: texts, objects, generators, coroutines.
+
+    Raises:
+        DeclarationError: it names the leaf and its type.
+    """
+    import jax
+
+    leaves = jax.tree_util.tree_leaves_with_path(outputs, is_leaf=lambda node: isinstance(node, Iterator))
+    for path, leaf in leaves:
+        if isinstance(leaf, bool | int | float | complex) or hasattr(leaf, "dtype") or hasattr(leaf, "__jax_array__"):
+            continue
+        what, advice = kind_words(leaf), "return arrays alone"
+        if inspect.isgenerator(leaf):
+            what, advice = "a generator", "it has `yield`: return the arrays, as in a tuple"
+        elif isinstance(leaf, Iterator):
+            advice = "return what it gives, as a tuple"
+        elif inspect.iscoroutine(leaf):
+            leaf.close()  # it is never awaited, of which Python would warn
+            what, advice = "a coroutine", "it is `async def`: compare the function that it awaits"
+        raise DeclarationError(f"{who}: out{jax.tree_util.keystr(path)} is {what}; {advice}")
 
 
 def _adapted(where: str, change: Callable[..., Any], outputs: Any, built: Any) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from samebits.errors import NotCovered, SamebitsError
 from samebits.interpret.inner_equations import equations
+from samebits.programs.other_sizes import no_sizes
 from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.fixed_sizes import tried_at_others
 from samebits.prove.mesh_queries import conditions_of, place_of_devices
@@ -76,7 +77,7 @@ class MeshProofs:
                 shown = self.of_programs(attempt, sides, point)
                 self._by_point[key] = replace(shown, proof=tried_at_others(shown.proof, point, general, why))
             return _named(self._by_point[key], mesh, why_mesh)
-        nothing = undecided(why or "the case has no sizes")
+        nothing = undecided(why or no_sizes(point.pair, point.case, mesh))
         tried = tried_at_others(nothing, point, general, why)
         return _named(MeshProof(tried), mesh, why_mesh) if tried.elsewhere else MeshProof(nothing)
 

@@ -53,7 +53,7 @@ def _leaf(result: Result) -> list[str]:
         lines.append(f"            {' ' * len(where)}  optimized={w['optimized']} ({w['optimized_hex']})")
         if w.get("input"):
             lines.append(f"  input     {w['input']}")
-    if result.mismatches:
+    if result.mismatches and result.elements:  # of outputs of other structure no elements were compared
         lines.append(f"  extent    {_extent(result)}")
     return lines
 
@@ -80,6 +80,6 @@ def shown_example(result: Result) -> list[str]:
         lines.append(f"{w['leaf']}{index}: reference={reference}, optimized={optimized}")
     if result.elements == 0 and result.evidence:  # nothing was compared: the outputs are not of one structure
         lines.append(result.evidence)
-    elif result.mismatches:
+    elif result.mismatches and result.elements:
         lines.append(_extent(result))
     return lines

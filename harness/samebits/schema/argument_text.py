@@ -54,7 +54,7 @@ def parse_argument(word: str) -> NamedArg:
     """
     match = _WORD.fullmatch(word.strip())
     if match is None:
-        raise RequestError(f"argument '{word}' is not NAME=DTYPE[SIZES]; write it as in {EXAMPLES}")
+        raise RequestError(f"argument '{word}' is not NAME=DTYPE[SIZES]{_meant(word)}; write it as in {EXAMPLES}")
     name = match["name"].strip()
     if not name.isidentifier():
         raise RequestError(f"argument '{word}': '{name}' is not the name of a parameter; write it as in {EXAMPLES}")
@@ -68,6 +68,18 @@ def parse_argument(word: str) -> NamedArg:
     except DeclarationError as error:
         raise RequestError(f"argument '{word}': {error}") from None
     return NamedArg(name=name, arg=arg)
+
+
+def _meant(word: str) -> str:
+    """What was meant by a word that is not an array; empty where that is not clear."""
+    name, _, value = (part.strip() for part in word.partition("="))
+    if not name.isidentifier():
+        return ""
+    if re.fullmatch(rf"{_NUMBER}|True|False|None", value):
+        return f": a value that is not an array is --static {name}={value}"
+    if re.search(r"\]\s*,\s*\w+\s*=", value):
+        return ": each array has an --arg of its own"
+    return f": a scalar is {name}={value}[]" if re.fullmatch(rf"{_SHORT.pattern}|float\d+|int\d+|bool", value) else ""
 
 
 def parse_arguments(words: Iterable[str]) -> dict[str, Arg]:

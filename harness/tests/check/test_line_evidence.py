@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import PartitionSpec as P
 
+import samebits
 from samebits.check import line_evidence
-from samebits.check.line_evidence import POINTS, few_lines, not_searched
+from samebits.check.line_evidence import NO_PLACE, POINTS, few_lines, not_searched
 from samebits.report.failure import block
 from samebits.schema.contract import Exemption
 from samebits.schema.result import Result
@@ -186,3 +187,14 @@ def test_of_several_processes_the_first_points_have_lines() -> None:
     assert few[:POINTS] == many[:POINTS] and not any(result.lines for result in few[POINTS:])
     assert few[-1].no_lines == f"lines were searched for {POINTS} points of 'halved', not for this one"
     assert few_lines(few, not_searched) == few
+
+
+def test_code_without_a_file_has_its_place() -> None:
+    """As in a REPL; functions of jax alone have none, and the reason says so."""
+    written: dict[str, Any] = {}
+    text = "def side(x, *, factor=2.0):\n    import jax.numpy as jnp\n    return jnp.tanh(x * 3)"
+    exec(compile(text, "<stdin>", "exec"), written)
+    (result,) = of(run(toy(same, typed=written["side"])), direction="forward", variant="typed")
+    assert (result.lines[0].variant, result.lines[0].reference) == ("<stdin>:3", _place(same, "return"))
+    compared = samebits.check(jnp.cos, jnp.sin, jnp.ones((8, 16)), gradients=False)
+    assert [leaf.no_lines for leaf in compared.leaves] == [NO_PLACE]

@@ -86,6 +86,14 @@ def test_a_gpu_that_is_not_there(tree: Path) -> None:
     )
 
 
+def test_compare_asks_for_its_platform_before_it_imports(tree: Path, tmp_path: Path) -> None:
+    variables = fake.install(tmp_path, "tpu", fake.raises(fake.IN_USE.format(pid=os.getpid())))
+    words = ("compare", "no_such_module:f", "no_such_module:g", "--arg", "x=f32[2]", "--platform", "tpu")
+    done = samebits(tree, *words, **variables)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert done.stderr.startswith(f"samebits: the TPU is in use: process {os.getpid()} (")
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",

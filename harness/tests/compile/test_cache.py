@@ -231,7 +231,8 @@ def test_a_trace_that_raises() -> None:
     def wrong(x: Any) -> Any:
         raise ValueError("not this way\nbut another")
 
-    with pytest.raises(CouldNotRun, match=r"^mine raised ValueError: not this way \(.*test_cache\.py:\d+\)$") as caught:
+    said = r"^mine raised ValueError: not this way \(.*test_cache\.py:\d+\); 1 more line with --traceback$"
+    with pytest.raises(CouldNotRun, match=said) as caught:
         made(wrong, label="mine")
     assert isinstance(caught.value.__cause__, ValueError) and not isinstance(caught.value, RequestError)
 

@@ -2,30 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any
-
-import jax
-import pytest
-
-from samebits.functions.as_pair import PositionalCall, pair_of, side_names
+from samebits.functions.as_pair import PositionalCall, pair_of
 from samebits.functions.request import compare_request
 from tests.functions import specimens as f
-
-
-@pytest.mark.parametrize(
-    ("functions", "names"),
-    [
-        ((f.softmax, f.shifted), ("softmax", "shifted")),
-        ((jax.nn.gelu, functools.partial(f.softmax, axis=0)), ("gelu", "softmax")),
-        ((f.softmax, jax.nn.softmax), ("tests_softmax", "jax_softmax")),
-        ((lambda x: x, lambda x: 2 * x), ("reference", "variant")),
-        ((jax.jit(f.softmax), f.shifted), ("softmax", "shifted")),
-    ],
-)
-def test_names_are_those_of_the_functions(functions: tuple[Callable[..., Any], ...], names: tuple[str, ...]) -> None:
-    assert side_names(*functions) == names
 
 
 def test_positional_arguments_have_the_names_of_the_parameters() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import jax
@@ -99,6 +100,16 @@ def test_a_declared_key_is_a_typed_random_key() -> None:
     assert inferred.guessed == ("x",) and inferred.gradients
 
 
+def test_a_guess_that_warns_says_nothing() -> None:
+    def warning(x: Any) -> Any:
+        warnings.warn("a cast of NaN", RuntimeWarning, stacklevel=1)
+        return x + 1
+
+    with warnings.catch_warnings(record=True) as seen:
+        assert list(infer_arguments(warning, copy(warning), {}, {}).args) == ["x"]
+    assert seen == []
+
+
 def test_statics_are_no_arrays() -> None:
     assert list(infer_arguments(by_axis, copy(by_axis), {}, {"axis": 1}).args) == ["x"]
 
@@ -111,7 +122,8 @@ def test_statics_are_no_arrays() -> None:
             (),
             {},
             "the arguments of hopeless(x) cannot be inferred: with x=f32[8,16] it raised ValueError: needs a table of "
-            "7 columns ({here}); declare them: --arg x=f32[8,16]",
+            "7 columns ({here}); 1 more line with --traceback; declare them with the shapes that fit, as in "
+            "--arg x=f32[8,16]",
         ),
         (
             (norm, other_norm),

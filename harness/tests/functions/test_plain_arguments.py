@@ -115,3 +115,12 @@ def test_a_tie_is_named_with_its_numbers() -> None:
     compared = samebits.prove(lambda x: jnp.maximum(x, 0), lambda x: jnp.where(x > 0, x, 0), jnp.zeros((3, 4)))
     assert compared.verdict == "error"
     assert "compares 0.0 and 0.0, too close to say which is larger" in str(compared.leaves[0].reason)
+
+
+def test_an_array_without_elements_is_nothing_to_compare() -> None:
+    def scaled(x: Any, scale: Any) -> Any:
+        return x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True)) * scale
+
+    compared = samebits.check(scaled, lambda x, scale: scale * x, jnp.ones((0, 4)), jnp.ones(4), gradients=False)
+    assert compared.verdict == "error"
+    assert "'out' has no elements; nothing was compared" in str(compared)

@@ -22,10 +22,45 @@ def _takes_two(x: Any, y: Any) -> Any:
     return x + y
 
 
+class _Layer:
+    def scaled(self, x: Any) -> Any:
+        return x
+
+
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "no function": (
         lambda: samebits.assert_same(f.softmax, 3, X),  # type: ignore[arg-type]
-        "the second argument is 3, a int; expected a function",
+        "the second argument is 3, an int; expected a function",
+    ),
+    "arrays in place of functions": (
+        lambda: samebits.assert_same(jnp.ones((64, 64)), jnp.ones((64, 64))),  # type: ignore[arg-type]
+        "the first argument is an array float32[64,64]; expected a function, and what both are called with after the "
+        "two; samebits.assert_same_bits(found, expected) compares arrays",
+    ),
+    "trees in place of functions": (
+        lambda: samebits.assert_same(f.softmax, {"w": jnp.ones(64)}, X),  # type: ignore[arg-type]
+        "the second argument is a dict of 1 entry; expected a function, and what both are called with after the two; "
+        "samebits.assert_same_bits",
+    ),
+    "one array": (
+        lambda: samebits.check(jnp.ones((64, 64))),  # type: ignore[arg-type]
+        "samebits.check(an array float32[64,64]): one function",
+    ),
+    "inside of jit": (
+        lambda: jax.jit(lambda x: samebits.assert_same(f.softmax, f.shifted, x))(jnp.ones((6, 4))),
+        "'x' is a traced array: two functions are compared by compiling and running them, which cannot be done inside",
+    ),
+    "a tree inside of grad": (
+        lambda: jax.grad(lambda x: samebits.assert_same(f.softmax, lambda x: x["w"], {"w": x}))(jnp.ones((6, 4))),
+        "'x'['w'] is a traced array: ",
+    ),
+    "other arrays inside of jit": (
+        lambda: jax.jit(lambda y: samebits.assert_same(f.softmax, f.shifted, X))(jnp.ones((6, 4))),
+        "this was called while jax traces the function around it: two functions are compared by",
+    ),
+    "a proof inside of jit": (
+        lambda: jax.jit(lambda x: samebits.prove(f.softmax, f.shifted, x).verdict)(jnp.ones((6, 4))),
+        "'x' is a traced array: ",
     ),
     "nothing else": (lambda: samebits.check(f.softmax), "one function and nothing else; expected two functions and"),
     "the same function": (lambda: samebits.assert_same(f.softmax, f.softmax, X), "nothing would be compared"),
@@ -40,6 +75,14 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "missing argument": (
         lambda: samebits.assert_same(_takes_two, lambda x, y: x, X),
         "'_takes_two' takes (x, y) and cannot be called with 1 positional arguments: missing a required argument: 'y'",
+    ),
+    "a method of a class": (
+        lambda: samebits.assert_same(f.softmax, _Layer.scaled, X),
+        "missing a required argument: 'x'; _Layer.scaled is a method: take it from an object, as in obj.scaled where",
+    ),
+    "a class": (
+        lambda: samebits.assert_same(f.softmax, _Layer, X),
+        "; _Layer is a class: give a function, or an object of the class that can be called",
     ),
     "other argument name": (
         lambda: samebits.assert_same(f.softmax, f.shifted, X, dim=1),
@@ -59,7 +102,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no mesh": (
         lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh=(2, 4)),
-        "mesh=(2, 4) is a tuple; expected a",
+        "mesh=(2, 4) is a tuple; expected a jax.sharding.Mesh, or an id such as",
     ),
     "malformed mesh": (lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp-2"), "mesh 'dp-2'"),
     "large mesh": (
@@ -73,6 +116,46 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "too many specs": (
         lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp2", specs=(P("dp"), P("dp"))),
         "expected a PartitionSpec, one per positional argument (x), or a dict by name",
+    ),
+    "a tolerance": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, rtol=1e-5),
+        "; tolerances are not given: the bound of rounding is computed, and accept= is the lowest verdict",
+    ),
+    "a spec of another axis": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp2", specs=(P("tp"),)),
+        "'x' is split over 'tp'; expected some of the axes of mesh 'dp2': dp",
+    ),
+    "no auxiliary": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, has_aux=True),
+        "has_aux=True and 'softmax' returned an array float32[6,4]; expected (outputs, auxiliary)",
+    ),
+    "too few specs": (
+        lambda: samebits.assert_same(_takes_two, lambda x, y: y + x, X, X, mesh="dp2", specs=(P("dp"),)),
+        "specs=(P('dp',),) has none for y; expected a PartitionSpec, one per positional argument (x, y), or a dict",
+    ),
+    "a spec longer than the shape": (
+        lambda: samebits.assert_same(
+            _takes_two, lambda x, y: y + x, X, X, mesh="dp2", specs={"y": P("dp", None, None)}
+        ),
+        "'y': argument of shape (6, 4): spec ('dp', None, None) has 3 entries; expected at most one per dimension",
+    ),
+    "a spec longer than the shape of a leaf": (
+        lambda: samebits.assert_same(
+            lambda p: p["w"], lambda p: +p["w"], {"w": X}, mesh="dp2", specs=P("dp", None, "a")
+        ),
+        "'p': ['w']: argument of shape (6, 4): spec ('dp', None, 'a') has 3 entries; expected at most",
+    ),
+    "a lambda of other arguments": (
+        lambda: samebits.assert_same(lambda x: x, lambda x, y: y, X),
+        "the second function, a lambda, takes (x, y) and cannot be called with 1 positional arguments",
+    ),
+    "a rename of another name": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, rename={"y": "z"}),
+        "rename y=z: there is no argument 'y'; the arguments are x, mesh",
+    ),
+    "a rename to another name": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, x=X, rename={"x": "z"}),
+        "rename x=z: the second function takes (x, axis=-1), and no parameter 'z'",
     ),
     "no output": (lambda: samebits.assert_same(lambda x: None, lambda x: (), X), "returns no array; there is nothing"),
     "no Adapt": (
@@ -110,3 +193,18 @@ def test_the_functions_may_have_parameters_of_any_name() -> None:
         return variant + reference * x
 
     samebits.assert_same(ours, theirs, jnp.ones((3, 2)), reference=jnp.float32(2), variant=jnp.float32(3))
+
+
+def test_specs_may_leave_out_what_has_no_array() -> None:
+    def scaled(x: Any, by: float) -> Any:
+        return x * by
+
+    samebits.assert_same(scaled, lambda x, by: by * x, jnp.ones((6, 4)), 2.0, mesh="dp2", specs=(P("dp"),))
+
+
+def test_a_comparison_of_concrete_arrays_may_stand_in_grad() -> None:
+    def loss(y: Any) -> Any:
+        samebits.assert_same(f.softmax, f.shifted, jnp.ones((6, 4)))
+        return y.sum()
+
+    assert jax.grad(loss)(jnp.ones(2)).tolist() == [1, 1]

@@ -82,9 +82,76 @@ INNERMOST = {_outer: _inner, _through_jax: _inner}
 def test_the_line_is_the_innermost_of_theirs(function: Callable[..., Any]) -> None:
     """Frames of jax and of this package explain nothing."""
     raising = INNERMOST.get(function, function).__code__
+    rest = "; 1 more line with --traceback" if function in INNERMOST else ""
     assert user_errors.one_line(_raised(function, jnp.ones(3))) == (
-        f"{LINES[function]} ({raising.co_filename}:{raising.co_firstlineno + 1})"
+        f"{LINES[function]} ({raising.co_filename}:{raising.co_firstlineno + 1}){rest}"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\n\n=====\nThe reason: sizes differ\n=====\n", "The reason: sizes differ ({here})"),
+        (
+            "In the layer:\n  expected (4, 4)\n  got (8, 16)\nor so",
+            "In the layer: expected (4, 4) ({here}); 2 more lines with --traceback",
+        ),
+        ("ends:", "ends: ({here})"),
+        ("===", "=== ({here})"),
+        ("", "({here})"),
+    ],
+)
+def test_the_first_line_that_says_something(text: str, shown: str) -> None:
+    def raising() -> None:
+        raise ValueError(text)
+
+    here = f"{__file__}:{raising.__code__.co_firstlineno + 1}"
+    line = user_errors.described(_raised(raising))
+    assert line.replace("ValueError: ", "ValueError ", 1) == f"ValueError {shown.replace('{here}', here)}"
+
+
+def _branching(x: Any) -> Any:
+    return x if x.sum() > 0 else -x
+
+
+def _counting(x: Any) -> Any:
+    return x[: int(x[0])]
+
+
+def _by_numpy(x: Any) -> Any:
+    return np.asarray(x) * 2
+
+
+def _masking(x: Any) -> Any:
+    return x[x > 0]
+
+
+@pytest.mark.parametrize("function", [_branching, _counting, _by_numpy, _masking], ids=lambda f: f.__name__)
+def test_control_flow_by_values_is_one_line_with_advice(function: Callable[..., Any]) -> None:
+    line = user_errors.one_line(_raised(jax.jit(function), jnp.ones(3)))
+    here = f"({__file__}:{function.__code__.co_firstlineno + 1})"
+    advice = (
+        "; it is traced as by jax.jit: call jax.numpy in place of NumPy"
+        if function is _by_numpy
+        else "; it is traced as by jax.jit: use jnp.where or jax.lax.cond, or pass what decides as a static argument"
+    )
+    assert line.endswith(here + advice) and "\n" not in line and len(line) < 400, line
+
+
+def test_code_without_a_file_has_its_place() -> None:
+    """Typed into a REPL, after `python -c`, or given to `exec`; not what `dataclass` and the like generate."""
+    for file, name, shown in (
+        ("<string>", "f", " (<string>:2)"),
+        ("<stdin>-7", "f", " (<stdin>-7:2)"),
+        ("<ipython-input-3-0a1b>", "f", " (<ipython-input-3-0a1b>:2)"),
+        ("<frozen os>", "f", ""),
+        ("<string>", "__init__", ""),
+    ):
+        namespace: dict[str, Any] = {}
+        exec(compile(f"def {name}(x):\n    raise ValueError", file, "exec"), namespace)
+        error = _raised(namespace[name], 1)
+        error = error.with_traceback(error.__traceback__.tb_next)  # type: ignore[union-attr]
+        assert user_errors.place(error) == shown, file
 
 
 def test_a_callback_is_found_in_the_text_of_the_error() -> None:

@@ -210,7 +210,7 @@ def test_a_suite_without_a_pair_is_refused(text: str, got: str, tmp_path: Path) 
             "ModuleNotFoundError: No module named 'rope_that_is_not_there' ({suite}:2)"
             f"; install it for {sys.executable}, or add its folder to PYTHONPATH",
         ),
-        ("def f():\n    raise ValueError('a\\nb')\nf()", "ValueError: a ({suite}:2)"),
+        ("def f():\n    raise ValueError('a\\nb')\nf()", "ValueError: a ({suite}:2); 1 more line with --traceback"),
         ("assert 0", "AssertionError ({suite}:1)"),
     ],
 )

@@ -35,6 +35,22 @@ def test_leaves_are_compared_one_by_one() -> None:
 def test_another_structure_is_one_difference() -> None:
     (found,) = compare_trees(tree(a=ONE), tree("[*]", a=ONE), "out")
     assert (found.path, found.kind) == ("out", "structure")
+    assert str(found.detail).endswith("; the leaves have the same paths, in other containers")
+
+
+@pytest.mark.parametrize(
+    ("leaves", "said"),
+    [
+        ({"a": ONE}, "only the reference has b float32[3]"),
+        ({"a": ONE, "b": ONE, "c": np.zeros((2, 4), bool)}, "only the variant has c bool[2,4]"),
+        ({"a": ONE, "t": ONE}, "only the reference has b float32[3]; only the variant has t float32[3]"),
+        ({}, "only the reference has a float32[3], b float32[3]; the variant has no leaves"),
+        ({f"x{n}": ONE for n in range(6)}, "x0 float32[3], x1 float32[3], x2 float32[3], x3 float32[3] and 2 more"),
+    ],
+)
+def test_leaves_that_one_side_has_are_named(leaves: dict[str, Any], said: str) -> None:
+    (found,) = compare_trees(tree(a=ONE, b=ONE), tree("another", **leaves), "out")
+    assert str(found.detail).endswith(f"; {said}") or ("more" in said and str(found.detail).endswith(said))
 
 
 def test_a_blind_comparison_is_found_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

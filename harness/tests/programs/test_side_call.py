@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import samebits
@@ -95,3 +96,23 @@ def test_keys_arrive_as_keys() -> None:
     assert samebits.check(pair).ok
     with pytest.raises(DeclarationError, match="dtype 'key<other>' is unknown; a random key is one of key<fry>"):
         samebits.check(dataclasses.replace(pair, args={"key": Arg(shape=(), dtype="key<other>")}))
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("text", "out is 'text', a str; return arrays alone"),
+        ({"a": (1, object())}, "out['a'][1] is an object of the class object; return arrays alone"),
+        (map(abs, [1]), "out is an object of the class map; return what it gives, as a tuple"),
+        ([(number for number in (1, 2))], "out[0] is a generator; it has `yield`: return the arrays, as in a tuple"),
+    ],
+)
+def test_what_is_not_an_array_is_named(returned: Any, said: str) -> None:
+    with pytest.raises(DeclarationError, match="'variant'") as raised:
+        samebits.assert_same(lambda x: x, lambda x: returned, jnp.ones(3))
+    assert str(raised.value).endswith(said)
+
+
+def test_numbers_of_python_and_numpy_are_arrays() -> None:
+    samebits.assert_same(lambda x: (x, 1, 2.0), lambda x: (+x, 1, 2.0), jnp.ones(3))
+    samebits.assert_same(lambda x: (x, np.float32(1)), lambda x: (+x, np.float32(1)), jnp.ones(3))

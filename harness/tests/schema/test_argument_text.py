@@ -72,7 +72,7 @@ SPECIAL = "expected some of -0.0, nan, nan_payload, inf, -inf, subnormal, larges
     [
         ("", f"argument '' {FORM}"),
         ("x", f"argument 'x' {FORM}"),
-        ("x=f32", f"argument 'x=f32' {FORM}"),
+        ("x=f32", f"argument 'x=f32' {FORM.replace('; write', ': a scalar is x=f32[]; write')}"),
         ("x:f32[8]", f"argument 'x:f32[8]' {FORM}"),
         ("x=f32[8", f"argument 'x=f32[8' {FORM}"),
         ("x=f32(8,16)", f"argument 'x=f32(8,16)' {FORM}"),
@@ -114,3 +114,20 @@ def test_name_given_twice() -> None:
     with pytest.raises(RequestError) as error:
         parse_arguments(["x=f32[8]", "x=f32[9]"])
     assert str(error.value) == "argument 'x=f32[9]': 'x' is given twice; give each argument once"
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("eps=1e-6", ": a value that is not an array is --static eps=1e-6"),
+        ("causal=True", ": a value that is not an array is --static causal=True"),
+        ("scale=f32", ": a scalar is scale=f32[]"),
+        ("x=f32[8],y=f32[8]", ": each array has an --arg of its own"),
+        ("x:f32[8]", ""),
+        ("name=gelu", ""),
+    ],
+)
+def test_what_was_meant_is_said(word: str, meant: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        parse_argument(word)
+    assert str(raised.value) == f"argument '{word}' is not NAME=DTYPE[SIZES]{meant}; write it as in {EXAMPLES}"

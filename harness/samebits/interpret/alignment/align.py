@@ -128,6 +128,10 @@ class Alignment:
         mine, other = (side.graph.nodes[side.graph.outputs[number]] for side in (variant, reference))
         return variant.order(mine) != reference.order(other)
 
+    def has_places(self) -> bool:
+        """Whether it is known of any value where it is computed."""
+        return any(source_of(node) is not None for side in self.sides(True) for node in side.graph.nodes)
+
     def tensors(self, number: int) -> tuple[AlignedTensor, ...]:
         """The computed values of the variant that an output depends on, in order, each with its place in the reference.
 

@@ -66,7 +66,7 @@ def spread(element: FieldElement, shape: tuple[int, ...]) -> FieldElement:
     if element.shape == shape:
         return element
     grown = (1,) * (len(shape) - element.shadow.ndim) + element.shape
-    parts = tuple(np.broadcast_to(part.reshape(-1, *grown), (len(part), *shape)) for part in element.parts)
+    parts = tuple(np.broadcast_to(part.reshape(len(part), *grown), (len(part), *shape)) for part in element.parts)
     reach = None if element.reach is None else np.broadcast_to(element.reach, shape)
     return FieldElement(parts, np.broadcast_to(element.shadow, shape), element.degree, reach)
 

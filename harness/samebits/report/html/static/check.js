@@ -17,7 +17,7 @@ samebits.section("check", (root) => {
 
   function line(result) {
     const counts = [result.mismatches, result.elements].map((count) => count.toLocaleString("en"));
-    const extent = result.mismatches > 0 ? `${counts[0]} of ${counts[1]}` : "";
+    const extent = result.mismatches > 0 && result.elements > 0 ? `${counts[0]} of ${counts[1]}` : "";
     const details = element("details", { class: "row", "data-number": result.number },
       element("summary", {}, element("span", { class: "verdict" }, verdict(result.verdict, undefined, result.failed), ...model.required(result)), element("b", { class: "side" }, `${result.pair}/${result.variant}`),
         ...["case", "dtype", "mesh", "mode", "direction", "leaf"].map((name) =>

@@ -25,7 +25,7 @@ samebits.resultView = (result, context = {}) => {
   }
 
   function differences() {
-    if (result.mismatches === 0) return null;
+    if (result.mismatches === 0 || result.elements === 0) return null;
     const kinds = result.differences.map((each) =>
       [samebits.kind(each.kind), `${samebits.count(each.elements)}${each.max_ulp === null ? "" : `, up to ${samebits.ulps(each.max_ulp, each.kind)}`}`]);
     return facts([["elements that differ", `${samebits.count(result.mismatches)} of ${samebits.count(result.elements)}`], ...kinds]);
