@@ -43,8 +43,11 @@ def differences(question: Question, outputs: Sequence[str]) -> dict[str, str]:
     """
     try:
         first, second = (_evaluated(question, program) for program in (question.reference, question.variant))
-    except NotCovered:  # these inputs say nothing then
-        return {}
+    except NotCovered:  # these inputs say nothing then; of other outputs they may
+        if len(question.outputs) == 1:
+            return {}
+        apart = (differences(question.only([name]), [name]) for name in outputs)
+        return {name: words for each in apart for name, words in each.items()}
     kinds = question.types(question.reference)
     result = {}
     for number, name in enumerate(question.outputs):

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered
+from samebits.interpret.dead_code import only
 from samebits.interpret.equation import Array
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
@@ -175,6 +176,7 @@ def _output(question: Question, program: Any, number: int, change: Callable[[Arr
         args.append(change(values))
     try:
         with np.errstate(all="ignore"):
-            return np.asarray(Interpreter(Oracle(), question.platform)(program, *args)[number], np.float64)
+            (output,) = Interpreter(Oracle(), question.platform)(only(program, (number,)), *args)
+            return np.asarray(output, np.float64)
     except (NotCovered, ValueError, IndexError):  # changed values may be invalid where integers index
         return None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import samebits
@@ -16,3 +19,15 @@ def test_a_threshold_that_the_arrays_do_not_reach_is_told() -> None:
     assert "not so at other inputs: out[" in str(compared) and "64 times as large" in str(compared)
     with pytest.raises(AssertionError, match="with the inputs 64 times as large"):  # of arrays that are not given
         samebits.assert_same(jax.nn.relu, jax.nn.relu6, jax.ShapeDtypeStruct((4, 8), jnp.float32), gradients=False)
+
+
+def tied(factor: float) -> Any:
+    """Ones tie in a sort, so that no formula is known at them."""
+    return lambda scale, x: x * jnp.sort(scale) * (1 + (factor - 1) * (scale - 1))
+
+
+def test_a_variation_shows_other_formulas_where_arrays_tie() -> None:
+    ones, x = np.ones(6, np.float32), np.arange(1, 7, dtype=np.float32)
+    assert samebits.check(tied(2.0), tied(3.0), ones, x, gradients=False).verdict == "different"
+    assert samebits.prove(tied(2.0), tied(3.0), ones, x, gradients=False).verdict == "different"
+    assert samebits.prove(tied(2.0), tied(2.0), ones, x, gradients=False).verdict == "error"
