@@ -34,25 +34,27 @@ def hidden(question: Question, name: str) -> float:
     return HIDDEN * 2.0 ** -floats.digits(dtype) if floats.is_float(dtype) else 0.0
 
 
-def differences(question: Question, outputs: Sequence[str]) -> dict[str, str]:
+def differences(question: Question, outputs: Sequence[str], relative: float | None = None) -> dict[str, str]:
     """By output that differs at the inputs of a question, how, in words; nothing where a program has no values there.
 
     Args:
         question: the programs and their inputs.
         outputs: the names of those that are compared.
+        relative: from which difference on, relative to the largest number of an output; by default what is not hidden.
     """
     try:
         first, second = (_evaluated(question, program) for program in (question.reference, question.variant))
     except NotCovered:  # these inputs say nothing then; of other outputs they may
         if len(question.outputs) == 1:
             return {}
-        apart = (differences(question.only([name]), [name]) for name in outputs)
+        apart = (differences(question.only([name]), [name], relative) for name in outputs)
         return {name: words for each in apart for name, words in each.items()}
     kinds = question.types(question.reference)
     result = {}
     for number, name in enumerate(question.outputs):
         if name in outputs and question.mismatch(number) is None:
-            words = _difference(name, first[number], second[number], kinds[number], hidden(question, name))
+            least = hidden(question, name) if relative is None else relative
+            words = _difference(name, first[number], second[number], kinds[number], least)
             if words is not None:
                 result[name] = words
     return result

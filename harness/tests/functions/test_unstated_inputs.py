@@ -17,6 +17,17 @@ def test_a_threshold_that_the_arrays_do_not_reach_is_told() -> None:
     compared = samebits.check(jax.nn.relu, jax.nn.relu6, f.rows(), gradients=False)
     assert compared.verdict == "bitwise" and compared.ok
     assert "not so at other inputs: out[" in str(compared) and "64 times as large" in str(compared)
+    with pytest.warns(samebits.OtherInputsWarning) as warned:
+        samebits.assert_same(jax.nn.relu, jax.nn.relu6, f.rows())
+    (warning,) = warned
+    assert warning.filename == __file__
+    assert str(warning.message).startswith(
+        "relu_relu6: forward of 'out' is the same at the given arrays, and not at other inputs: out["
+    )
+    assert str(warning.message).endswith(
+        "64 times as large (and 1 more result). If such inputs occur, give jax.ShapeDtypeStruct instead of the array, "
+        "and it fails; if not, filter samebits.OtherInputsWarning"
+    )
     with pytest.raises(AssertionError, match="with the inputs 64 times as large"):  # of arrays that are not given
         samebits.assert_same(jax.nn.relu, jax.nn.relu6, jax.ShapeDtypeStruct((4, 8), jnp.float32), gradients=False)
 
@@ -31,3 +42,14 @@ def test_a_variation_shows_other_formulas_where_arrays_tie() -> None:
     assert samebits.check(tied(2.0), tied(3.0), ones, x, gradients=False).verdict == "different"
     assert samebits.prove(tied(2.0), tied(3.0), ones, x, gradients=False).verdict == "different"
     assert samebits.prove(tied(2.0), tied(2.0), ones, x, gradients=False).verdict == "error"
+
+
+def test_a_given_integer_warns_of_others() -> None:
+    def every_tenth(x: Any, step: Any) -> Any:
+        return jnp.where(step % 10 == 0, 2 * x, x)
+
+    with pytest.warns(samebits.OtherInputsWarning, match="not at other inputs: .*'step' = "):
+        samebits.assert_same(every_tenth, lambda x, step: x, f.rows(), np.int32(3), gradients=False)
+    samebits.assert_same(
+        every_tenth, lambda x, step: every_tenth(x, step), f.rows(), np.int32(3), gradients=False
+    )  # warnings are errors
