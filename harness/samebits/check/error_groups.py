@@ -9,7 +9,8 @@ A bias has a sign that an RMS does not show: truncation toward zero has twice th
 all of its errors point one way. Errors are taken in units in the last place, cut off at one, and averaged with the sign
 of the ideal value (toward zero, away from it) and without it (down, up).
 
-Elements whose ideal value is zero to float64 have no digits to lose: they count in the whole leaf only.
+Elements whose ideal value is zero to float64 have no digits to lose: they count in the whole leaf only. What fills
+masked places, such as -1e30, does not count at all.
 
 A literal is rounded to its dtype when its program is traced, and no operation of the program is to blame for that.
 Where formulas are the same but for such roundings, what these move the exact result by is not the variant's error as
@@ -43,6 +44,10 @@ Rounding to nearest has 0 (of 16 elements, a standard error of 0.07); truncation
 """
 NOTHING = 1e-12
 """What is zero beside the largest value in float64."""
+FAR = 2.0**20
+"""How many times larger than one, and than all elements that differ, is one that only fills a place."""
+FILLS = 2
+"""How many different numbers fill places at most."""
 BIASES = ("rounded toward zero or away from it", "rounded down or up")
 
 
@@ -72,7 +77,7 @@ def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | 
     ref, var, true = (np.asarray(array, np.float64) for array in (reference, variant, ideal))
     if np.any((np.isinf(ref) | np.isinf(var)) & (ref != var)):
         return {WHOLE: ErrorRatio(np.inf, ref.size)}
-    usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
+    usable = _usable(ref, var, true)
     if not usable.any():
         return {}
     ref, var, true = (np.where(usable, array, 0) for array in (ref, var, true))
@@ -90,6 +95,20 @@ def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | 
         ratios[name] = ratio
     ratios.update(_biases(errors, digits, WHOLE))
     return {name: ratio for name, ratio in ratios.items() if ratio.elements}
+
+
+def _usable(ref: Array, var: Array, true: Array) -> Array:
+    """Which elements count: finite ones, less those that fill masked places.
+
+    Beside a number such as -1e30 no other one would have digits to lose. It is the same on both sides, and far above
+    one and all that differs. Numbers of many values are not a fill, however large.
+    """
+    usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
+    size = np.abs(np.where(usable, true, 0))
+    largest = float(np.max(size, where=usable & (ref != var), initial=0))
+    fill = usable & (ref == var) & (size > FAR * max(largest, 1))
+    few = largest > 0 and len(np.unique(ref[fill])) <= FILLS
+    return np.asarray(usable & ~fill if few else usable)
 
 
 def without_constants(variant: Array, ideal: Array, own: Array) -> tuple[Array, float]:
@@ -259,7 +278,7 @@ def errors_in(group: str, sign: float, reference: Array, variant: Array, ideal: 
     """
     info = ml_dtypes.finfo(reference.dtype)
     ref, var, true = (np.asarray(array, np.float64) for array in (reference, variant, ideal))
-    usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
+    usable = _usable(ref, var, true)
     var, true = (np.where(usable, array, 0) for array in (var, true))
     error, unit = np.abs(var - true), unit_of(true, info)
     digits = usable & (np.abs(true) > NOTHING * np.abs(true).max(initial=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -94,6 +95,18 @@ def test_rounding_beside_a_large_fill_is_rounding(name: str) -> None:
     reference, variant, args = HONEST[name]
     compared = samebits.check(reference, variant, *args, gradients=False)
     assert compared.leaves[0].verdict in ("rounding", "bitwise", "proved")
+
+
+def _spread(x: Any, fill: float, exact: bool = True) -> Any:
+    x = x + 30
+    centred, squares = x - x.mean(-1, keepdims=True), jnp.mean(x * x, -1) - x.mean(-1) ** 2
+    return jnp.concatenate([jnp.mean(centred**2, -1) if exact else squares, jnp.full(2, fill, x.dtype)])
+
+
+@pytest.mark.parametrize("fill", [FILL, float(np.finfo(np.float32).min)])
+def test_a_large_fill_hides_no_loss_of_accuracy(fill: float) -> None:
+    compared = samebits.check(partial(_spread, fill=fill), partial(_spread, fill=fill, exact=False), X, gradients=False)
+    assert compared.verdict == "different" and "loses accuracy" in str(compared)
 
 
 def _update(p: Any, m: Any, v: Any, epsilon: float = 1e-8) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import samebits
+from samebits.functions.other_inputs import OtherInputsWarning
 from tests.functions import specimens as f
 
 
@@ -17,7 +18,7 @@ def test_a_threshold_that_the_arrays_do_not_reach_is_told() -> None:
     compared = samebits.check(jax.nn.relu, jax.nn.relu6, f.rows(), gradients=False)
     assert compared.verdict == "bitwise" and compared.ok
     assert "not so at other inputs: out[" in str(compared) and "64 times as large" in str(compared)
-    with pytest.warns(samebits.OtherInputsWarning) as warned:
+    with pytest.warns(OtherInputsWarning) as warned:
         samebits.assert_same(jax.nn.relu, jax.nn.relu6, f.rows())
     (warning,) = warned
     assert warning.filename == __file__
@@ -30,6 +31,16 @@ def test_a_threshold_that_the_arrays_do_not_reach_is_told() -> None:
     )
     with pytest.raises(AssertionError, match="with the inputs 64 times as large"):  # of arrays that are not given
         samebits.assert_same(jax.nn.relu, jax.nn.relu6, jax.ShapeDtypeStruct((4, 8), jnp.float32), gradients=False)
+
+
+def test_arrays_that_are_drawn_are_stretched_beside_given_ones() -> None:
+    def clipped(limit: float) -> Any:
+        return lambda w, v, x: jnp.clip(x, -limit, limit) * w + v
+
+    args = f.rows(), 2 * f.rows(), jax.ShapeDtypeStruct(f.rows().shape, jnp.float32)
+    compared = samebits.check(clipped(20.0), clipped(40.0), *args, gradients=False)
+    assert compared.verdict == "different"
+    assert "with the inputs that are drawn 64 times as large" in compared.failure()
 
 
 def tied(factor: float) -> Any:
