@@ -28,6 +28,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from samebits.numerics.fills import fills
+
 Array = NDArray[Any]
 
 WHOLE = "the whole leaf"
@@ -44,10 +46,6 @@ Rounding to nearest has 0 (of 16 elements, a standard error of 0.07); truncation
 """
 NOTHING = 1e-12
 """What is zero beside the largest value in float64."""
-FAR = 2.0**20
-"""How many times larger than one, and than all elements that differ, is one that only fills a place."""
-FILLS = 2
-"""How many different numbers fill places at most."""
 BIASES = ("rounded toward zero or away from it", "rounded down or up")
 
 
@@ -100,15 +98,10 @@ def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | 
 def _usable(ref: Array, var: Array, true: Array) -> Array:
     """Which elements count: finite ones, less those that fill masked places.
 
-    Beside a number such as -1e30 no other one would have digits to lose. It is the same on both sides, and far above
-    one and all that differs. Numbers of many values are not a fill, however large.
+    Beside a number such as -1e30 no other one would have digits to lose.
     """
     usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
-    size = np.abs(np.where(usable, true, 0))
-    largest = float(np.max(size, where=usable & (ref != var), initial=0))
-    fill = usable & (ref == var) & (size > FAR * max(largest, 1))
-    few = largest > 0 and len(np.unique(ref[fill])) <= FILLS
-    return np.asarray(usable & ~fill if few else usable)
+    return np.asarray(usable & ~fills(ref, var, usable))
 
 
 def without_constants(variant: Array, ideal: Array, own: Array) -> tuple[Array, float]:

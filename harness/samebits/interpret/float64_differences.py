@@ -14,6 +14,7 @@ from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question, first_place
 from samebits.numerics import floats
+from samebits.numerics.fills import LEAST, fills
 
 HIDDEN = 64
 """A difference counts from so many units in the last place of the largest number, in the output's dtype."""
@@ -96,7 +97,8 @@ def _difference(name: str, first: Any, second: Any, kind: Type, relative: float)
     else:
         left, right = left.astype(np.float64), right.astype(np.float64)
         finite = np.isfinite(left) & np.isfinite(right)
-        largest = float(np.max(np.abs(left), where=finite, initial=0.0))
+        fill = fills(left, right, finite)
+        largest = float(np.max(np.abs(left), where=finite & ~fill, initial=LEAST if fill.any() else 0.0))
         with np.errstate(invalid="ignore"):
             far = np.abs(left - right) > relative * largest
         differs = np.where(finite, far, ~((left == right) | (np.isnan(left) & np.isnan(right))))

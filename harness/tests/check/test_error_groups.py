@@ -280,23 +280,6 @@ def test_an_infinity_on_one_side_is_above_every_limit() -> None:
     assert error_ratios(inf, inf, true)[WHOLE].value == 0
 
 
-def test_large_numbers_that_are_not_a_fill_count() -> None:
-    """Beside ones and beside many large numbers, what is left of a cancellation has no digits to lose."""
-    small = np.array([3e-9, 1e-9], np.float32)
-    for large in (np.ones(62), np.geomspace(1e20, 1e25, 62)):
-        equal = large.astype(np.float32)
-        ref, var, true = (np.concatenate([equal, part]) for part in (small, 50 * small, 0 * small))
-        ratio = error_ratios(ref, var, true.astype(float))[WHOLE]
-        assert ratio.value < 2 and ratio.elements == 64
-
-
-def test_a_fill_of_masked_places_does_not_count() -> None:
-    fill, small = np.full(62, -1e30, np.float32), np.array([3.0, 1.0], np.float32)
-    ref, var, true = (np.concatenate([fill, factor * small]) for factor in (np.float32(1), np.float32(1.001), 1))
-    ratio = error_ratios(ref, var, true.astype(float))[WHOLE]
-    assert ratio.value > 1000 and ratio.elements == 2
-
-
 def test_what_a_rounded_constant_moves_up_to_a_unit_is_no_error() -> None:
     """0.3 is 0.30078125 in bfloat16: half a unit of each product, all of one sign. Truncation by as much is found."""
     dtype = ml_dtypes.bfloat16

@@ -75,6 +75,13 @@ FAULTS: dict[str, tuple[Side, Side, Any, tuple[int, int], str]] = {
     "a branch that is not taken": (branch, other_branch, np.bool_(True), (0, 1), "with 'n' = False"),
     "an index out of range": (clamped, dropped, np.int32(3), (0, 8), "with 'n' = 8"),
     "a step that is a multiple": (decayed, lambda x, n: x, np.int32(777), (0, 1000), "with 'n' = 0"),
+    "a branch beside a fill": (
+        lambda x, n: jnp.where(np.arange(8) < 4, jnp.where(n == 30, 2 * x, x), -1e30),
+        lambda x, n: jnp.where(np.arange(8) < 4, x, -1e30),
+        np.int32(777),
+        (0, 1000),
+        "with 'n' = 30",
+    ),
     "a threshold": (
         lambda x, n: jnp.where(n < 300, x, 0),
         lambda x, n: jnp.where(n <= 300, x, 0),

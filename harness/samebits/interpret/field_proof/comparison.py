@@ -17,6 +17,7 @@ from samebits.interpret.field.square_roots import CONFIRMED
 from samebits.interpret.field_proof.float64_noise import Excuses
 from samebits.interpret.field_proof.result import APART, BLIND, FieldIdentity
 from samebits.interpret.problem import first_place
+from samebits.numerics.fills import fills
 
 ENOUGH = -60
 """The error probability must be at most two to this power; programs are evaluated at more points until it is."""
@@ -165,7 +166,8 @@ def _apart(left: FieldElement, right: FieldElement) -> Array:
     says how much.
     """
     first, second = left.shadow, right.shadow
-    far = APART * np.max(np.abs(first), where=np.isfinite(first), initial=0.0)
+    finite = np.isfinite(first)
+    far = APART * np.max(np.abs(first), where=finite & ~fills(first, second, finite), initial=0.0)
     with np.errstate(invalid="ignore"):
         infinite = (np.isinf(first) | np.isinf(second)) & (first != second)
         noise = NOISE * np.maximum(left.size, right.size)
@@ -205,7 +207,7 @@ def _gap(first: Array, second: Array) -> float:
     finite = np.isfinite(first) & np.isfinite(second)
     if np.any(~finite & (first != second)):
         return math.inf
-    largest = float(np.max(np.abs(first), where=finite, initial=0.0))
+    largest = float(np.max(np.abs(first), where=finite & ~fills(first, second, finite), initial=0.0))
     with np.errstate(invalid="ignore"):
         apart = float(np.max(np.abs(first - second), where=finite, initial=0.0))
     return apart / largest if largest else (0.0 if apart == 0 else math.inf)

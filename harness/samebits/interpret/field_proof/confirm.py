@@ -12,7 +12,7 @@ from samebits.interpret.field.domain import Field
 from samebits.interpret.field_proof.assumptions import assumptions
 from samebits.interpret.field_proof.attempts import ProofAttempt, attempt_by_parts
 from samebits.interpret.field_proof.result import APART, FieldIdentity
-from samebits.interpret.float64_differences import differences, hidden
+from samebits.interpret.float64_differences import differences
 from samebits.interpret.overflow import reach_of
 from samebits.interpret.probes import permuted, stored, stretched
 from samebits.interpret.problem import Question
@@ -139,7 +139,7 @@ def _at_other_magnitudes(
         for name in open_:
             proof = others[name].proofs[name]
             root = APART if others[name].domain.rooted else 0.0  # a root has any sign there
-            if not proof.equal and not proof.undecided and proof.gap > max(hidden(question, name), root):
+            if not proof.equal and not proof.undecided and proof.gap > root:
                 witness = f"{proof.witness}, {other.words}"
                 if not other.beyond_given:
                     witness += " (their values are not stated)"
