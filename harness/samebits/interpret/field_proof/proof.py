@@ -74,7 +74,7 @@ def _together(question: Question, seed: str) -> dict[str, FieldIdentity]:
         # What is equal with the constants as they are is not asked again: that may take many random points.
         again = plainest(question, folded, [name for name, proof in covered.items() if not proof.equal])
         for name, shown in again.items():
-            if shown.proofs[name].equal:
+            if shown.proofs[name].is_open:
                 folded_shown.setdefault(name, shown)
         return {name: shown.proofs[name] for name, shown in again.items()}, domains
 
@@ -85,7 +85,7 @@ def _together(question: Question, seed: str) -> dict[str, FieldIdentity]:
         proofs |= match_constants(question, covered, attempt)
         covered = _covered(proofs)
     by = {
-        name: folded_shown.get(name, shown) if proofs[name].equal and not shown.proofs[name].equal else shown
+        name: folded_shown.get(name, shown) if proofs[name].is_open and not shown.proofs[name].is_open else shown
         for name, shown in plain_shown.items()
         if name in covered or proofs[name].others_equal
     }

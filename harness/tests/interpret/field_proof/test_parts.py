@@ -107,10 +107,10 @@ def test_equal_elements_are_no_proof_of_an_output_with_nan() -> None:
 
 def test_rounded_constants_beside_nan_are_not_a_difference() -> None:
     def divided(x: Any, nu: Any) -> Any:
-        return x, jnp.concatenate([jnp.sqrt(x), nu / 3])
+        return x, jnp.concatenate([jnp.sqrt(x), nu * 0.3]).astype(jnp.bfloat16)
 
     def multiplied(x: Any, nu: Any) -> Any:
-        return x, jnp.concatenate([jnp.sqrt(x), nu * np.float32(1 / 3)])
+        return x, jnp.concatenate([jnp.sqrt(x).astype(jnp.bfloat16), nu.astype(jnp.bfloat16) * 0.3])
 
     assert proofs(divided, multiplied, X, NU)["out1"].not_covered == NAN
 
