@@ -9,7 +9,8 @@ A bias has a sign that an RMS does not show: truncation toward zero has twice th
 all of its errors point one way. Errors are taken in units in the last place, cut off at one, and averaged with the sign
 of the ideal value (toward zero, away from it) and without it (down, up).
 
-Elements whose ideal value is zero to float64 have no digits to lose: they count in the whole leaf only.
+Elements whose ideal value is zero to float64 have no digits to lose: they count in the whole leaf only. What fills
+masked places, such as -1e30, does not count at all.
 
 A literal is rounded to its dtype when its program is traced, and no operation of the program is to blame for that.
 Where formulas are the same but for such roundings, what these move the exact result by is not the variant's error as
@@ -26,6 +27,8 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
+
+from samebits.numerics.fills import fills
 
 Array = NDArray[Any]
 
@@ -72,7 +75,7 @@ def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | 
     ref, var, true = (np.asarray(array, np.float64) for array in (reference, variant, ideal))
     if np.any((np.isinf(ref) | np.isinf(var)) & (ref != var)):
         return {WHOLE: ErrorRatio(np.inf, ref.size)}
-    usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
+    usable = _usable(ref, var, true)
     if not usable.any():
         return {}
     ref, var, true = (np.where(usable, array, 0) for array in (ref, var, true))
@@ -90,6 +93,15 @@ def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | 
         ratios[name] = ratio
     ratios.update(_biases(errors, digits, WHOLE))
     return {name: ratio for name, ratio in ratios.items() if ratio.elements}
+
+
+def _usable(ref: Array, var: Array, true: Array) -> Array:
+    """Which elements count: finite ones, less those that fill masked places.
+
+    Beside a number such as -1e30 no other one would have digits to lose.
+    """
+    usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
+    return np.asarray(usable & ~fills(ref, var, usable))
 
 
 def without_constants(variant: Array, ideal: Array, own: Array) -> tuple[Array, float]:
@@ -259,7 +271,7 @@ def errors_in(group: str, sign: float, reference: Array, variant: Array, ideal: 
     """
     info = ml_dtypes.finfo(reference.dtype)
     ref, var, true = (np.asarray(array, np.float64) for array in (reference, variant, ideal))
-    usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
+    usable = _usable(ref, var, true)
     var, true = (np.where(usable, array, 0) for array in (var, true))
     error, unit = np.abs(var - true), unit_of(true, info)
     digits = usable & (np.abs(true) > NOTHING * np.abs(true).max(initial=0))

@@ -12,6 +12,9 @@ three quarters of it in at most one of twenty": it is given up at `ACCEPTED`, so
 probability of at most 1/ACCEPTED once it is suspected. What `MOST` draws cannot decide passes, and the verdict says so:
 the guarantee is for pairs without a loss.
 
+Where no further draw of an input is finite, as under the root of numbers that are drawn with both signs, one draw
+decides, as it does where inputs are fixed.
+
 The median that is shown counts the first draw too, by which groups became suspects. Where it is above the limit
 although no group loses, a few more draws are shown, which decide nothing.
 
@@ -37,6 +40,8 @@ MOST = 64
 """Further draws at most. The smallest number that can show a loss, above the limit in every draw, is 25."""
 TESTED = 8
 """Groups that one leaf tests at most."""
+SILENT = 8
+"""Further draws in which an input gives no finite number, after which no more are made for it."""
 SHOWN = 6
 """Draws at most that are made for the median that is shown, once there is a decision."""
 ALIKE = 0.75
@@ -68,6 +73,7 @@ class Accuracy:
         bias: of a group that loses by a bias, the median of its mean error, in units in the last place.
         is_decided: whether the draws sufficed for a decision; where they did not, the leaf passes.
         fixed: there is no other draw, so that nothing is known of the chance of a false alarm.
+        silent: other draws were made, and in none of them the numbers are finite.
         dependent: the draws are variations of given arrays that keep their places, and what makes one of them an
             unlucky case may be in all of them.
     """
@@ -83,12 +89,14 @@ class Accuracy:
     bias: float | None = None
     is_decided: bool = True
     fixed: bool = False
+    silent: bool = False
     dependent: bool = False
 
     def __str__(self) -> str:
         spread = f"{self.low:.2g} to {self.high:.2g} over {self.draws} draws" if self.draws > 1 else "1 draw"
         sure = "draws vary the given arrays" if self.dependent else f"false alarm at most {FALSE_ALARM:.0e}"
         sure = "nothing else was drawn" if self.fixed else sure
+        sure = "it is finite in no other draw" if self.silent else sure
         if not self.is_decided:
             sure += "; the draws do not decide whether it is below"
         elif not self.lossy and self.low <= self.limit < self.ratio:
@@ -154,11 +162,13 @@ def compare_accuracy(first: Mapping[str, Ratios], more: More | None, limit: floa
     """
     tested, draws = suspects(first, limit), [first]
     waiting, needed = list(tested), max(len(tested), 1) / FALSE_ALARM
+    measured: set[str] = set()
     while waiting and len(draws) <= MOST:
         ratios = None if more is None else more(len(draws), list(dict.fromkeys(wager.label for wager in waiting)))
         if ratios is None:
             break
         draws.append(ratios)
+        measured.update(label for label, groups in ratios.items() if groups)
         for wager in waiting:
             ratio = ratios.get(wager.label, {}).get(wager.group)
             if ratio is not None:
@@ -167,11 +177,19 @@ def compare_accuracy(first: Mapping[str, Ratios], more: More | None, limit: floa
             return _lossy(max(tested, key=lambda wager: wager.capital), limit)
         left = MOST + 1 - len(draws)
         waiting = [
-            wager for wager in waiting if not (wager.is_accepted or capital(wager.above + left, wager.below) < needed)
+            wager
+            for wager in waiting
+            if not (wager.is_accepted or capital(wager.above + left, wager.below) < needed)
+            and (wager.label in measured or len(draws) <= SILENT)
         ]
     if waiting and len(draws) == 1:
         return _fixed(first, limit)
-    decided = all(wager.is_accepted for wager in tested)
+    silent = {wager.label: first[wager.label] for wager in tested if wager.label not in measured}
+    if silent:
+        alone = replace(_fixed(silent, limit), silent=True)
+        if alone.lossy or len(silent) == len({wager.label for wager in tested}):
+            return alone
+    decided = all(wager.is_accepted for wager in tested if wager.label in measured)
     shown = _settled(draws, more, limit) if decided else _whole(draws)[1]
     return _of(shown, limit=limit, lossy=False, is_decided=decided)
 

@@ -248,22 +248,23 @@ def _proved(
     identities = None if why is None else prover.identity(questions)
     derived = _derived(derivations, questions) if isinstance(identities, Mapping) else None
     for leaf in first.outputs:
+        known = identities if identities is None or isinstance(identities, Unproved) else identities[leaf]
         outcome = LeafOutcome(
             comparison=traced[leaf],
             executed=False,
             nothing=empty.get(leaf),
             elsewhere=partial(prover.counterexample, questions, leaf),
         )
-        if identities is None:
+        if known is None:
             kept = [movement[leaf] for movement in moved if not isinstance(movement, Unproved)]
             argument = by_labels(pair, point, outcome, kept, questions, sums)
             yield argument if prover.assuming else unassuming(argument)
-        elif isinstance(identities, Unproved):
-            argument = argued(pair, point, replace(outcome, unproved=identities.why, undefined=identities.undefined))
+        elif isinstance(known, Unproved):
+            argument = argued(pair, point, replace(outcome, unproved=known.why, undefined=known.undefined))
             yield replace(argument, no_movement=why)
         else:
             assert derived is not None
-            yield replace(by_fields(pair, point, outcome, identities[leaf], first, derived), no_movement=why)
+            yield replace(by_fields(pair, point, outcome, known, first, derived), no_movement=why)
 
 
 def _question(prover: Prover, point: Point, sites: Sites, record: Record) -> Question:

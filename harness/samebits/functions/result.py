@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from samebits.errors import CouldNotRun
+from samebits.functions.other_inputs import warn_of_other_inputs
 from samebits.report.failure import point_block
 from samebits.report.html import notebook_records as notebook_records  # by which each record shows itself too
 from samebits.report.html.notebook import notebook_table
@@ -59,7 +60,7 @@ class Comparing:
         return bool(self.leaves) and not self.problems and all(leaf.ok for leaf in self._counted())
 
     def raise_for_status(self) -> None:
-        """Do nothing where every leaf reaches what is required.
+        """Do nothing where every leaf reaches what is required, but warn where leaves differ at other inputs.
 
         Raises:
             AssertionError: a leaf differs, or is below what is accepted; the message has witnesses and a replay.
@@ -71,6 +72,7 @@ class Comparing:
             raise AssertionError(self.failure())
         if not self.ok:
             raise CouldNotRun(self.failure())
+        warn_of_other_inputs(self.name, self.leaves)
 
     def failure(self) -> str:
         """The failing leaves with their witnesses, as text."""

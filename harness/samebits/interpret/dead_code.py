@@ -24,6 +24,20 @@ def live(closed: Any) -> Any:
     return ClosedJaxpr(jaxpr, closed.consts)
 
 
+@functools.lru_cache(maxsize=256)
+def only(closed: Any, outputs: tuple[int, ...]) -> Any:
+    """A closed jaxpr with the same inputs and some of the outputs, without what the others alone depend on.
+
+    Args:
+        closed: the program.
+        outputs: the numbers of the outputs that stay, ascending.
+    """
+    from jax.extend.core import ClosedJaxpr
+
+    program = live(closed)  # whose debugging output no longer keeps what it prints
+    return ClosedJaxpr(_dce(program.jaxpr, [n in outputs for n in range(len(program.jaxpr.outvars))]), program.consts)
+
+
 def _dce(jaxpr: Any, used: list[bool] | None = None) -> Any:
     from jax.interpreters.partial_eval import dce_jaxpr
 

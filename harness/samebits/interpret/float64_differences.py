@@ -14,6 +14,7 @@ from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question, first_place
 from samebits.numerics import floats
+from samebits.numerics.fills import LEAST, fills
 
 HIDDEN = 64
 """A difference counts from so many units in the last place of the largest number, in the output's dtype."""
@@ -34,22 +35,27 @@ def hidden(question: Question, name: str) -> float:
     return HIDDEN * 2.0 ** -floats.digits(dtype) if floats.is_float(dtype) else 0.0
 
 
-def differences(question: Question, outputs: Sequence[str]) -> dict[str, str]:
+def differences(question: Question, outputs: Sequence[str], relative: float | None = None) -> dict[str, str]:
     """By output that differs at the inputs of a question, how, in words; nothing where a program has no values there.
 
     Args:
         question: the programs and their inputs.
         outputs: the names of those that are compared.
+        relative: from which difference on, relative to the largest number of an output; by default what is not hidden.
     """
     try:
         first, second = (_evaluated(question, program) for program in (question.reference, question.variant))
-    except NotCovered:  # these inputs say nothing then
-        return {}
+    except NotCovered:  # these inputs say nothing then; of other outputs they may
+        if len(question.outputs) == 1:
+            return {}
+        apart = (differences(question.only([name]), [name], relative) for name in outputs)
+        return {name: words for each in apart for name, words in each.items()}
     kinds = question.types(question.reference)
     result = {}
     for number, name in enumerate(question.outputs):
         if name in outputs and question.mismatch(number) is None:
-            words = _difference(name, first[number], second[number], kinds[number], hidden(question, name))
+            least = hidden(question, name) if relative is None else relative
+            words = _difference(name, first[number], second[number], kinds[number], least)
             if words is not None:
                 result[name] = words
     return result
@@ -91,7 +97,8 @@ def _difference(name: str, first: Any, second: Any, kind: Type, relative: float)
     else:
         left, right = left.astype(np.float64), right.astype(np.float64)
         finite = np.isfinite(left) & np.isfinite(right)
-        largest = float(np.max(np.abs(left), where=finite, initial=0.0))
+        fill = fills(left, right, finite)
+        largest = float(np.max(np.abs(left), where=finite & ~fill, initial=LEAST if fill.any() else 0.0))
         with np.errstate(invalid="ignore"):
             far = np.abs(left - right) > relative * largest
         differs = np.where(finite, far, ~((left == right) | (np.isnan(left) & np.isnan(right))))

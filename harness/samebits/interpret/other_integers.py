@@ -3,7 +3,8 @@
 What integers decide holds for the integers of the case: a branch that is not taken, a step that ten does not divide,
 an id of another shard, a sum that does not overflow yet. Both programs are evaluated once more at the ends of the
 range that may be given, at the numbers with which either program compares or computes, and at every number of a small
-range. All other inputs stay as they are.
+range. All other inputs stay as they are. At the smallest numbers of a single integer, such as the first steps of a
+training, formulas are compared where rounding hides a difference of float64 numbers.
 """
 
 from __future__ import annotations
@@ -15,14 +16,22 @@ from typing import Any
 
 import numpy as np
 
+from samebits.errors import NotCovered
 from samebits.interpret.dead_code import live
 from samebits.interpret.equation import Array
+from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.float64_differences import differences
 from samebits.interpret.inner_equations import equations
 from samebits.interpret.problem import Input, Question
 
 MOST = 12
 """How many other values of one argument are tried."""
+
+SMALL = (0, 1, 2)
+"""The first steps of a training, or the shortest of anything: there formulas are compared, not only numbers."""
+
+NOISE = 1e-11
+"""A relative difference in float64 below which formulas are not compared again: it may be noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +50,12 @@ class Counterexample:
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """A question with one input changed."""
+    """A question with one input changed; to a small integer, at which formulas are compared too."""
 
     question: Question
     words: str
     allowed: bool
+    small: bool
 
 
 def counterexamples(question: Question) -> dict[str, Counterexample]:
@@ -59,10 +69,26 @@ def counterexamples(question: Question) -> dict[str, Counterexample]:
         open_ = [name for name in question.outputs if name not in result or not result[name].allowed]
         if not open_ or (not other.allowed and set(open_) <= set(result)):
             continue
-        for name, words in differences(other.question, open_).items():
+        seen = {name: f"{words}, in float64" for name, words in differences(other.question, open_).items()}
+        if other.small:
+            seen |= _other_formulas(other.question, [name for name in open_ if name not in seen])
+        for name, words in seen.items():
             if other.allowed or name not in result:
-                result[name] = Counterexample(f"{words}, in float64, with {other.words}", other.allowed)
+                result[name] = Counterexample(f"{words}, with {other.words}", other.allowed)
     return result
+
+
+def _other_formulas(question: Question, outputs: list[str]) -> dict[str, str]:
+    """By output that is another formula although rounding hides it at these inputs, the first place."""
+    witnesses: dict[str, str] = {}
+    for name in differences(question, outputs, NOISE) if outputs else ():
+        try:
+            proof = identity(question.only([name]))[name]
+        except NotCovered:  # this integer says nothing of the formulas
+            continue
+        if not proof.equal and not proof.undecided and proof.witness is not None:
+            witnesses[name] = proof.witness
+    return witnesses
 
 
 def _others(question: Question) -> Iterator[_Other]:
@@ -75,7 +101,8 @@ def _others(question: Question) -> Iterator[_Other]:
                 continue
             inputs = list(question.inputs)
             inputs[place] = replace(argument, values=values)
-            yield _Other(replace(question, inputs=inputs), f"'{argument.name}' {words}", allowed)
+            small = values.size == 1 and values.dtype.kind != "b" and int(values.reshape(-1)[0]) in SMALL
+            yield _Other(replace(question, inputs=inputs), f"'{argument.name}' {words}", allowed, small)
 
 
 def _values(question: Question, argument: Input) -> Iterator[tuple[Array, str, bool]]:
@@ -112,7 +139,7 @@ def _numbers(question: Question, low: int, high: int, count: int) -> list[int]:
     """
     if high - low < MOST * count:
         return list(range(low, high + 1))
-    wanted = [low, high, 0, 1] if count == 1 else [0, 1]
+    wanted = [low, high, *SMALL] if count == 1 else [0, 1]
     for number in _literals(question):
         wanted += [number, number - 1, number + 1]
     return list(dict.fromkeys(number for number in wanted if low <= number <= high))

@@ -20,6 +20,7 @@ from samebits.interpret.equation import Array, Step
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question, first_place
+from samebits.numerics.fills import LEAST, fills
 
 VISIBLE = 1e-6
 """A difference of this size, relative to the largest value of a leaf, is an effect of the range; float64 noise is not.
@@ -125,8 +126,10 @@ def _difference(name: str, first: Array, second: Array) -> str | None:
     """Where two outputs differ by what the range made of them, in words."""
     left, right = first.astype(np.float64), second.astype(np.float64)
     finite = np.isfinite(left) & np.isfinite(right)
+    fill = fills(left, right, finite)
+    largest = float(np.max(np.abs(left), where=finite & ~fill, initial=LEAST if fill.any() else 0.0))
     with np.errstate(invalid="ignore"):
-        far = np.abs(left - right) > VISIBLE * float(np.max(np.abs(left), where=finite, initial=0.0))
+        far = np.abs(left - right) > VISIBLE * largest
     same = np.isnan(left) & np.isnan(right)
     differs = np.where(finite, far, (left != right) & ~same)
     if not differs.any():

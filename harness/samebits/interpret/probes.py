@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered
+from samebits.interpret.dead_code import only
 from samebits.interpret.equation import Array
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
@@ -74,13 +75,19 @@ class Stretched:
 
 
 def stretched(question: Question) -> Iterator[Stretched]:
-    """The question with inputs of other magnitudes, all of them and every other one, and with rows that are alike."""
+    """The question with inputs of other magnitudes, all of them and every other one, and with rows that are alike.
+
+    Those that are drawn come by themselves, too: what differs at other magnitudes of given arrays refutes nothing.
+    """
     free = [argument.name for argument in question.inputs if argument.magnitudes != "stated" and not argument.integers]
     larger, smaller = STRETCHES
     if not free:
         return
-    yield _times(question, free, larger, f"with the inputs {larger:g} times as large")
-    yield _times(question, free, smaller, f"with the inputs {1 / smaller:g} times smaller")
+    drawn = [argument.name for argument in question.inputs if argument.name in free and argument.magnitudes == "all"]
+    for chosen in (drawn, free) if drawn and len(drawn) < len(free) else (free,):
+        which = "inputs" if chosen is free else "inputs that are drawn"
+        yield _times(question, chosen, larger, f"with the {which} {larger:g} times as large")
+        yield _times(question, chosen, smaller, f"with the {which} {1 / smaller:g} times smaller")
     for chosen in (free[::2], free[1::2]) if len(free) > 1 else ():
         named = "'" + "', '".join(chosen[:_NAMED]) + "'"
         named += f" and {len(chosen) - _NAMED} more" if len(chosen) > _NAMED else ""
@@ -175,6 +182,7 @@ def _output(question: Question, program: Any, number: int, change: Callable[[Arr
         args.append(change(values))
     try:
         with np.errstate(all="ignore"):
-            return np.asarray(Interpreter(Oracle(), question.platform)(program, *args)[number], np.float64)
+            (output,) = Interpreter(Oracle(), question.platform)(only(program, (number,)), *args)
+            return np.asarray(output, np.float64)
     except (NotCovered, ValueError, IndexError):  # changed values may be invalid where integers index
         return None

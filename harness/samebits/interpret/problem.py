@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from samebits.errors import NotCovered
+from samebits.interpret.dead_code import only
 from samebits.interpret.equation import Array, Type, type_of
 
 Magnitudes = Literal["all", "given", "stated"]
@@ -79,6 +80,18 @@ class Question:
         if first == second:
             return None
         return f"{first.dtype.name}{list(first.shape)} and {second.dtype.name}{list(second.shape)}"
+
+    def only(self, outputs: Sequence[str]) -> Question:
+        """The question about some of the outputs: what the others alone are computed by is not in its programs."""
+        numbers = tuple(number for number, name in enumerate(self.outputs) if name in outputs)
+        if len(numbers) == len(self.outputs):
+            return self
+        return replace(
+            self,
+            reference=only(self.reference, numbers),
+            variant=only(self.variant, numbers),
+            outputs=[self.outputs[number] for number in numbers],
+        )
 
     @property
     def routing(self) -> tuple[str, ...]:

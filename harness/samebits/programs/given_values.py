@@ -38,7 +38,7 @@ def given_array(values: Given, shape: tuple[int, ...], dtype: np.dtype[Any], whe
     return array
 
 
-def variation(array: Array, rng: np.random.Generator) -> Array:
+def variation(array: Array, rng: np.random.Generator, *, nonnegative: bool = False) -> Array:
     """Another array of the same kind; see `Given`.
 
     A check of given arrays alone would miss what their values hide: a scale of ones that is not applied, a bias of
@@ -47,6 +47,7 @@ def variation(array: Array, rng: np.random.Generator) -> Array:
     Args:
         array: of any shape and dtype.
         rng: the source of the differences.
+        nonnegative: what zeros become, as those of a second moment must stay; else they get both signs.
 
     Returns:
         An array of the same shape and dtype; integers and bools are the same.
@@ -55,7 +56,8 @@ def variation(array: Array, rng: np.random.Generator) -> Array:
         return array
     wide = array.astype(np.complex128 if floats.is_complex(array.dtype) else np.float64)
     if not np.any(wide):
-        return (FROM_ZERO * rng.standard_normal(array.shape)).astype(array.dtype)
+        drawn = FROM_ZERO * rng.standard_normal(array.shape)
+        return (np.abs(drawn) if nonnegative else drawn).astype(array.dtype)
     with np.errstate(all="ignore"):  # of NaNs and infinities, which stay as they are
         return np.asarray((wide * (1 + SPREAD * rng.uniform(-1, 1, array.shape))).astype(array.dtype))
 

@@ -134,8 +134,9 @@ def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int) -> d
         check_values(arg, name, array, case)
         if isinstance(arg.values, Given):
             array = redrawn(array, rng, arg.values.copies) if draw else array
-            varied[name] = variation(array, rng)
-            array = variation(array, rng) if draw else array
+            nonnegative = draw % 2 == 1  # of all arrays of zeros together, since they may be under one root
+            varied[name] = variation(array, rng, nonnegative=nonnegative)
+            array = variation(array, rng, nonnegative=nonnegative) if draw else array
             varied[name].setflags(write=False)
         array.setflags(write=False)
         ordinary[name] = array

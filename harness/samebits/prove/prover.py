@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from samebits.errors import BrokenPromise, NotCovered, NothingCompared, not_interpreted
+from samebits.errors import BrokenPromise, MissingRule, NotCovered, NothingCompared, not_interpreted
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.label_proof import LabelIdentity, LabelProver
@@ -27,11 +27,17 @@ class Unproved:
         why: in words.
         not_interpreted: what could not be interpreted, where that is why.
         undefined: why what the variant alone computes is undefined at these inputs, where that is why.
+        at_inputs: it is for these inputs, such as ties or NaN, so that others may decide.
     """
 
     why: str
     not_interpreted: str | None = None
     undefined: str | None = None
+    at_inputs: bool = False
+
+
+Identities = Mapping[str, FieldIdentity | Unproved]
+"""What the fields say, by leaf."""
 
 
 class Prover:
@@ -50,7 +56,7 @@ class Prover:
         self._movers: dict[tuple[object, ...], LabelProver | Unproved] = {}
         self._movements: dict[tuple[object, ...], Mapping[str, LabelIdentity] | Unproved] = {}
         self._elsewhere: dict[tuple[object, ...], Mapping[str, Counterexample]] = {}
-        self._identities: dict[tuple[object, ...], Mapping[str, FieldIdentity] | Unproved] = {}
+        self._identities: dict[tuple[object, ...], Identities | Unproved] = {}
 
     def questions(
         self,
@@ -101,23 +107,30 @@ class Prover:
         except NothingCompared as error:
             return Unproved(str(error))
 
-    def identity(self, questions: Mapping[str, Question]) -> Mapping[str, FieldIdentity] | Unproved:
+    def identity(self, questions: Mapping[str, Question]) -> Identities | Unproved:
         """Whether both sides compute the same formulas at the first inputs, by leaf.
 
         Given arrays are often all ones or zeros. Where these separate formulas that other inputs might not, and where
-        they separate nothing, their variation decides.
+        they separate nothing, their variation decides. Where nothing can be said at them, as at a tie, it may show
+        other formulas; equal ones there prove nothing of the given arrays.
         """
         first, varied = next(iter(questions.values())), questions.get("varied")
         proofs = self._at(first)
-        if varied is None or isinstance(proofs, Unproved) or not any(map(_depends_on_inputs, proofs.values())):
+        if varied is None:
             return proofs
-        others = self._at(varied)
+        known = [proofs] if isinstance(proofs, Unproved) else proofs.values()
+        others = self._at(varied) if any(map(_depends_on_inputs, known)) else proofs
         if isinstance(others, Unproved):
             return proofs
-        decided = dict(proofs)
-        for leaf, proof in proofs.items():
-            if _depends_on_inputs(proof) and (proof.undecided or others[leaf].equal or others[leaf].undecided):
-                decided[leaf] = others[leaf]
+        decided: dict[str, FieldIdentity | Unproved] = {}
+        decided |= dict.fromkeys(others, proofs) if isinstance(proofs, Unproved) else proofs
+        for leaf, proof in decided.items():
+            other = others[leaf]
+            if isinstance(other, Unproved) or not _depends_on_inputs(proof):
+                continue
+            as_good = other.equal or other.undecided
+            if not as_good if isinstance(proof, Unproved) else proof.undecided or as_good:
+                decided[leaf] = other
         return decided
 
     def counterexample(self, questions: Mapping[str, Question], leaf: str) -> Counterexample | None:
@@ -128,7 +141,7 @@ class Prover:
             self._elsewhere[key] = {} if question.uneven is not None else counterexamples(question)
         return self._elsewhere[key].get(leaf)
 
-    def _at(self, question: Question) -> Mapping[str, FieldIdentity] | Unproved:
+    def _at(self, question: Question) -> Identities | Unproved:
         key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest(question))
         uneven = question.uneven
         if uneven is not None:
@@ -136,15 +149,20 @@ class Prover:
         if key not in self._identities:
             try:
                 proofs = identity(question, seed=self.sides.pair.name)
-                self._identities[key] = (
-                    proofs if self.assuming else {name: proof.unassuming for name, proof in proofs.items()}
-                )
+                self._identities[key] = {name: self._of(proof) for name, proof in proofs.items()}
             except BrokenPromise as error:
                 undefined = error.undefined if error.by_variant else None
                 self._identities[key] = Unproved(str(error), None if undefined else str(error), undefined)
             except NotCovered as error:
-                self._identities[key] = Unproved(str(error), not_interpreted(error))
+                lasting = isinstance(error, MissingRule)
+                self._identities[key] = Unproved(str(error), not_interpreted(error), at_inputs=not lasting)
         return self._identities[key]
+
+    def _of(self, proof: FieldIdentity) -> FieldIdentity | Unproved:
+        if proof.not_covered is not None:
+            of_inputs = proof.not_interpreted == proof.not_covered  # a rule that is missing is missing everywhere
+            return Unproved(proof.not_covered, proof.not_interpreted, at_inputs=of_inputs)
+        return proof if self.assuming else proof.unassuming
 
 
 def _digest_of_index_operands(question: Question) -> str:
@@ -165,6 +183,8 @@ def _digest(question: Question) -> str:
     return digest_of([argument.values for argument in question.inputs], *words, *question.outputs)
 
 
-def _depends_on_inputs(proof: FieldIdentity) -> bool:
+def _depends_on_inputs(proof: FieldIdentity | Unproved) -> bool:
     """Whether formulas are separated for want of elements that may change places, or are not for want of numbers."""
+    if isinstance(proof, Unproved):
+        return proof.at_inputs
     return proof.undecided != bool(proof.unsure)

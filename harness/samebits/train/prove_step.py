@@ -194,7 +194,11 @@ def _compared_outputs(
             identities[name] = FieldIdentity(False, 0, witness=f"{name} is {words}", gap=math.inf)
             continue
         first, second = interpreted.outputs[number], _shaped(interpreter, outputs[number], kind)
-        identity = identities[name] = compare_formulas(domain, name, first, second, kind)[0]
+        try:
+            identity = identities[name] = compare_formulas(domain, name, first, second, kind)[0]
+        except NotCovered as error:  # the other outputs may have numbers that say something
+            identities[name] = FieldIdentity.uncovered(error)
+            continue
         if identity.equal and identity.repetitions:
             needed = max(needed, _points(domain, identity.degree, len(alone.names)))
         if not identity.equal and identity.gap == math.inf:
@@ -235,6 +239,8 @@ def _leaf(head: StepLeaf, name: str, identity: FieldIdentity) -> StepLeaf:
     reason = None
     if identity.equal and identity.log2_error > ENOUGH:
         reason = f"more than {MOST} random points would be needed for an error probability below 2^{ENOUGH}"
+    elif identity.not_covered is not None:
+        reason = identity.not_covered
     elif identity.undecided:
         reason = (
             "the fields do not know every law of the functions in it; float64 differs by "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import pytest
 from jax.experimental import pallas as pl
 
 import samebits
+from samebits.check.error_groups import WHOLE, error_ratios
 
 FILL = -1e30
 Function = Callable[..., Any]
@@ -94,6 +96,35 @@ def test_rounding_beside_a_large_fill_is_rounding(name: str) -> None:
     reference, variant, args = HONEST[name]
     compared = samebits.check(reference, variant, *args, gradients=False)
     assert compared.leaves[0].verdict in ("rounding", "bitwise", "proved")
+
+
+def _spread(x: Any, fill: float, exact: bool = True) -> Any:
+    x = x + 30
+    centred, squares = x - x.mean(-1, keepdims=True), jnp.mean(x * x, -1) - x.mean(-1) ** 2
+    return jnp.concatenate([jnp.mean(centred**2, -1) if exact else squares, jnp.full(2, fill, x.dtype)])
+
+
+@pytest.mark.parametrize("fill", [FILL, float(np.finfo(np.float32).min)])
+def test_a_large_fill_hides_no_loss_of_accuracy(fill: float) -> None:
+    compared = samebits.check(partial(_spread, fill=fill), partial(_spread, fill=fill, exact=False), X, gradients=False)
+    assert compared.verdict == "different" and "loses accuracy" in str(compared)
+
+
+def test_large_numbers_that_are_not_a_fill_count() -> None:
+    """Beside ones and beside many large numbers, what is left of a cancellation has no digits to lose."""
+    small = np.array([3e-9, 1e-9], np.float32)
+    for large in (np.ones(62), np.geomspace(1e20, 1e25, 62)):
+        equal = large.astype(np.float32)
+        ref, var, true = (np.concatenate([equal, part]) for part in (small, 50 * small, 0 * small))
+        ratio = error_ratios(ref, var, true.astype(float))[WHOLE]
+        assert ratio.value < 2 and ratio.elements == 64
+
+
+def test_a_fill_of_masked_places_does_not_count() -> None:
+    fill, small = np.full(62, -1e30, np.float32), np.array([3.0, 1.0], np.float32)
+    ref, var, true = (np.concatenate([fill, factor * small]) for factor in (np.float32(1), np.float32(1.001), 1))
+    ratio = error_ratios(ref, var, true.astype(float))[WHOLE]
+    assert ratio.value > 1000 and ratio.elements == 2
 
 
 def _update(p: Any, m: Any, v: Any, epsilon: float = 1e-8) -> Any:

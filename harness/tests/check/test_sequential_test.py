@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
 from samebits.check.error_groups import LARGEST, WHOLE, ErrorRatio
-from samebits.check.sequential_test import ACCEPTED, FALSE_ALARM, MOST, SHOWN, TESTED, capital, compare_accuracy
+from samebits.check.sequential_test import ACCEPTED, FALSE_ALARM, MOST, SHOWN, SILENT, TESTED, capital, compare_accuracy
 
 LIMIT = 2.0
 
@@ -171,3 +171,33 @@ def test_a_larger_limit_accepts_a_larger_effect() -> None:
     assert compare_accuracy(draw(), draw, LIMIT).lossy
     assert not compare_accuracy(draw(), draw, 8.0).lossy
     assert compare_accuracy(draw(), draw, 8.0).draws == 1
+
+
+SILENCE: tuple[dict[str, Any], ...] = ({}, {"x": {}}, {"y": {WHOLE: ErrorRatio(1.0, 100)}})
+"""Draws that say nothing of `x`: equal rows were drawn, it is finite nowhere, only the other input is."""
+
+
+@pytest.mark.parametrize("draw", SILENCE)
+def test_what_is_finite_in_no_other_draw_is_judged_by_one(draw: dict[str, Any]) -> None:
+    asked: list[int] = []
+
+    def more(number: int, labels: Collection[str]) -> Any:
+        asked.append(number)
+        return draw
+
+    other = {"y": {WHOLE: ErrorRatio(1.9, 100)}}
+    lossy = compare_accuracy({"x": {WHOLE: ErrorRatio(9.0, 100)}} | other, more, LIMIT)
+    assert lossy.lossy and lossy.where == ("x", WHOLE, 1.0)
+    assert str(lossy) == (
+        "error 5.2x the reference's (1 draw; limit 2, it is finite in no other draw), in the whole leaf (input 'x')"
+    )
+    assert len(asked) <= SILENT + 1
+    honest = compare_accuracy({"x": {WHOLE: ErrorRatio(3.0, 100)}} | other, more, LIMIT)
+    assert not honest.lossy
+
+
+def test_what_is_finite_in_some_draws_is_judged_by_these() -> None:
+    """It is alike in them: the first draw alone would say otherwise."""
+    draws: Iterator[dict[str, Any]] = iter([{}, {"x": {}}, {"x": {WHOLE: ErrorRatio(0.9, 100)}}])
+    first = {"x": {WHOLE: ErrorRatio(9.0, 100)}}
+    assert not compare_accuracy(first, lambda number, labels: next(draws, None), LIMIT).lossy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -54,3 +55,20 @@ def test_a_loss_in_an_outlying_row_is_found() -> None:
     assert compared.verdict == "different"
     assert "draws vary the given arrays" in str(compared)
     assert "false alarm" not in str(compared)
+
+
+def step(second_moment: Array, x: Array, *, spread: Any) -> Array:
+    """A root of what is zero at first and never negative, as in Adam."""
+    return spread(x) + jnp.sqrt(second_moment).sum()
+
+
+def test_a_loss_beside_the_root_of_zeros_is_found() -> None:
+    """Of zeros that are drawn with both signs, no sum of roots is a number."""
+    zeros, x = np.zeros(64, np.float32), RNG.normal(size=(8, 64)).astype(np.float32) + 30
+    compared = samebits.check(
+        partial(step, spread=variance), partial(step, spread=of_squares), zeros, x, gradients=False
+    )
+    assert compared.verdict == "different", compared
+    assert "loses accuracy: error" in str(compared)
+    exact = partial(step, spread=lambda x: jnp.mean(jnp.square(x - jnp.mean(x, -1, keepdims=True)), -1))
+    assert samebits.check(partial(step, spread=variance), exact, zeros, x, gradients=False).ok

@@ -70,3 +70,6 @@ def test_a_program_without_values_says_nothing() -> None:
         return jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
     assert differences(asked(called, lambda x: 2 * x), ["out"]) == {}
+    first, second = (jax.make_jaxpr(lambda x, k=k: (called(x), k * x))(X) for k in (2, 3))
+    question = Question(first, second, [Input("x", X)], ["callback", "out"])
+    assert list(differences(question, ["callback", "out"])) == ["out"]

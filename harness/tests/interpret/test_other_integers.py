@@ -59,10 +59,29 @@ def sum_in(dtype: Any) -> Side:
     return lambda x, n: n.sum(dtype=dtype).astype(jnp.float32) * x
 
 
+def moments(epsilon: float, *, alike: bool = False) -> Side:
+    """A step of Adam whose epsilon is another one at first, by less than rounding hides."""
+
+    def step(x: Any, n: Any) -> Any:
+        second = x * x / (1 - 0.999 ** (n + 1.0))
+        root = x / jnp.sqrt(1 - 0.999 ** (n + 1.0)) if alike else jnp.sqrt(second)
+        return x / (root + jnp.where(n < 5, epsilon, 1e-8))
+
+    return step
+
+
 FAULTS: dict[str, tuple[Side, Side, Any, tuple[int, int], str]] = {
+    "an epsilon of early steps": (moments(1e-8), moments(2e-8), np.int32(777), (0, 1000), "with 'n' = 0"),
     "a branch that is not taken": (branch, other_branch, np.bool_(True), (0, 1), "with 'n' = False"),
     "an index out of range": (clamped, dropped, np.int32(3), (0, 8), "with 'n' = 8"),
     "a step that is a multiple": (decayed, lambda x, n: x, np.int32(777), (0, 1000), "with 'n' = 0"),
+    "a branch beside a fill": (
+        lambda x, n: jnp.where(np.arange(8) < 4, jnp.where(n == 30, 2 * x, x), -1e30),
+        lambda x, n: jnp.where(np.arange(8) < 4, x, -1e30),
+        np.int32(777),
+        (0, 1000),
+        "with 'n' = 30",
+    ),
     "a threshold": (
         lambda x, n: jnp.where(n < 300, x, 0),
         lambda x, n: jnp.where(n <= 300, x, 0),
@@ -132,6 +151,8 @@ HONEST: dict[str, tuple[Side, Side, Any, tuple[int, int]]] = {
     ),
     "remainder and mask": (lambda x, n: x * (n % 8), lambda x, n: x * (n & 7), np.int32(77), (-1000, 1000)),
     "branch and where": (branch, lambda x, n: jnp.where(n, 2 * x, x), np.bool_(True), (0, 1)),
+    "a root in parts": (moments(1e-8), moments(1e-8, alike=True), np.int32(777), (0, 1000)),
+    "a rounded third": (lambda x, n: n * x / 3, lambda x, n: x * n * np.float32(1 / 3), np.int32(777), (0, 1000)),
     "warm-up by where": (
         lambda x, n: x * jnp.minimum(n / 500, 1.0),
         lambda x, n: x * jnp.where(n < 500, n * 0.002, 1.0),

@@ -52,6 +52,16 @@ def test_further_draws_are_variations() -> None:
     assert len({array.tobytes() for array in arrays}) == len(arrays)
 
 
+def test_every_other_draw_of_zeros_is_nowhere_negative() -> None:
+    """All arrays of zeros together: they may be second moments, under one root."""
+    pair = _pair(first=np.zeros(32, np.float32), second=np.zeros(32, np.float32))
+    signs = [
+        {bool(np.any(array < 0)) for record in _records(pair, draw).values() for array in record.values()}
+        for draw in range(1, 5)
+    ]
+    assert signs == [{False}, {True}, {False}, {True}]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn])
 def test_a_variation_keeps_signs_zeros_and_infinities(dtype: Any) -> None:
     array = np.array([0.0, -0.0, 1.0, -2.0, np.inf, np.nan], np.float64).astype(dtype)

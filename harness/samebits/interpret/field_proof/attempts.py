@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from samebits.errors import BrokenPromise, NotCovered
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.square_roots import CONFIRMED
 from samebits.interpret.field_proof.comparison import ENOUGH, MOST_POINTS, compare_formulas
 from samebits.interpret.field_proof.float64_noise import Excuses
+from samebits.interpret.field_proof.parts import by_parts
 from samebits.interpret.field_proof.result import FieldIdentity
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.problem import Question
@@ -57,7 +58,8 @@ def attempt(question: Question, domain: Field, make: Make, outputs: Sequence[str
 
     Raises:
         BrokenPromise: a program breaks a promise about its indices, the variant perhaps alone.
-        NotCovered: the fields have no rule for an equation, or a comparison is too close to call.
+        NotCovered: the fields have no rule for an equation, or a comparison is too close to call. What concerns one
+            output alone, such as a NaN in it, is in the result for this output.
     """
     args = [
         argument.values if fixed else domain.input(argument.name, argument.values, argument.kind(aval))
@@ -81,9 +83,30 @@ def attempt(question: Question, domain: Field, make: Make, outputs: Sequence[str
             proofs[name] = FieldIdentity(False, 0, witness=different, gap=math.inf, clear=True)
             continue
         kind = question.types(question.reference)[number]
-        proofs[name], enough = compare_formulas(domain, name, first[number], second[number], kind, excuses)
+        try:
+            proofs[name], enough = compare_formulas(domain, name, first[number], second[number], kind, excuses)
+        except NotCovered as error:  # the other outputs may have numbers that say something
+            proofs[name], enough = replace(FieldIdentity.uncovered(error), unknown=dict.fromkeys(domain.calls, 1)), 0
         points = max(points, enough if proofs[name].equal else 0)
     return ProofAttempt(proofs, domain, make, points)
+
+
+def attempt_by_parts(
+    question: Question, domain: Callable[[], Field], make: Make, outputs: Sequence[str]
+) -> dict[str, ProofAttempt]:
+    """By output, the attempt in a domain of its kind; of parts of the outputs where the whole is not covered.
+
+    Raises:
+        NotCovered: nothing of it is covered.
+    """
+
+    def ask(part: Question) -> dict[str, ProofAttempt]:
+        return dict.fromkeys(part.outputs, attempt(part, domain(), make, part.outputs))
+
+    def uncovered(error: NotCovered) -> ProofAttempt:
+        return ProofAttempt(dict.fromkeys(outputs, FieldIdentity.uncovered(error)), domain(), make, 0)
+
+    return by_parts(question.only(outputs), ask, uncovered)
 
 
 def plainest(question: Question, make: Make, outputs: Sequence[str]) -> dict[str, ProofAttempt]:
@@ -119,7 +142,8 @@ def plainest(question: Question, make: Make, outputs: Sequence[str]) -> dict[str
             latest, unshown = _with_all_values(question, latest), []
         shown.update(dict.fromkeys(latest.proofs, latest))
         shown.update(_at_enough_points(question, latest))
-    if all(name in shown[name].equal for name in shown):
+    proofs = [attempt.proofs[name] for name, attempt in shown.items()]
+    if all(proof.equal or proof.not_covered is not None for proof in proofs):
         needed = max((each.points for each in shown.values() if each.points > each.domain.ring.repetitions), default=0)
         if needed:
             raise NotCovered(f"{needed} random points would be needed for a probability below 2^{ENOUGH}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from samebits.interpret.field.square_roots import CONFIRMED
 from samebits.interpret.field_proof.float64_noise import Excuses
 from samebits.interpret.field_proof.result import APART, BLIND, FieldIdentity
 from samebits.interpret.problem import first_place
+from samebits.numerics.fills import fills
 
 ENOUGH = -60
 """The error probability must be at most two to this power; programs are evaluated at more points until it is."""
@@ -46,9 +48,12 @@ def compare_formulas(
         kind: the type of the output.
         excuses: what else formulas may differ by than by being others; none without it.
 
+    Elements that are NaN say nothing. The others may show that formulas differ; if they are equal, nothing is proved.
+
     Raises:
-        NotCovered: NaN or infinities at these inputs say nothing of the formulas.
+        NotCovered: infinities at these inputs, or roots without a sign, say nothing of the formulas.
     """
+    unknown = None
     symbolic = isinstance(first, FieldElement) or isinstance(second, FieldElement)
     if not symbolic and not (domain.keeps_constants and kind.is_float):
         differs = np.asarray(first) != np.asarray(second)
@@ -58,12 +63,13 @@ def compare_formulas(
         constant, clear = True, bool(differs.any())
     else:
         left, right = domain.element(first, kind), domain.element(second, kind)
-        if np.isnan(left.shadow).any() or np.isnan(right.shadow).any():
-            raise NotCovered(f"'{name}' holds a NaN at these inputs, which no formula describes")
+        unknown = np.isnan(left.shadow) | np.isnan(right.shadow)
+        if unknown.any():
+            left, right = (replace(side, shadow=np.where(unknown, 0, side.shadow)) for side in (left, right))
         values = left.shadow, right.shadow
         zero = np.asarray(domain.ring.vanishes(left.parts[0]).all(0))
         apart = _apart(left, right) & ~zero
-        differs, clear = np.any(left.parts[0] != right.parts[0], 0) | apart, bool(apart.any())
+        differs, clear = (np.any(left.parts[0] != right.parts[0], 0) | apart) & ~unknown, bool(apart.any())
         _refuse_infinities(domain, name, left, right, differs)
         if domain.rooted and domain.ring.repetitions >= CONFIRMED:
             _refuse_signs(name, left, right, differs | zero)
@@ -81,6 +87,9 @@ def compare_formulas(
         if values[0][at] == values[1][at]:
             witness += " (equal at these inputs; as formulas they differ)"
     undecided, unsure = _excused(domain, excuses, name, values, differs)
+    if unknown is not None and unknown.any() and (undecided or not differs.any()):
+        nan = NotCovered(f"'{name}' holds a NaN at these inputs, which no formula describes")
+        return FieldIdentity.uncovered(nan, others_equal=not undecided), 0
     proof = FieldIdentity(
         undecided=undecided,
         unsure=unsure,
@@ -157,7 +166,8 @@ def _apart(left: FieldElement, right: FieldElement) -> Array:
     says how much.
     """
     first, second = left.shadow, right.shadow
-    far = APART * np.max(np.abs(first), where=np.isfinite(first), initial=0.0)
+    finite = np.isfinite(first)
+    far = APART * np.max(np.abs(first), where=finite & ~fills(first, second, finite), initial=0.0)
     with np.errstate(invalid="ignore"):
         infinite = (np.isinf(first) | np.isinf(second)) & (first != second)
         noise = NOISE * np.maximum(left.size, right.size)
@@ -197,7 +207,7 @@ def _gap(first: Array, second: Array) -> float:
     finite = np.isfinite(first) & np.isfinite(second)
     if np.any(~finite & (first != second)):
         return math.inf
-    largest = float(np.max(np.abs(first), where=finite, initial=0.0))
+    largest = float(np.max(np.abs(first), where=finite & ~fills(first, second, finite), initial=0.0))
     with np.errstate(invalid="ignore"):
         apart = float(np.max(np.abs(first - second), where=finite, initial=0.0))
     return apart / largest if largest else (0.0 if apart == 0 else math.inf)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from samebits.errors import NotCovered
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field_proof.assumptions import assumptions
-from samebits.interpret.field_proof.attempts import ProofAttempt, attempt
+from samebits.interpret.field_proof.attempts import ProofAttempt, attempt_by_parts
 from samebits.interpret.field_proof.result import APART, FieldIdentity
-from samebits.interpret.float64_differences import differences, hidden
+from samebits.interpret.float64_differences import differences
 from samebits.interpret.overflow import reach_of
 from samebits.interpret.probes import permuted, stored, stretched
 from samebits.interpret.problem import Question
@@ -24,7 +25,7 @@ def confirmed(
 
     Args:
         question: the programs and their inputs.
-        proofs: the combined results, by output.
+        proofs: the combined results, by output; of those with NaN, the ones whose other elements are equal.
         by: by output, the attempt that shows it, or the last one with the constants as they are.
     """
     result = _without_stored(question, [shown.domain for shown in by.values()], dict(proofs))
@@ -32,9 +33,9 @@ def confirmed(
     beyond: dict[str, str] = {}
     for shown in {id(shown): shown for shown in by.values()}.values():
         own = [name for name, other in by.items() if other is shown]
-        tried = _elsewhere(question, shown, {name: result[name] for name in own})
-        result.update(tried or {})
-        elsewhere.update(dict.fromkeys(own, tried is not None))
+        tried, decided = _elsewhere(question, shown, {name: result[name] for name in own})
+        result.update(tried)
+        elsewhere.update({name: name in decided for name in own})
         result.update(_at_other_magnitudes(question, shown, {name: result[name] for name in own}, beyond))
     for name, proof in result.items():
         if proof.undecided and proof.unsure and not elsewhere[name]:
@@ -47,8 +48,8 @@ def confirmed(
     except NotCovered:
         reach = None
     for name, words in (reach.different if reach is not None else {}).items():
-        if result[name].equal or result[name].undecided:
-            result[name] = replace(result[name], equal=False, undecided=False, unsure=None, witness=words, gap=math.inf)
+        if result[name].equal or (result[name].undecided and result[name].not_covered is None):
+            result[name] = result[name].refuted(words, math.inf)
     for name, proof in result.items():
         if proof.equal:
             taken = assumptions(question, by[name].domain, reach, elsewhere[name], beyond.get(name))
@@ -72,38 +73,43 @@ def _without_stored(
     result = dict(proofs)
     for name, words in stored(question).items():
         if name in suspect:
-            result[name] = replace(proofs[name], equal=False, undecided=False, unsure=None, witness=words, gap=math.inf)
+            result[name] = proofs[name].refuted(words, math.inf)
     return result
 
 
 def _elsewhere(
     question: Question, shown: ProofAttempt, proofs: Mapping[str, FieldIdentity]
-) -> dict[str, FieldIdentity] | None:
+) -> tuple[dict[str, FieldIdentity], list[str]]:
     """The outputs that one attempt showed, where it does not hold with the elements of the inputs permuted.
 
     Returns:
-        What is known then; None where it was not tried.
+        What is known then, and the outputs that it holds for; none of these where it was not tried.
     """
     domain = shown.domain
     open_ = [name for name, proof in proofs.items() if proof.undecided or (proof.equal and domain.decisions)]
     other = permuted(question, domain.seed) if open_ else None
     if other is None:
-        return None
-    again = shown.make(1, domain.ring.extended, domain.vanishing)
+        return {}, []
     try:
-        permuted_proofs = attempt(other, again, shown.make, open_).proofs
+        attempts = attempt_by_parts(other, partial(_again, shown), shown.make, open_)
     except NotCovered:  # the other order decides nothing then, and the first result stands
-        return None
-    result = dict(proofs)
+        return {}, []
+    result, decided = dict(proofs), [name for name in proofs if name not in open_]
     for name in open_:
-        proof = permuted_proofs[name]
-        is_root = again.rooted and proof.gap <= APART  # a root has any sign here
+        proof = attempts[name].proofs[name]
+        if proof.not_covered is not None:
+            continue
+        decided.append(name)
+        is_root = attempts[name].domain.rooted and proof.gap <= APART  # a root has any sign here
         if not proof.equal and not proof.undecided and not is_root:
             words = f"{proof.witness}, with the elements of the inputs permuted"
-            result[name] = replace(
-                proofs[name], equal=False, undecided=False, unsure=None, witness=words, gap=proof.gap
-            )
-    return result
+            result[name] = proofs[name].refuted(words, proof.gap)
+    return result, decided
+
+
+def _again(shown: ProofAttempt) -> Field:
+    """A domain like that of an attempt, with one random point."""
+    return shown.make(1, shown.domain.ring.extended, shown.domain.vanishing)
 
 
 def _at_other_magnitudes(
@@ -123,22 +129,21 @@ def _at_other_magnitudes(
     if not domain.decisions:
         return result
     for other in stretched(question):
-        open_ = list(differences(other.question, [name for name, proof in result.items() if proof.equal]))
+        open_ = list(differences(other.question, [name for name, proof in result.items() if proof.is_open]))
         if not open_:
             continue
-        again = shown.make(1, domain.ring.extended, domain.vanishing)
         try:
-            others = attempt(other.question, again, shown.make, open_).proofs
+            others = attempt_by_parts(other.question, partial(_again, shown), shown.make, open_)
         except NotCovered:  # such as an overflow: these magnitudes decide nothing
             continue
-        root = APART if again.rooted else 0.0  # a root has any sign there
         for name in open_:
-            proof = others[name]
-            if not proof.equal and not proof.undecided and proof.gap > max(hidden(question, name), root):
+            proof = others[name].proofs[name]
+            root = APART if others[name].domain.rooted else 0.0  # a root has any sign there
+            if not proof.equal and not proof.undecided and proof.gap > root:
                 witness = f"{proof.witness}, {other.words}"
                 if not other.beyond_given:
                     witness += " (their values are not stated)"
-                    result[name] = replace(result[name], equal=False, unsure=None, witness=witness, gap=proof.gap)
+                    result[name] = result[name].refuted(witness, proof.gap)
                 else:
                     beyond.setdefault(name, witness)
     return result

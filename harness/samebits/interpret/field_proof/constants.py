@@ -33,8 +33,8 @@ def match_constants(question: Question, proofs: dict[str, FieldIdentity], attemp
         attempt: proves the question again with other numbers for constants.
 
     Returns:
-        Outputs that differ by the rounding of constants alone are equal, and name these; for all others the witness
-        names the literals that only one of the programs has.
+        Outputs that differ by the rounding of constants alone are equal, and name these; those of which nothing is said
+        then are not covered; for all others the witness names the literals that only one of the programs has.
     """
     sides = constants(question.reference), constants(question.variant)
     noted: tuple[str, ...]
@@ -58,11 +58,13 @@ def match_constants(question: Question, proofs: dict[str, FieldIdentity], attemp
         name: dataclasses.replace(again[name], constants=noted) if _is_proved(proof, again.get(name)) else proof
         for name, proof in proofs.items()
     }
-    if all(proof.equal for proof in merged.values()):
+    # Where an output is NaN in places, what differs in others may be such a rounding: then the rest says nothing.
+    merged |= {name: proof for name, proof in again.items() if proof.not_covered is not None}
+    if not any(map(_is_open, merged.values())):
         return merged
     named = _blamed(sides, written, merged, attempt)
     return {
-        name: proof if proof.equal or not named else dataclasses.replace(proof, witness=f"{proof.witness}; {named}")
+        name: dataclasses.replace(proof, witness=f"{proof.witness}; {named}") if named and _is_open(proof) else proof
         for name, proof in merged.items()
     }
 
@@ -89,7 +91,11 @@ def _is_proved(before: FieldIdentity, again: FieldIdentity | None) -> bool:
 
 
 def _settled(proofs: Mapping[str, FieldIdentity], again: Mapping[str, FieldIdentity]) -> bool:
-    return all(proof.equal or again[name].equal for name, proof in proofs.items())
+    return all(not _is_open(proof) or again[name].equal for name, proof in proofs.items())
+
+
+def _is_open(proof: FieldIdentity) -> bool:
+    return not proof.equal and proof.not_covered is None
 
 
 def _numbers(known: Mapping[float, RoundedConstant]) -> dict[float, SurdLiteral]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
+from samebits.errors import NotCovered, not_interpreted
 from samebits.schema.assumption import Assumption, words_of
 
 BLIND = 1e-12
@@ -38,6 +39,9 @@ class FieldIdentity:
         unsure: why it is undecided, where that is not for the laws of functions; of formulas that differ, why
             they might be undecided at inputs whose elements may change places.
         clear: float64 distinguishes the formulas too, by more than its noise: no law of roots makes them equal.
+        not_covered: why the fields say nothing of this output, in words; it is undecided then.
+        not_interpreted: what of the programs could not be interpreted, where that is why.
+        others_equal: of an output that is not covered because some elements are NaN, the other elements are equal.
     """
 
     equal: bool
@@ -54,6 +58,40 @@ class FieldIdentity:
     assumptions: tuple[Assumption, ...] = ()
     unsure: str | None = None
     clear: bool = False
+    not_covered: str | None = None
+    not_interpreted: str | None = None
+    others_equal: bool = False
+
+    @classmethod
+    def uncovered(cls, error: NotCovered, *, others_equal: bool = False) -> FieldIdentity:
+        """What is known of an output of which the fields say nothing."""
+        return cls(
+            False,
+            0,
+            undecided=True,
+            not_covered=str(error),
+            not_interpreted=not_interpreted(error),
+            others_equal=others_equal,
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether further attempts may refute it: all of it is equal, or what says something is."""
+        return self.equal or self.others_equal
+
+    def refuted(self, witness: str, gap: float) -> FieldIdentity:
+        """The same output, shown to be another formula by a witness."""
+        return replace(
+            self,
+            equal=False,
+            undecided=False,
+            unsure=None,
+            not_covered=None,
+            not_interpreted=None,
+            others_equal=False,
+            witness=witness,
+            gap=gap,
+        )
 
     @property
     def probability(self) -> str:

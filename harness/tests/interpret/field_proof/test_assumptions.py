@@ -13,6 +13,7 @@ from rich.console import Console
 
 from samebits.engine.prove_points import prove_points
 from samebits.errors import NotCovered
+from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.label_proof import movement
 from samebits.interpret.problem import Input
 from samebits.programs.catalogue import Locator
@@ -111,6 +112,7 @@ def test_another_value_is_another_proof() -> None:
     finally:
         programs.close()
     assert not isinstance(first, Unproved) and not isinstance(second, Unproved)
+    assert isinstance(first["out"], FieldIdentity) and isinstance(second["out"], FieldIdentity)
     assert first["out"].equal and not second["out"].equal
 
 

@@ -56,6 +56,12 @@ FAULTS: dict[str, tuple[Side, Side, str, str]] = {
     "a norm that is clipped": (clipped, normalised, "x", "with the inputs 1024 times smaller"),
     "a history that is ignored": (with_history, without_history, "xh", "with 'h' 64 times as large"),
     "a branch": (lambda x: jnp.where(x > 20, 0, x), lambda x: x + 0, "x", "with the inputs 64 times as large"),
+    "a clip beside a fill": (
+        lambda x: jnp.where(np.tri(4, 6, dtype=bool), jnp.clip(x, -20, 20), -1e30),
+        lambda x: jnp.where(np.tri(4, 6, dtype=bool), jnp.clip(x, -40, 40), -1e30),
+        "x",
+        "with the inputs 64 times as large",
+    ),
     "a capacity": (
         lambda x, router: routed(x, router, capacity=3),
         lambda x, router: routed(x, router, capacity=3, in_order=False),

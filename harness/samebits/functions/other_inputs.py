@@ -1,0 +1,50 @@
+"""A warning where functions are the same at the arrays that are given, and seen to differ at others."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from samebits.report.words import plural
+from samebits.schema.proof import ProofResult
+from samebits.schema.result import Result
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+class OtherInputsWarning(UserWarning):
+    """Two functions are the same at the given arrays, and differ at other inputs, which may never occur."""
+
+
+def warn_of_other_inputs(name: str, leaves: Sequence[Result | ProofResult]) -> None:
+    """One warning, at the caller's line, where leaves that hold differ at other inputs; nothing where none does.
+
+    Args:
+        name: of the comparison.
+        leaves: its results.
+    """
+    notes = [note for leaf in leaves if leaf.ok for note in _notes(leaf)]
+    if notes:
+        more = f" (and {plural(len(notes) - 1, 'more result')})" if len(notes) > 1 else ""
+        warnings.warn(
+            f"{name}: {notes[0]}{more}. If such inputs occur, give jax.ShapeDtypeStruct instead of the array, and it "
+            "fails; if not, filter samebits.OtherInputsWarning",
+            OtherInputsWarning,
+            stacklevel=_frames_inside() + 1,
+        )
+
+
+def _notes(leaf: Result | ProofResult) -> Iterator[str]:
+    texts = [each.counterexample for each in leaf.assumptions if each.counterexample is not None]
+    if texts:
+        yield f"{leaf.direction} of '{leaf.leaf}' is the same at the given arrays, and not at other inputs: {texts[0]}"
+
+
+def _frames_inside() -> int:
+    """How many frames from the caller of this on are of this package."""
+    frame, count = sys._getframe(1), 1
+    while frame.f_back is not None and str(Path(frame.f_back.f_code.co_filename).resolve()).startswith(_PACKAGE):
+        frame, count = frame.f_back, count + 1
+    return count
