@@ -8,6 +8,7 @@ library in C, is not seen.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import hashlib
@@ -78,6 +79,7 @@ class FileReads:
         self._written: dict[str, set[str]] = {}
         self._stamps: dict[str, tuple[int, ...] | str | None] = {}
         self._noting = threading.local()
+        self._events = frozenset((*_FILES, *FOLDERS, *_OUTSIDE))
 
     def look(self) -> None:
         """Note reads from now on."""
@@ -87,6 +89,7 @@ class FileReads:
             files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
             self._before = frozenset(os.path.realpath(file) for file in files if file)
             sys.addaudithook(self._audit)
+            atexit.register(self._end)
 
     def add(self, reads: Iterable[str]) -> None:
         """Count what another process read for this one, as its `all` told."""
@@ -156,8 +159,12 @@ class FileReads:
         except OSError:  # it does not exist
             return False
 
+    def _end(self) -> None:
+        """Note nothing while Python ends: this module's names are gone then, and files are opened still."""
+        self._events = frozenset()
+
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not (event in _FILES or event in FOLDERS or event in _OUTSIDE) or getattr(self._noting, "now", False):
+        if event not in self._events or getattr(self._noting, "now", False):
             return
         self._noting.now = True  # to list a folder is an event too
         try:

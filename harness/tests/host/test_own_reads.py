@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -85,3 +87,19 @@ def test_a_file_that_samebits_opened_before_it_changed_is_stale(tmp_path: Path) 
     time.sleep(0.02)  # the clock of a file system moves in steps
     path.write_text("FACTOR = 2\n")
     assert READS.is_stale(str(path))
+
+
+def test_a_file_that_is_opened_while_python_ends_is_no_error(tmp_path: Path) -> None:
+    """Names of modules are gone by then, the hook's own among them."""
+    script = tmp_path / "late.py"
+    script.write_text(
+        "from samebits.host import file_reads\n"
+        "class Late:\n"
+        "    opens, path = open, __file__\n"
+        "    def __del__(self):\n"
+        "        self.opens(self.path).close()\n"
+        "file_reads.READS.look()\n"
+        "file_reads.late = Late()\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, encoding="utf-8", check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
