@@ -8,6 +8,7 @@ global random generators, the working directory, the folder of temporary files a
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import operator
 import os
@@ -173,7 +174,13 @@ def _handlers() -> dict[int, Any] | None:
     """What each signal does; only the main thread may change that."""
     if threading.current_thread() is not threading.main_thread():
         return None
-    return {number: signal.getsignal(number) for number in signal.valid_signals()}
+    return {number: signal.getsignal(number) for number in _signals()}
+
+
+@functools.cache
+def _signals() -> tuple[int, ...]:
+    """All signals; to make enums of them at each reading took a quarter of its time (64 of 246 us)."""
+    return tuple(int(number) for number in signal.valid_signals())
 
 
 def _write_handlers(before: Mapping[int, Any]) -> None:
