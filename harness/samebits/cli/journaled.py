@@ -101,8 +101,8 @@ def _resumed(journal: Journal) -> list[str]:
     what = f"{count} items are in the journal of the interrupted run"
     if journal.taken < count:
         what = (
-            f"{journal.taken} of the {count} items in the journal of the interrupted run count; what the others depend "
-            "on has changed or cannot be compared"
+            f"{journal.taken} of the {count} items in the journal of the interrupted run count; the others run again: "
+            "their process ended, or what they depend on has changed or cannot be compared"
         )
     return [f"resumed: {what}{damaged}"]
 

@@ -64,8 +64,8 @@ def test_what_ran_again_is_not_said_to_be_resumed(folder: Path) -> None:
         pass
     (told,) = again.notes
     assert told == (
-        "resumed: 0 of the 1 items in the journal of the interrupted run count; what the others depend on has changed "
-        "or cannot be compared"
+        "resumed: 0 of the 1 items in the journal of the interrupted run count; the others run again: their process "
+        "ended, or what they depend on has changed or cannot be compared"
     )
 
 
