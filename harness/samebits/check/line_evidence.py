@@ -27,7 +27,7 @@ POINTS = 4
 """Points of one variant and direction for which lines are searched: more of them rarely say more."""
 
 
-NO_LINE = "the outputs differ, and no line is known that makes them"
+NO_LINE = "the outputs differ, but no source line is known to cause it"
 NO_PLACE = "no line of either function is known: their code is jax's own, or was not read from a file"
 
 

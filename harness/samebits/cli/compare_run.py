@@ -120,8 +120,8 @@ def anything_drawn(words: Sequence[str]) -> list[str]:
     if not whole:
         return []
     return [
-        "no range is stated for these integers, so that any of their dtype were drawn, as indices negative or "
-        f"out of range: {', '.join(whole)}"
+        "no range is given for these integers, so they were drawn from all values of their dtype, and indices may be "
+        f"negative or out of range: {', '.join(whole)}"
     ]
 
 

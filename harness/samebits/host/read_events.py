@@ -33,10 +33,10 @@ _OF_XLA = "xla_gpu_"
 """How the names of the files and folders begin that XLA keeps beside them."""
 
 
-_BOOKS = tuple(os.path.join(PACKAGE, room, "") for room in ("host", "engine", "bisect", "report", "cli"))
+_READING_ROOMS = tuple(os.path.join(PACKAGE, room, "") for room in ("host", "engine", "bisect", "report", "cli"))
 """The rooms of samebits that read files for themselves, and never call a function of the user's directly."""
 
-_PYTHON = os.path.join(os.path.dirname(os.__file__), "")
+_PYTHON = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")
 
 
 def is_in_callback(frame: FrameType | None) -> bool:
@@ -151,14 +151,14 @@ def is_for_keys(frame: FrameType | None) -> bool:
 
 @functools.lru_cache(maxsize=65536)
 def _is_own(name: str) -> bool | None:
-    """Whether a file is of the rooms that keep the books; None of Python's own library, which anything calls."""
-    if name.startswith(_BOOKS):
+    """Whether code is of a room that reads for itself; None for Python's own library, which anything calls."""
+    if name.startswith("<"):  # Python's import is frozen too, and reads for whoever imports
+        return None if name.startswith("<frozen ") and not name.startswith("<frozen importlib") else False
+    path = os.path.realpath(name)  # a repository may be reached by a link
+    if path.startswith(_READING_ROOMS):
         return True
-    is_import = name.startswith("<frozen importlib")
-    is_python = name.startswith(("<frozen ", _PYTHON)) and not any(
-        f"{os.sep}{folder}{os.sep}" in name for folder in NAMES
-    )
-    return None if is_python and not is_import else False
+    is_python = path.startswith(_PYTHON) and not any(f"{os.sep}{folder}{os.sep}" in path for folder in NAMES)
+    return None if is_python else False
 
 
 def readers_on(frame: FrameType | None) -> Iterator[str]:

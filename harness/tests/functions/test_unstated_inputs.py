@@ -23,11 +23,11 @@ def test_a_threshold_that_the_arrays_do_not_reach_is_told() -> None:
     (warning,) = warned
     assert warning.filename == __file__
     assert str(warning.message).startswith(
-        "relu_relu6: forward of 'out' is the same at the given arrays, and not at other inputs: out["
+        "relu_relu6: forward of 'out' is the same at the given arrays, but not at other inputs: out["
     )
     assert str(warning.message).endswith(
-        "64 times as large (and 1 more result). If such inputs occur, give jax.ShapeDtypeStruct instead of the array, "
-        "and it fails; if not, filter samebits.OtherInputsWarning"
+        "64 times as large (and 1 more result). If such inputs can occur, pass jax.ShapeDtypeStruct instead of the "
+        "array, and the comparison fails; otherwise filter samebits.OtherInputsWarning"
     )
     with pytest.raises(AssertionError, match="with the inputs 64 times as large"):  # of arrays that are not given
         samebits.assert_same(jax.nn.relu, jax.nn.relu6, jax.ShapeDtypeStruct((4, 8), jnp.float32), gradients=False)

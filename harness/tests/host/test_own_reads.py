@@ -15,6 +15,7 @@ from samebits.host.file_reads import OUTSIDE, READS
 from samebits.host.git import author
 from samebits.host.installed import tree_digest
 from samebits.host.loading import load_file
+from samebits.host.package import PACKAGE
 from samebits.host.read_events import _is_own
 
 HERE = {str(Path(__file__).resolve())}
@@ -58,6 +59,12 @@ def test_git_that_samebits_starts_is_no_other_program(tmp_path: Path, monkeypatc
     monkeypatch.setattr(READS, "_of_reader", {})
     author(tmp_path)
     assert not any(read.startswith(OUTSIDE) for read in READS.of(HERE))
+
+
+def test_a_repository_that_is_reached_by_a_link_is_the_same(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(PACKAGE)
+    assert _is_own(str(tmp_path / "link" / "host" / "git.py")) is True
+    assert _is_own(str(tmp_path / "link" / "programs" / "binding.py")) is False
 
 
 @pytest.mark.parametrize(
