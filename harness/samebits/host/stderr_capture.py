@@ -97,24 +97,31 @@ class _Redirected:
         return cls(descriptor, file, stderr, replacement)
 
     def end(self) -> None:
-        os.dup2(self.descriptor, 2)
+        """Put back what still leads to us; what another thread has replaced meanwhile, as pytest does, is its own."""
+        if self.is_in_place() or not _is_open(2):
+            os.dup2(self.descriptor, 2)
         os.close(self.descriptor)
         self.file.close()
-        if self.replacement is not None:
+        if self.replacement is not None and sys.stderr is self.replacement:
             sys.stderr = self.stderr
-            self.replacement.close()
+            self.replacement.close()  # elsewhere, whoever has replaced it may put it back, and write to it
 
     def is_in_place(self) -> bool:
         """Whether descriptor 2 leads to the file; not where the user's code has closed it, or led it elsewhere."""
-        try:
-            return os.path.sameopenfile(2, self.file.fileno())
-        except OSError:  # it is closed
-            return False
+        return _is_open(2) and os.path.sameopenfile(2, self.file.fileno())
 
     def tail(self) -> str:
         size = os.fstat(self.file.fileno()).st_size
         # `pread`, because the position of the descriptor is where the library writes next.
         return os.pread(self.file.fileno(), _TAIL, max(0, size - _TAIL)).decode(errors="replace")
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 class _Capture:

@@ -60,6 +60,36 @@ assert sys.stderr is kept and kept.getvalue() == "to the replacement\\n"
     assert said_on_stderr(code) == ""
 
 
+REPLACED = """
+import contextlib, io, threading
+
+begun, over = threading.Event(), threading.Event()
+
+def compile():
+    with quiet():
+        begun.set()
+        over.wait()
+
+thread = threading.Thread(target=compile)
+thread.start()
+begun.wait()
+with contextlib.redirect_stderr(io.StringIO()) as kept, open("/dev/null", "w") as elsewhere:
+    os.dup2(elsewhere.fileno(), 2)
+    over.set()
+    thread.join()
+    assert sys.stderr is kept
+    print("to the replacement", file=sys.stderr)
+    os.write(2, b"elsewhere\\n")
+assert kept.getvalue() == "to the replacement\\n", kept.getvalue()
+print("after", file=sys.stderr)
+"""
+
+
+def test_what_another_thread_replaces_meanwhile_stays() -> None:
+    """A thread may still compile when a command ends with an error; the next one's lines are not lost to it."""
+    assert said_on_stderr(REPLACED) == "after\n"
+
+
 def test_an_exception_is_seen_and_leaves_all_as_it_was() -> None:
     code = """
 before = sys.stderr
