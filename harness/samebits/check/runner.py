@@ -87,7 +87,7 @@ class Runner:
             check_comparator()
             check_proofs()
             programs.tested = True
-        pair.check_domains()
+        pair.check_argument_names()
         self.pair, self.assuming = pair, effort.assuming
         self.sides = TracedSides(pair, programs)
         self.execution = Execution(self.sides, effort.repeats, effort.idle_axes)

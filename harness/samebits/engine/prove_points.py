@@ -94,7 +94,7 @@ class PointProver:
         import jax
 
         check_proofs()
-        pair.check_domains()
+        pair.check_argument_names()
         self.pair, self.locator = pair, locator
         self._queries = SideQueries(pair)
         self._programs = Programs(threads=1, watch=self._queries.watch)

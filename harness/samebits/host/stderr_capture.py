@@ -119,7 +119,7 @@ class _Redirected:
 def _is_open(descriptor: int) -> bool:
     try:
         os.fstat(descriptor)
-    except OSError:
+    except OSError:  # what it says when it is not
         return False
     return True
 

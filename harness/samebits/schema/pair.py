@@ -189,23 +189,31 @@ class Pair:
             for name, value in case.statics.items()
         }
 
-    def check_domains(self) -> None:
-        """Reject a contract's domain that refers to an argument that no case has.
+    def check_argument_names(self) -> None:
+        """Reject a contract's domain or a `rename` that refers to an argument that no case has.
 
         Raises:
             DeclarationError: the name matches none; or the arguments cannot be made.
         """
         stated = [contract for contract in self.contracts if contract.domain is not None]
-        if not stated:
+        if not stated and not self.rename:
             return
-        known = {
-            name: None
-            for case in self.cases
-            for name in self.arguments(case, MeshSpec.parse((case.meshes or self.meshes + self.wide_meshes)[0]))
-        }
+        known: dict[str, None] = {}
+        taken: dict[str, None] = {}
+        for case in self.cases:
+            mesh = MeshSpec.parse((case.meshes or self.meshes + self.wide_meshes)[0])
+            trees = self.argument_trees(case, mesh)
+            known |= {leaf: None for name, tree in trees.items() for leaf in tree.leaves(name)}
+            taken |= dict.fromkeys((*trees, *case.statics))
         for contract in stated:
             assert contract.domain is not None
             contract.domain.check(f"pair '{self.name}', contract ({contract})", known)
+        for name in self.rename:
+            if name not in taken:
+                raise DeclarationError(
+                    f"pair '{self.name}': rename refers to '{name}', which is not an argument; expected some of "
+                    f"{', '.join(taken)}"
+                )
 
     def on(self, platform: str) -> Pair:
         """The declaration with the contracts and exemptions of one platform; itself where all are for it.

@@ -144,7 +144,7 @@ WRONG_DOMAINS: dict[str, tuple[Callable[[], object], str]] = {
         "expected some of x, cotangents",
     ),
     "domain of an argument called cotangents": (
-        lambda: pair("cotangents", Domain(finite=("cotangents",))).check_domains(),
+        lambda: pair("cotangents", Domain(finite=("cotangents",))).check_argument_names(),
         "pair 'toy', contract (every result): 'cotangents' in finite stands for the cotangents of all outputs, and the "
         "pair has an argument of that name; rename the argument",
     ),

@@ -7,11 +7,13 @@ import pickle
 import runpy
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from samebits.errors import DeclarationError
 from samebits.schema import pair as pair_module
 from samebits.schema.case import Arg, AxisSize, Case, Refusal
 from samebits.schema.contract import COMPUTES, DIRECTIONS, Contract, Exemption, Scope
@@ -183,6 +185,18 @@ def test_a_static_argument_can_be_the_size_of_an_axis() -> None:
     statics = {"cp": AxisSize(axis="context"), "ep": AxisSize(axis="expert"), "epsilon": 1e-5}
     pair = declare(cases=(Case(id="small", sizes={"rows": 8}, statics=statics),), wide_meshes=("context4_expert4",))
     assert pair.statics(pair.cases[0], MeshSpec.parse("context4")) == {"cp": 4, "ep": 1, "epsilon": 1e-5}
+
+
+def test_static_arguments_and_those_of_one_case_may_be_renamed() -> None:
+    cases = (Case(id="first", sizes={}, statics={"axis": 0}), Case(id="second", sizes={}))
+    made = declare(
+        args=lambda case, mesh: {"x" if case.id == "first" else "y": Arg(shape=(8,))},
+        cases=cases,
+        rename={"x": "rows", "y": "columns", "axis": "dim"},
+    )
+    made.check_argument_names()
+    with pytest.raises(DeclarationError, match="rename refers to 'z', which .* expected some of x, axis, y$"):
+        replace(made, rename={"z": "rows"}).check_argument_names()
 
 
 def test_arguments_and_output_specs_may_depend_on_case_and_mesh() -> None:
