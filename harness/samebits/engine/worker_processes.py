@@ -39,7 +39,7 @@ from samebits.engine.work import (
 from samebits.engine.worker_side import prepare, run_chunk
 from samebits.errors import RequestError
 from samebits.host.interrupts import withheld_from_children
-from samebits.host.memory import kill_children, resident_bytes
+from samebits.host.memory import kill_children, kill_group_of_ended, resident_bytes
 
 PAUSE = 0.02
 """Seconds between two looks at the files of the processes."""
@@ -154,6 +154,7 @@ class WorkerProcesses(Executor):
         for slot in self._slots:
             slot.pool.stop()
             slot.pool.join()
+            _end_left_by(slot)
             self._pass_on(slot, ended=True)
             del slot.pool  # the slot itself may live on, in the traceback of an interruption
         self._folder.cleanup()
@@ -185,6 +186,7 @@ class WorkerProcesses(Executor):
             self._replace_process(slot)
         slot.chunk, slot.used = None, ended.loss is None
         if ended.loss is not None:
+            _end_left_by(slot)
             slot.pid = None  # the system may give its number to another process
         reader.path.unlink(missing_ok=True)
         yield chunk.number, ended
@@ -192,6 +194,7 @@ class WorkerProcesses(Executor):
     def _replace_process(self, slot: _Slot) -> None:
         slot.pool.stop()
         slot.pool.join()
+        _end_left_by(slot)
         slot.pool, slot.used, slot.pid = self._pool(slot.context, slot.errors), False, None
 
     def _vanished(self, slot: _Slot) -> bool:
@@ -266,6 +269,12 @@ def _is_broken(future: ProcessFuture[None]) -> bool:
 def _is_replaced(future: ProcessFuture[None]) -> bool:
     """Whether pebble starts another process by itself: not where this one raised, or pebble waits for it for ever."""
     return future.done() and not future.cancelled() and isinstance(future.exception(), ProcessExpired)
+
+
+def _end_left_by(slot: _Slot) -> None:
+    """End what the user's code has started in a process that has ended: it would hold our output open, as in a pipe."""
+    if slot.pid is not None:
+        kill_group_of_ended(slot.pid)
 
 
 def _kill(pid: int, *, stacks: bool = False) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +65,18 @@ def kill_children(pid: int) -> None:
     with contextlib.suppress(psutil.Error):  # ended meanwhile, or another user's
         for child in psutil.Process(pid).children(recursive=True):
             child.kill()
+
+
+def kill_group_of_ended(pid: int) -> None:
+    """Kill what a process that has ended by itself has left in its process group, which has its number.
+
+    While one of them runs, the system gives the number to no other process.
+    """
+    with contextlib.suppress(psutil.Error):  # as it should: there is no such process any more
+        if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            return
+    with contextlib.suppress(OSError):  # nothing is left
+        os.killpg(pid, signal.SIGKILL)
 
 
 def gibibytes(size: int) -> str:

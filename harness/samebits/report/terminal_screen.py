@@ -154,15 +154,21 @@ def _pair_lines(to: Console, document: Document) -> None:
 
 
 def _pair_names(to: Console, document: Document) -> None:
-    """The names of the pairs that hold, on a few lines."""
+    """The names of the pairs that hold, on a few lines; of a run that was interrupted, those that have no failure."""
     failing = {result.pair for result in document.results if result.failed}
+    failing |= {problem.pair for problem in document.problems}
     holding = [
         head.pair
         for head in document.pairs
         if head.pair not in failing and any(r.pair == head.pair and r.verdict != "skipped" for r in document.results)
     ]
     if holding:
-        line(to, cut(f"{plural(len(holding), 'pair')} hold: {', '.join(holding)}", 4 * to.width), "green")
+        count = plural(len(holding), "pair")
+        # What of them did not run may differ.
+        text, style = (f"{count} hold", "green")
+        if document.summary.interrupted:
+            text, style = f"{count} without a failure so far", "yellow"
+        line(to, cut(f"{text}: {', '.join(holding)}", 4 * to.width), style)
         line(to)
 
 

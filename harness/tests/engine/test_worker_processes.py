@@ -192,14 +192,17 @@ def test_a_process_that_ends_before_its_pool_knows_that_it_began(monkeypatch: py
         assert error is not None and error.startswith(EXPECTED[action])
 
 
-def test_what_an_item_started_is_ended_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("actions", [("start",), ("leave",), ("leave", "abort"), ("leave", "exit 3")])
+def test_what_an_item_started_is_ended_with_it(actions: tuple[str, ...], tmp_path: Path) -> None:
+    """It would hold the pipe open into which the command writes; also where it is left running by an item that ends."""
+    first, *rest = actions
     executor = WorkerProcesses(ToyWork(), 1, lambda text: None)
     try:
-        limits, items = Limits(seconds=4), toy_items(f"start {tmp_path / 'pid'}")
-        (done,) = drive(ToyWork(), items, executor, limits=limits, on_problem=_no_problem)
+        limits, items = Limits(seconds=4), toy_items(f"{first} {tmp_path / 'pid'}", *rest)
+        done = list(drive(ToyWork(), items, executor, limits=limits, on_problem=_no_problem))
     finally:
         executor.close()
-    assert done.lost
+    assert [item.lost for item in done] == [first == "start", *(True for _ in rest)]
     until = time.monotonic() + 30
     while psutil.pid_exists(int((tmp_path / "pid").read_text())) and time.monotonic() < until:
         time.sleep(0.05)

@@ -14,7 +14,7 @@ from samebits.report.markdown import markdown
 from samebits.report.screen import LINES, height
 from samebits.report.terminal import show
 from samebits.schema.line_difference import LineDifference
-from samebits.schema.result import Result
+from samebits.schema.result import Problem, Result
 from tests.support.documents import different, document, result
 
 HINT = "--verbose prints every row, note and failure"
@@ -146,3 +146,13 @@ def test_pairs_get_a_line_each_where_their_rows_do_not_fit() -> None:
     assert "meshes" not in text.split("FAILED")[0]
     text = screen(of_pairs(*[result(pair=f"pair_{n}") for n in range(60)], different(pair="pair_3")))
     assert "59 pairs hold: pair_0, pair_1, pair_2, pair_4, " in text
+
+
+def test_of_a_run_that_was_cut_short_no_pair_is_said_to_hold() -> None:
+    """Of a pair, only the reference may have run."""
+    done = of_pairs(*[result(pair=f"pair_{n}") for n in range(60)], different(pair="pair_3"))
+    problem = Problem(pair="pair_4", message="a case could not be read")
+    cut = replace(done, summary=replace(done.summary, interrupted=True), problems=(problem,))
+    text = screen(cut)
+    assert "58 pairs without a failure so far: pair_0, pair_1, pair_2, pair_5, " in text
+    assert "hold" not in text.split("FAILED")[0]

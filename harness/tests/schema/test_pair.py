@@ -195,7 +195,7 @@ def test_static_arguments_and_those_of_one_case_may_be_renamed() -> None:
         rename={"x": "rows", "y": "columns", "axis": "dim"},
     )
     made.check_argument_names()
-    with pytest.raises(DeclarationError, match="rename refers to 'z', which .* expected some of x, axis, y$"):
+    with pytest.raises(DeclarationError, match=r"rename refers to 'z', which .* expected some of x, axis, y$"):
         replace(made, rename={"z": "rows"}).check_argument_names()
 
 
