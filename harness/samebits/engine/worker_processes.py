@@ -272,7 +272,7 @@ def _is_replaced(future: ProcessFuture[None]) -> bool:
 
 
 def _end_left_by(slot: _Slot) -> None:
-    """End what the user's code has started in a process that has ended: it would hold our output open, as in a pipe."""
+    """End what the user's code has started in a process that has ended, and left running."""
     if slot.pid is not None:
         kill_group_of_ended(slot.pid)
 

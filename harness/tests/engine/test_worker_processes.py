@@ -194,7 +194,7 @@ def test_a_process_that_ends_before_its_pool_knows_that_it_began(monkeypatch: py
 
 @pytest.mark.parametrize("actions", [("start",), ("leave",), ("leave", "abort"), ("leave", "exit 3")])
 def test_what_an_item_started_is_ended_with_it(actions: tuple[str, ...], tmp_path: Path) -> None:
-    """It would hold the pipe open into which the command writes; also where it is left running by an item that ends."""
+    """Also where the item that started it has ended before the process did, by itself or by another item."""
     first, *rest = actions
     executor = WorkerProcesses(ToyWork(), 1, lambda text: None)
     try:
