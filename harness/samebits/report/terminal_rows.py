@@ -119,11 +119,16 @@ def note_lines(document: Document) -> list[str]:
 
 
 def show_failures(to: Console, document: Document) -> None:
-    """A block per failing point, of every kind some."""
+    """A block per failing point, of every kind some; points that say the same, as of an error, share one."""
     points, more = failures(document.results)
+    blocks: dict[tuple[str, ...], list[str]] = {}
     for leaves in points:
         first, *rest = point_block(leaves)
+        blocks.setdefault((leaves[0].pair, leaves[0].variant, *rest), []).append(first)
+    for (_, _, *rest), (first, *others) in blocks.items():
         line(to, f"FAILED  {first}", "bold red")
+        for other in others:
+            line(to, f"        {other}", "bold red")
         for text in (*rest, ""):
             line(to, text)
     if more:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from samebits.report.document import Document
 from samebits.report.terminal_rows import note_lines, show_accepted, show_failures, show_notes, show_pairs
+from samebits.schema.contract import DIRECTIONS
 from tests.support.documents import different, document, result
 
 
@@ -39,3 +40,12 @@ def test_each_section_prints_its_own() -> None:
     assert shown(show_failures, of).startswith(
         "FAILED  norm/multiply, case small, bfloat16, mesh data2 (auto), forward\n"
     )
+
+
+def test_points_with_the_same_error_share_a_block() -> None:
+    """A function that raises does so under its gradient too; of another cause, each point has its own."""
+    both = [result(verdict="error", ok=False, leaf="*", reason="raised", direction=way) for way in DIRECTIONS]
+    other = result(verdict="error", ok=False, leaf="*", reason="raised else", dtype="float32")
+    blocks = shown(show_failures, document(*both, other)).split("FAILED  ")[1:]
+    assert [text.count("norm/multiply, case small") for text in sorted(blocks, key=len)] == [1, 2]
+    assert [text.count("  reason    raised") for text in blocks] == [1, 1]
