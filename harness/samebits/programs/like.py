@@ -48,7 +48,7 @@ def like(tree: Any, *, specs: Any = None, differentiable: bool = True) -> ArgTre
             try:
                 args.append(_arg(leaf, spec, differentiable))
             except DeclarationError as error:
-                raise DeclarationError(f"{names[-1]}: {error}" if path else str(error)) from None
+                raise DeclarationError(f"leaf {names[-1]}: {error}" if path else str(error)) from None
             places.append(place)
     if not args:
         raise DeclarationError(f"like({_short(tree)}): no array in it; expected a pytree with arrays or shapes")
@@ -98,6 +98,8 @@ def _specs(tree: Any, specs: Any, leaves: Sequence[Any]) -> list[Spec]:
     spread: list[Spec] = []
 
     def add(spec: Any, part: Any) -> None:
+        if not is_spec(spec):
+            raise DeclarationError(f"specs {specs}: got {spec!r}, a {type(spec).__name__}; expected a PartitionSpec")
         spread.extend([() if spec is None else tuple(spec)] * len(jax.tree.leaves(part)))
 
     try:

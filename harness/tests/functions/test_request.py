@@ -143,7 +143,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: samebits.assert_same(
             lambda p: p["w"], lambda p: +p["w"], {"w": X}, mesh="dp2", specs=P("dp", None, "a")
         ),
-        "'p': ['w']: argument of shape (6, 4): spec ('dp', None, 'a') has 3 entries; expected at most",
+        "'p': leaf ['w']: argument of shape (6, 4): spec ('dp', None, 'a') has 3 entries; expected at most",
     ),
     "a lambda of other arguments": (
         lambda: samebits.assert_same(lambda x: x, lambda x, y: y, X),

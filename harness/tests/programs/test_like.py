@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AbstractMesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import samebits
@@ -79,6 +80,12 @@ def test_specs_of_another_tree_are_one_line() -> None:
     with pytest.raises(DeclarationError, match=r"do not fit the arguments.*prefix of the argument") as raised:
         like(tree, specs={"a": P("dp")})
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("wrong", ["dp", 3, NamedSharding(AbstractMesh((2,), ("dp",)), P("dp"))])
+def test_what_is_not_a_spec_is_named(wrong: object) -> None:
+    with pytest.raises(DeclarationError, match=rf"a {type(wrong).__name__}; expected a PartitionSpec$"):
+        like({"a": jnp.ones(4)}, specs={"a": wrong})
 
 
 def test_a_tree_without_arrays_is_one_line() -> None:
