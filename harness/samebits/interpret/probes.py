@@ -122,7 +122,7 @@ def _changed(question: Question, names: Collection[str], change: Callable[[Array
         for argument in question.inputs
     ]
     beyond = any(argument.magnitudes == "given" for argument in inputs if argument.name in names)
-    return Stretched(words, replace(question, inputs=inputs), beyond)
+    return Stretched(words, replace(question, inputs=inputs, in_range=False), beyond)
 
 
 def stored(question: Question) -> dict[str, str]:

@@ -56,6 +56,8 @@ class Question:
         inputs: the flat inputs.
         outputs: names of the flat outputs.
         platform: whose branches of `lax.platform_dependent` run; None takes the default branches.
+        in_range: whether float64 values count beside formulas; not at inputs of other magnitudes than the case's, where
+            a power may underflow on the way, as in the gradient of a softmax without its maximum.
     """
 
     reference: Any
@@ -63,6 +65,7 @@ class Question:
     inputs: Sequence[Input]
     outputs: Sequence[str]
     platform: str | None = None
+    in_range: bool = True
 
     def types(self, program: Any) -> list[Type]:
         """The types of the outputs of a program."""

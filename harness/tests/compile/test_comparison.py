@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -182,10 +181,8 @@ def _constant(*_: Any, **__: Any) -> ProgramDigests:
     return ProgramDigests(ordered="0" * 32, unordered="0" * 32)
 
 
-def _with_itself(
-    reference: CompiledSide, variant: CompiledSide, sides: Mapping[str, CompiledSide], claims: Sequence[Any]
-) -> SideBySide:
-    return _beside(reference, dataclasses.replace(reference, side=variant.side), sides, claims)
+def _with_itself(reference: CompiledSide, variant: CompiledSide, *others: Any, **more: Any) -> SideBySide:
+    return _beside(reference, dataclasses.replace(reference, side=variant.side), *others, **more)
 
 
 _once, _beside = counts._once, comparison.compare_sides

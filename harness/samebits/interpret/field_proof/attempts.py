@@ -84,7 +84,8 @@ def attempt(question: Question, domain: Field, make: Make, outputs: Sequence[str
             continue
         kind = question.types(question.reference)[number]
         try:
-            proofs[name], enough = compare_formulas(domain, name, first[number], second[number], kind, excuses)
+            sides = first[number], second[number]
+            proofs[name], enough = compare_formulas(domain, name, *sides, kind, excuses, in_range=question.in_range)
         except NotCovered as error:  # the other outputs may have numbers that say something
             proofs[name], enough = replace(FieldIdentity.uncovered(error), unknown=dict.fromkeys(domain.calls, 1)), 0
         points = max(points, enough if proofs[name].equal else 0)

@@ -37,7 +37,14 @@ sqrt(x y) = sqrt(x) sqrt(y) is not known, nor is any law of log.
 
 
 def compare_formulas(
-    domain: Field, name: str, first: Any, second: Any, kind: Any, excuses: Excuses | None = None
+    domain: Field,
+    name: str,
+    first: Any,
+    second: Any,
+    kind: Any,
+    excuses: Excuses | None = None,
+    *,
+    in_range: bool = True,
 ) -> tuple[FieldIdentity, int]:
     """What the fields say of an output that both sides gave, and how many random points that needs.
 
@@ -47,6 +54,8 @@ def compare_formulas(
         first, second: what each side gave.
         kind: the type of the output.
         excuses: what else formulas may differ by than by being others; none without it.
+        in_range: whether values that are apart count where the formulas are equal; those of roots, which have no
+            known sign, always do.
 
     Elements that are NaN say nothing. The others may show that formulas differ; if they are equal, nothing is proved.
 
@@ -68,8 +77,10 @@ def compare_formulas(
             left, right = (replace(side, shadow=np.where(unknown, 0, side.shadow)) for side in (left, right))
         values = left.shadow, right.shadow
         zero = np.asarray(domain.ring.vanishes(left.parts[0]).all(0))
-        apart = _apart(left, right) & ~zero
-        differs, clear = (np.any(left.parts[0] != right.parts[0], 0) | apart) & ~unknown, bool(apart.any())
+        other, apart = np.any(left.parts[0] != right.parts[0], 0), _apart(left, right) & ~zero
+        if not in_range and not domain.rooted:
+            apart &= other
+        differs, clear = (other | apart) & ~unknown, bool(apart.any())
         _refuse_infinities(domain, name, left, right, differs)
         if domain.rooted and domain.ring.repetitions >= CONFIRMED:
             _refuse_signs(name, left, right, differs | zero)

@@ -97,7 +97,26 @@ def by_parts(x: Any) -> Any:
     return powers / powers.sum(-1, keepdims=True)
 
 
+def softmax_gradient(softmax: Side) -> Side:
+    """Of scores of which the largest, 64 times as large, is between 355 and 709.
+
+    Its exponential is in float64's range, and the reciprocal of the square of it is not.
+    """
+    weights = np.arange(24.0).reshape(4, 6)
+    return jax.grad(lambda x: jnp.sum(weights * softmax(5 * x)))
+
+
+def without_maximum(x: Any) -> Any:
+    powers = jnp.exp(x)
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def with_maximum(x: Any) -> Any:
+    return without_maximum(x - x.max(-1, keepdims=True))
+
+
 HONEST: dict[str, tuple[Side, Side]] = {
+    "gradient of a softmax without its maximum": (softmax_gradient(with_maximum), softmax_gradient(without_maximum)),
     "softplus, linear above 20": (
         lambda x: jnp.log1p(jnp.exp(x)),
         lambda x: jnp.where(x > 20, x, jnp.log1p(jnp.exp(jnp.minimum(x, 20.0)))),
