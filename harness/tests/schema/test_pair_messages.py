@@ -162,10 +162,6 @@ WRONG_PAIRS: Wrong = {
         )
         for what in ("dtypes", "meshes", "modes", "variants")
     },
-    "rename of a misspelt argument": (
-        lambda: declare(rename={"xx": "rows"}).check_argument_names(),
-        "pair 'rope': rename refers to 'xx', which is not an argument; expected some of x",
-    ),
     "no arguments": (
         lambda: declare(args={}).arguments(*SMALL),
         "pair 'rope', case 'small': no arguments; it would compare constants",

@@ -48,6 +48,10 @@ def wrong_arguments(
             "pair 'rope', case 'small': args is a list; expected the arguments by name, as in "
             "args={'x': Arg(shape=(8, 16))}",
         ),
+        "rename of a misspelt argument": (
+            lambda: declare(rename={"xx": "rows"}).check_argument_names(),
+            "pair 'rope': rename refers to 'xx', which is not an argument; expected some of x",
+        ),
         "negative size": (
             lambda: Arg(shape=("rows", -1)),
             "argument of shape ('rows', -1): dimension 1 is -1; expected a size, or a name of Case.sizes",

@@ -92,7 +92,7 @@ def _no_promises(self: Any, first: Any, two: Any) -> tuple[()]:
     return ()
 
 
-def _always_the_same(domain: Any, name: str, *of_both: Any) -> Any:
+def _always_the_same(domain: Any, name: str, *of_both: Any, **more: Any) -> Any:
     from samebits.interpret.field_proof.proof import FieldIdentity
 
     return FieldIdentity(True, 1, log2_error=-99.0, repetitions=2), 0
