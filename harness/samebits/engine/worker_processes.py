@@ -39,7 +39,7 @@ from samebits.engine.work import (
 from samebits.engine.worker_side import prepare, run_chunk
 from samebits.errors import RequestError
 from samebits.host.interrupts import withheld_from_children
-from samebits.host.memory import kill_children, kill_group_of_ended, resident_bytes
+from samebits.host.memory import kill_children, kill_rest_of_group, resident_bytes
 
 PAUSE = 0.02
 """Seconds between two looks at the files of the processes."""
@@ -272,9 +272,9 @@ def _is_replaced(future: ProcessFuture[None]) -> bool:
 
 
 def _end_left_by(slot: _Slot) -> None:
-    """End what the user's code has started in a process that has ended, and left running."""
+    """End the programs that the user's code left running in a process that has ended."""
     if slot.pid is not None:
-        kill_group_of_ended(slot.pid)
+        kill_rest_of_group(slot.pid)
 
 
 def _kill(pid: int, *, stacks: bool = False) -> None:

@@ -67,16 +67,16 @@ def kill_children(pid: int) -> None:
             child.kill()
 
 
-def kill_group_of_ended(pid: int) -> None:
-    """Kill what a process that has ended by itself has left in its process group, which has its number.
+def kill_rest_of_group(leader: int) -> None:
+    """Kill the processes left in a process group whose leader has ended; nothing if the leader still runs.
 
-    While one of them runs, the system gives the number to no other process.
+    While one of them runs, the system does not reuse the leader's number.
     """
-    with contextlib.suppress(psutil.Error):  # as it should: there is no such process any more
-        if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+    with contextlib.suppress(psutil.Error):  # as expected: the leader is gone
+        if psutil.Process(leader).status() != psutil.STATUS_ZOMBIE:
             return
-    with contextlib.suppress(OSError):  # nothing is left
-        os.killpg(pid, signal.SIGKILL)
+    with contextlib.suppress(OSError):  # the group is empty
+        os.killpg(leader, signal.SIGKILL)
 
 
 def gibibytes(size: int) -> str:

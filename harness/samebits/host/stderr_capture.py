@@ -97,14 +97,14 @@ class _Redirected:
         return cls(descriptor, file, stderr, replacement)
 
     def end(self) -> None:
-        """Put back what still leads to us; what another thread has replaced meanwhile, as pytest does, is its own."""
+        """Restore what we replaced, unless it has been replaced again, as pytest does between tests."""
         if self.is_in_place() or not _is_open(2):
             os.dup2(self.descriptor, 2)
         os.close(self.descriptor)
         self.file.close()
         if self.replacement is not None and sys.stderr is self.replacement:
             sys.stderr = self.stderr
-            self.replacement.close()  # elsewhere, whoever has replaced it may put it back, and write to it
+            self.replacement.close()  # otherwise it stays open: whoever replaced it may restore it, and write to it
 
     def is_in_place(self) -> bool:
         """Whether descriptor 2 leads to the file; not where the user's code has closed it, or led it elsewhere."""
@@ -119,7 +119,7 @@ class _Redirected:
 def _is_open(descriptor: int) -> bool:
     try:
         os.fstat(descriptor)
-    except OSError:  # what it says when it is not
+    except OSError:  # which is the answer
         return False
     return True
 

@@ -56,8 +56,8 @@ class Question:
         inputs: the flat inputs.
         outputs: names of the flat outputs.
         platform: whose branches of `lax.platform_dependent` run; None takes the default branches.
-        in_range: whether float64 values count beside formulas; not at inputs of other magnitudes than the case's, where
-            a power may underflow on the way, as in the gradient of a softmax without its maximum.
+        in_range: whether the inputs have the magnitudes of the case. At others, only formulas count: values may leave
+            the range of float64 on the way, as in the gradient of a softmax that does not subtract its maximum.
     """
 
     reference: Any

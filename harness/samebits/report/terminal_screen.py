@@ -165,7 +165,7 @@ def _pair_names(to: Console, document: Document) -> None:
     if holding:
         count = plural(len(holding), "pair")
         # What of them did not run may differ.
-        text, style = (f"{count} hold", "green")
+        text, style = f"{count} hold{'s' if len(holding) == 1 else ''}", "green"
         if document.summary.interrupted:
             text, style = f"{count} without a failure so far", "yellow"
         line(to, cut(f"{text}: {', '.join(holding)}", 4 * to.width), style)

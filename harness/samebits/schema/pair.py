@@ -209,11 +209,19 @@ class Pair:
             assert contract.domain is not None
             contract.domain.check(f"pair '{self.name}', contract ({contract})", known)
         for name in self.rename:
-            if name not in taken:
+            if name not in taken and not self._is_argument_on_some_mesh(name):
                 raise DeclarationError(
                     f"pair '{self.name}': rename refers to '{name}', which is not an argument; expected some of "
                     f"{', '.join(taken)}"
                 )
+
+    def _is_argument_on_some_mesh(self, name: str) -> bool:
+        """Whether some case has an argument of this name on any of its meshes: `args` may depend on the mesh."""
+        return any(
+            name in self.argument_trees(case, MeshSpec.parse(mesh))
+            for case in self.cases
+            for mesh in case.meshes or self.meshes + self.wide_meshes
+        )
 
     def on(self, platform: str) -> Pair:
         """The declaration with the contracts and exemptions of one platform; itself where all are for it.

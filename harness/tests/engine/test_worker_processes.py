@@ -192,9 +192,9 @@ def test_a_process_that_ends_before_its_pool_knows_that_it_began(monkeypatch: py
         assert error is not None and error.startswith(EXPECTED[action])
 
 
-@pytest.mark.parametrize("actions", [("start",), ("leave",), ("leave", "abort"), ("leave", "exit 3")])
+@pytest.mark.parametrize("actions", [("start",), ("leave",), ("leave", "abort"), ("leave", "raise")])
 def test_what_an_item_started_is_ended_with_it(actions: tuple[str, ...], tmp_path: Path) -> None:
-    """Also where the item that started it has ended before the process did, by itself or by another item."""
+    """Also if its own parent has ended, and its process ends with the run, by a crash or because an item raised."""
     first, *rest = actions
     executor = WorkerProcesses(ToyWork(), 1, lambda text: None)
     try:

@@ -34,8 +34,8 @@ class ToyWork(Work[ToyRow]):
 
     `device` leaves the devices unusable, `later` has a thread abort after half a second, `wait` is good after a second,
     `files` raises and leaves no file to be opened, `pid NUMBER` takes itself for another process. `start FILE` starts
-    another process, writes its number into the file, and sleeps; `leave FILE` leaves it running. `group` ends its
-    process group. `fork` goes on in a child, and then raises.
+    another process, writes its number into the file, and sleeps; `leave FILE` has one run whose parent has ended.
+    `group` ends its process group. `fork` goes on in a child, and then raises.
 
     Args:
         ahead: how many items start before the first one runs.
@@ -99,10 +99,12 @@ def act(action: str) -> None:
         failing_device.fail()
     elif action == "sleep":
         time.sleep(1000)
-    elif action.startswith(("start", "leave")):
+    elif action.startswith("start"):
         child = subprocess.Popen(["sleep", "1000"])
         Path(action.split()[1]).write_text(str(child.pid))
-        time.sleep(1000 if action.startswith("start") else 0)
+        time.sleep(1000)
+    elif action.startswith("leave"):
+        subprocess.run(["sh", "-c", 'sleep 1000 & echo $! > "$0"', action.split()[1]], check=True)
     elif action == "group":
         os.killpg(os.getpgrp(), signal.SIGTERM)
         time.sleep(1000)

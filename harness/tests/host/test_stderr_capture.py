@@ -90,6 +90,10 @@ def test_what_another_thread_replaces_meanwhile_stays() -> None:
     assert said_on_stderr(REPLACED) == "after\n"
 
 
+def test_a_descriptor_that_is_closed_inside_leads_back() -> None:
+    assert said_on_stderr('with quiet():\n    os.close(2)\nos.write(2, b"after\\n")') == "after\n"
+
+
 def test_an_exception_is_seen_and_leaves_all_as_it_was() -> None:
     code = """
 before = sys.stderr

@@ -187,12 +187,14 @@ def test_a_static_argument_can_be_the_size_of_an_axis() -> None:
     assert pair.statics(pair.cases[0], MeshSpec.parse("context4")) == {"cp": 4, "ep": 1, "epsilon": 1e-5}
 
 
-def test_static_arguments_and_those_of_one_case_may_be_renamed() -> None:
+def test_any_argument_of_any_case_and_mesh_may_be_renamed() -> None:
     cases = (Case(id="first", sizes={}, statics={"axis": 0}), Case(id="second", sizes={}))
     made = declare(
-        args=lambda case, mesh: {"x" if case.id == "first" else "y": Arg(shape=(8,))},
+        args=lambda case, mesh: dict.fromkeys(
+            ["x" if case.id == "first" else "y", *["bias"] * (mesh.devices == 4)], Arg(shape=(8,))
+        ),
         cases=cases,
-        rename={"x": "rows", "y": "columns", "axis": "dim"},
+        rename={"x": "rows", "y": "columns", "axis": "dim", "bias": "b"},
     )
     made.check_argument_names()
     with pytest.raises(DeclarationError, match=r"rename refers to 'z', which .* expected some of x, axis, y$"):

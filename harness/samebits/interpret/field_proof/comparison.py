@@ -54,8 +54,8 @@ def compare_formulas(
         first, second: what each side gave.
         kind: the type of the output.
         excuses: what else formulas may differ by than by being others; none without it.
-        in_range: whether values that are apart count where the formulas are equal; those of roots, which have no
-            known sign, always do.
+        in_range: as of a question. If not, values that differ count only where the formulas differ too, or where
+            roots, whose signs the fields do not know, are among them.
 
     Elements that are NaN say nothing. The others may show that formulas differ; if they are equal, nothing is proved.
 
