@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, TextIO
@@ -89,10 +90,7 @@ class _Redirected:
         except (OSError, ValueError, AttributeError):  # replaced by something without a file, as pytest does
             direct = False
         if direct:
-            replacement = open(  # noqa: SIM115
-                os.dup(descriptor), "w", encoding=stderr.encoding, errors=stderr.errors, buffering=1
-            )
-            sys.stderr = replacement
+            sys.stderr = replacement = _same_place(descriptor, stderr)
         os.dup2(file.fileno(), 2)
         return cls(descriptor, file, stderr, replacement)
 
@@ -104,7 +102,6 @@ class _Redirected:
         self.file.close()
         if self.replacement is not None and sys.stderr is self.replacement:
             sys.stderr = self.stderr
-            self.replacement.close()  # otherwise it stays open: whoever replaced it may restore it, and write to it
 
     def is_in_place(self) -> bool:
         """Whether descriptor 2 leads to the file; not where the user's code has closed it, or led it elsewhere."""
@@ -114,6 +111,17 @@ class _Redirected:
         size = os.fstat(self.file.fileno()).st_size
         # `pread`, because the position of the descriptor is where the library writes next.
         return os.pread(self.file.fileno(), _TAIL, max(0, size - _TAIL)).decode(errors="replace")
+
+
+def _same_place(descriptor: int, stderr: TextIO) -> io.TextIOWrapper:
+    """A stream that writes where a descriptor leads, until nobody refers to it: who has replaced it may restore it.
+
+    A file that closed its own descriptor would warn of not being closed then.
+    """
+    own = os.dup(descriptor)
+    stream = open(own, "w", 1, encoding=stderr.encoding, errors=stderr.errors, closefd=False)  # noqa: SIM115
+    weakref.finalize(stream, os.close, own).atexit = False
+    return stream
 
 
 def _is_open(descriptor: int) -> bool:

@@ -13,7 +13,8 @@ from tests.support.child import run_python
 
 def said_on_stderr(code: str) -> str:
     """What a process of its own writes to its stderr."""
-    done = run_python("-c", f"import os, sys\nfrom samebits.host.stderr_capture import quiet\n{code}")
+    lines = f"import os, sys\nfrom samebits.host.stderr_capture import quiet\n{code}"
+    done = run_python("-W", "always::ResourceWarning", "-c", lines)
     assert done.returncode == 0, done.stderr
     return done.stderr
 
@@ -64,6 +65,7 @@ REPLACED = """
 import contextlib, io, threading
 
 begun, over = threading.Event(), threading.Event()
+descriptors = os.listdir("/dev/fd")
 
 def compile():
     with quiet():
@@ -82,6 +84,8 @@ with contextlib.redirect_stderr(io.StringIO()) as kept, open("/dev/null", "w") a
     os.write(2, b"elsewhere\\n")
 assert kept.getvalue() == "to the replacement\\n", kept.getvalue()
 print("after", file=sys.stderr)
+sys.stderr = sys.__stderr__
+assert os.listdir("/dev/fd") == descriptors
 """
 
 
