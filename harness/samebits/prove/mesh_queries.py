@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, Literal
 
 import jax
@@ -24,6 +24,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding
 
 from samebits.host.isolation import user_code_runs
 from samebits.interpret.equation import JAX, is_machinery, short
+from samebits.prove.watched_functions import WatchedFunctions
 
 About = Literal["mesh", "devices", "platform"]
 """What code asks about: a mesh, or the devices or the platform of the process."""
@@ -132,7 +133,7 @@ def _collected(about: frozenset[About]) -> Iterator[list[Query]]:
 @contextmanager
 def _watching() -> Iterator[None]:
     """Have queries noted for all that are active."""
-    modules = _asked_by_file()
+    of_file = _asked_by_file()
     thread = threading.get_ident()
 
     def note(caller: FrameType | None, asks: frozenset[About], name: str) -> None:
@@ -152,25 +153,33 @@ def _watching() -> Iterator[None]:
             for queries in _WATCHERS.active:
                 queries.append(query)
 
-    def watch(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename in modules:
-            name = frame.f_code.co_name
-            note(frame.f_back, _asks(name, modules[frame.f_code.co_filename]), name)
+    def call(caller: FrameType, function: FunctionType) -> None:
+        code = function.__code__
+        note(caller, _asks(code.co_name, of_file[code.co_filename]), code.co_name)
 
-    before = sys.getprofile()
     for kind in (Mesh, AbstractMesh):
         for name in _PLAIN:
             if name not in vars(kind):
                 setattr(kind, name, _Watched(name, note))
-    sys.setprofile(watch)
     try:
-        yield
+        with _functions().noting(call, _asks_nothing):
+            yield
     finally:
-        _restore_profiler(before)
         for kind in (Mesh, AbstractMesh):
             for name in _PLAIN:
                 if isinstance(vars(kind).get(name), _Watched):
                     delattr(kind, name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _asks_nothing(file: str) -> bool:
+    """Whether calls from a file do not count: jax asks itself, and `functools` calls for others."""
+    return file != functools.__file__ and is_machinery(file, JAX)
+
+
+@functools.cache
+def _functions() -> WatchedFunctions:
+    return WatchedFunctions(frozenset(_asked_by_file()))
 
 
 def platform_of_process(queries: Iterable[Query], platform: str | None) -> str | None:
@@ -228,6 +237,7 @@ COUNTS: dict[str, Callable[[], int]] = {
 """The numbers of this process that `Query.count` names."""
 
 
+@functools.cache
 def _asked_by_file() -> dict[str, frozenset[About]]:
     """By file of jax, what its functions tell."""
     mesh: frozenset[About] = frozenset({"mesh"})
@@ -247,13 +257,6 @@ def _asks(name: str, of_file: frozenset[About]) -> frozenset[About]:
     return frozenset({"devices"}) if name in _OF_DEVICES else of_file
 
 
-def _restore_profiler(before: Any) -> None:
-    """Restore the profiler of this thread; `cProfile` registers an object that `sys.setprofile` does not accept."""
-    sys.setprofile(before if callable(before) else None)
-    if before is not None and not callable(before):
-        before.enable()
-
-
 class _Watched:
     """An attribute of instances whose readers are noted.
 
@@ -269,10 +272,11 @@ class _Watched:
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
             return self
-        frame = inspect.currentframe()
-        self._note(frame and frame.f_back, self._asks, self._name)
+        caller = sys._getframe().f_back
+        if caller is not None and not _asks_nothing(caller.f_code.co_filename):
+            self._note(caller, self._asks, self._name)
         try:
-            return vars(instance)[self._name]
+            return instance.__dict__[self._name]
         except KeyError:
             raise AttributeError(self._name) from None
 

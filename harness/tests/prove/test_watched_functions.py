@@ -1,0 +1,154 @@
+"""Calls of functions of chosen files are noted, whoever imported them, and nothing is left behind."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib.util
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+import pytest
+
+from samebits.prove import mesh_queries
+from samebits.prove.watched_functions import WatchedFunctions
+
+SOURCE = """
+import functools
+from contextlib import contextmanager
+
+def plain(a, b=2, *, c=3):
+    return a, b, c
+
+def _decorator(function):
+    def inner(*args):
+        return function(*args)
+    return inner
+
+@_decorator
+def decorated(x):
+    return x + 1
+
+@functools.lru_cache
+def cached(x):
+    return x * 2
+
+@contextmanager
+def context():
+    yield 5
+
+class Base:
+    def __init__(self, x):
+        self.x = x
+
+class Thing(Base):
+    def __init__(self, x):
+        super().__init__(x)
+
+    @property
+    def double(self):
+        return 2 * self.x
+
+    @functools.cached_property
+    def triple(self):
+        return 3 * self.x
+
+    @staticmethod
+    def static():
+        return "static"
+
+    @classmethod
+    def of_class(cls):
+        return cls.__name__
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    """A module with functions of all kinds."""
+    file = tmp_path / "watched_example.py"
+    file.write_text(SOURCE)
+    spec = importlib.util.spec_from_file_location("watched_example", file)
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[made.__name__] = made
+    spec.loader.exec_module(made)
+    yield made
+    del sys.modules[made.__name__]
+
+
+def names_noted(module: ModuleType, action: functools.partial[object]) -> tuple[object, list[str]]:
+    """What an action returns, and which functions of a module are called meanwhile."""
+    names: list[str] = []
+    watched = WatchedFunctions({str(module.__file__)})
+    with watched.noting(lambda _, function: names.append(function.__qualname__), lambda file: False):
+        result = action()
+    return result, names
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "names"),
+    [
+        ("m.plain(1)", (1, 2, 3), ["plain"]),
+        ("m.plain(1, 5, c=7)", (1, 5, 7), ["plain"]),
+        ("m.decorated(1)", 2, ["_decorator.<locals>.inner", "decorated"]),
+        ("m.cached(4)", 8, ["cached"]),
+        ("m.Thing(4).x", 4, ["Thing.__init__", "Base.__init__"]),
+        ("m.Thing(4).double", 8, ["Thing.__init__", "Base.__init__", "Thing.double"]),
+        ("m.Thing(4).triple", 12, ["Thing.__init__", "Base.__init__", "Thing.triple"]),
+        ("m.Thing.static()", "static", ["Thing.static"]),
+        ("m.Thing.of_class()", "Thing", ["Thing.of_class"]),
+        ("m.context().__enter__()", 5, ["context"]),
+    ],
+)
+def test_a_call_is_noted_and_does_the_same(module: ModuleType, text: str, expected: object, names: list[str]) -> None:
+    result, noted = names_noted(module, functools.partial(eval, text, {"m": module}))
+    assert result == expected and noted == names
+
+
+def test_who_imported_a_function_before_is_noted(module: ModuleType) -> None:
+    imported_before = module.plain
+    assert names_noted(module, functools.partial(imported_before, 1)) == ((1, 2, 3), ["plain"])
+
+
+def test_nothing_is_left_behind(module: ModuleType) -> None:
+    before = {name: value.__code__ for name, value in vars(module).items() if isinstance(value, FunctionType)}
+    names_noted(module, functools.partial(module.plain, 1))
+    with pytest.raises(TypeError, match=r"plain\(\) missing 1 required positional argument"):
+        names_noted(module, functools.partial(module.plain))
+    assert before == {name: value.__code__ for name, value in vars(module).items() if isinstance(value, FunctionType)}
+
+
+def test_a_call_of_another_thread_does_the_same(module: ModuleType) -> None:
+    results: list[object] = []
+    thread = threading.Thread(target=lambda: results.append(module.plain(1)))
+
+    def run() -> None:
+        thread.start()
+        thread.join()
+
+    names_noted(module, functools.partial(run))
+    assert results == [(1, 2, 3)]
+
+
+def test_every_function_of_jax_that_tells_of_meshes_is_watched() -> None:
+    """The collector of garbage knows all functions; those that functions make are called by jax itself."""
+    files, watched = mesh_queries._asked_by_file(), mesh_queries._functions()._functions
+    gc.collect()  # functions in which replaced code was compiled
+    known = {
+        thing
+        for thing in gc.get_objects()
+        if type(thing) is FunctionType and thing.__code__.co_filename in files and "<locals>" not in thing.__qualname__
+    }
+    missing = known - {*watched} - {*mesh_queries._functions()._originals}
+    assert len(watched) > 100
+    # Of classes that jaxlib has in C++, jax keeps the constructors that they would have in Python; nothing calls them.
+    assert {function.__name__ for function in missing} <= {"__init__"}, missing
+
+
+def test_a_file_that_is_left_out_is_seen_to_be(module: ModuleType) -> None:
+    watched = WatchedFunctions({"another.py"})
+    assert watched._functions == ()
