@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -40,7 +41,7 @@ def _spaces(root: Path) -> Iterator[ModuleType | type]:
     top = root.resolve()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if isinstance(module, ModuleType) and isinstance(file, str) and _is_theirs(Path(file), top):
+        if isinstance(module, ModuleType) and isinstance(file, str) and _is_theirs(file, str(top)):
             yield module
             yield from {
                 value
@@ -49,8 +50,10 @@ def _spaces(root: Path) -> Iterator[ModuleType | type]:
             }
 
 
-def _is_theirs(file: Path, top: Path) -> bool:
-    return top in file.parents and PACKAGE.parent not in file.parents and not is_installed(str(file))
+@functools.lru_cache(maxsize=65536)
+def _is_theirs(file: str, top: str) -> bool:
+    path = Path(file)
+    return Path(top) in path.parents and PACKAGE.parent not in path.parents and not is_installed(file)
 
 
 def _containers(names: Mapping[str, Any]) -> Iterator[Any]:
