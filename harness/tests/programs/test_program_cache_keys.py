@@ -38,7 +38,7 @@ def empty_heap() -> Iterator[None]:
 def _verdicts(pair: Pair) -> dict[tuple[str, ...], set[str]]:
     """The verdicts of a pair's variants in one sweep, by variant, case and direction."""
     found: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
-    for one in (one for one in results_of(pair, points_of(pair)) if one.variant in pair.variants):
+    for one in results_of(pair, [point for point in points_of(pair) if point.variant in pair.variants]):
         found[one.variant, one.case, one.direction].add(one.verdict)
     return dict(found)
 
