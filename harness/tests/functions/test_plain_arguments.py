@@ -83,7 +83,7 @@ SPARSE[:, ::2] = 0
 @pytest.mark.parametrize("x", [ZEROS, SPARSE], ids=["zeros", "sparse"])
 def test_weights_that_are_rounded_make_nothing_different(x: Any) -> None:
     assert samebits.check(averaged, weighted, x).verdict == "rounding"
-    assert samebits.prove(averaged, weighted, x).verdict != "different"
+    assert samebits.prove(averaged, weighted, x, gradients=False).verdict != "different"
     for compare in (samebits.check, samebits.prove):
         assert compare(averaged, lambda x: weighted(x, 1e-4), x, gradients=False).verdict == "different"
 

@@ -89,11 +89,17 @@ def test_the_tree_of_outputs_is_part_of_a_program() -> None:
 
 CAPTURED = """
 import jax.numpy as jnp
-from tests.support.adversarial import pair_of, points_of, results_of
+from samebits.check.run_points import run_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.program_cache import Programs
+from samebits.schema.point import Effort
+from tests.support.adversarial import pair_of, points_of
 
 two, three = jnp.full((8, 16), 2.0), jnp.full((8, 16), 3.0)
 pair = pair_of("captured", lambda x: x * two, {"by_three": lambda x: x * three}, gradients=False)
-print({one.variant: one.verdict for one in results_of(pair, points_of(pair))})
+effort = Effort(selftest=False)
+results = run_points(pair, Locator(name=pair.name), points_of(pair), Programs(threads=1), effort)
+print({one.variant: one.verdict for one in results})
 """
 
 
