@@ -22,7 +22,7 @@ def test_what_is_proved_runs_on_one_input_as_a_cross_check() -> None:
     """The proof holds for every input; of the records the special one runs, with the random cotangent."""
     special = {"x": Arg(shape=("rows", "columns"), spec=("data",), special=("-0.0", "largest"))}
     for changes in ({}, {"args": special}):
-        results = run(toy(), **changes)
+        results = run(toy(), Request(variants=("twice",), full=True), **changes)
         assert {(r.verdict, r.elements) for r in results} == {("proved", 128)}
 
 

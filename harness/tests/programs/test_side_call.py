@@ -114,5 +114,6 @@ def test_what_is_not_an_array_is_named(returned: Any, said: str) -> None:
 
 
 def test_numbers_of_python_and_numpy_are_arrays() -> None:
-    samebits.assert_same(lambda x: (x, 1, 2.0), lambda x: (+x, 1, 2.0), jnp.ones(3))
-    samebits.assert_same(lambda x: (x, np.float32(1)), lambda x: (+x, np.float32(1)), jnp.ones(3))
+    x = np.ones(3, np.float32)
+    samebits.assert_same(lambda x: (x, 1, 2.0), lambda x: (+x, 1, 2.0), x, gradients=False)
+    samebits.assert_same(lambda x: (x, np.float32(1)), lambda x: (+x, np.float32(1)), x, gradients=False)

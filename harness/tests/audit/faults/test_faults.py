@@ -147,7 +147,9 @@ def test_an_edit_that_does_not_import_is_a_wrong_declaration(new: str, message: 
         check(fault, tmp_path)
 
 
-def test_a_stale_patch_is_a_miss_and_does_not_end_the_run(selftest_each_time: Callable[[Fault], None]) -> None:
+def test_a_stale_patch_is_a_miss_and_does_not_end_the_run(
+    checks: FaultChecks, selftest_each_time: Callable[[Fault], None]
+) -> None:
     """As where the patched function has another signature by now."""
     template = _at_few_points(next(fault for fault in FAULTS if fault.pair == "rms_norm"))
 
@@ -163,12 +165,12 @@ def test_a_stale_patch_is_a_miss_and_does_not_end_the_run(selftest_each_time: Ca
         verdict="CheckerBroken",
     )
     selftest_each_time(fault)
-    found = check(fault, ROOT)
+    found = checks.check(fault)
     assert (found.caught, found.honest) == (False, True)
     assert "TypeError: " in found.said and "stale() takes 0 positional arguments" in found.said
 
 
-def test_an_honest_edit_is_not_caught() -> None:
+def test_an_honest_edit_is_not_caught(checks: FaultChecks) -> None:
     """The machinery itself is not a reason for a failure: an edit that changes nothing passes."""
     template = _at_few_points(next(fault for fault in FAULTS if fault.pair == "rms_norm"))
     unchanged = Fault(
@@ -179,7 +181,7 @@ def test_an_honest_edit_is_not_caught() -> None:
         new=template.old,
         request=template.request,
     )
-    found = check(unchanged, ROOT)
+    found = checks.check(unchanged)
     assert found.honest
     assert not found.caught
 
