@@ -193,7 +193,7 @@ def test_the_functions_may_have_parameters_of_any_name() -> None:
     def theirs(x: Any, *, reference: Any, variant: Any) -> Any:
         return variant + reference * x
 
-    numbers = {"reference": np.float32(2), "variant": np.float32(3)}
+    numbers: dict[str, Any] = {"reference": np.float32(2), "variant": np.float32(3)}
     samebits.assert_same(ours, theirs, np.ones((3, 2), np.float32), **numbers, gradients=False)
 
 
