@@ -19,7 +19,7 @@ from samebits.schema.contract import Contract
 from samebits.schema.result import Result
 from samebits.testing.asserts import assert_same_bits
 from tests.interpret.executed import asked
-from tests.support.toys import of, run, toy
+from tests.support.toys import alone, run, toy
 
 environment.prepare()
 
@@ -48,9 +48,7 @@ def slightly_hotter(x: Array, *, factor: float = 2.0) -> Array:
 
 def gradient(variant: Callable[..., Array]) -> Result:
     """The gradient of a softmax, at cotangents of which one is all ones: there it is zero but for rounding."""
-    (found,) = of(
-        run(toy(softmax, other=variant), contracts=ROUNDING, meshes=("data1",)), variant="other", direction="gradient"
-    )
+    (found,) = run(toy(softmax, other=variant), alone("other", "gradient"), contracts=ROUNDING, meshes=("data1",))
     return found
 
 

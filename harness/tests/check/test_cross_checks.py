@@ -39,6 +39,11 @@ def flipped(x: Any) -> Any:
     return jnp.flip(x, 0)
 
 
+def forward(pair: Pair) -> Pair:
+    """Without gradients: half of its points."""
+    return dataclasses.replace(pair, gradients=False)
+
+
 def mirrors(**sides: Any) -> Pair:
     """A pair that only moves data, on three meshes in two dtypes."""
     return dataclasses.replace(
@@ -97,7 +102,8 @@ def test_the_selection_depends_on_the_declaration_alone() -> None:
 
 def test_what_is_not_executed_has_the_verdict_of_its_execution() -> None:
     """Rows differ only in what an execution alone can show, and say so."""
-    every, sparing = results_of(mirrors(), USUAL), results_of(mirrors(), SPARING)
+    pair = dataclasses.replace(mirrors(), meshes=("data2",))
+    every, sparing = results_of(pair, USUAL), results_of(pair, SPARING)
     alone = [result for result in sparing if result.proof_alone]
     assert alone
     assert len(alone) < len(sparing)
@@ -107,15 +113,16 @@ def test_what_is_not_executed_has_the_verdict_of_its_execution() -> None:
         assert first == second
     assert alone[0].evidence == (
         "both sides only move data, each element from the same place; not executed here, but at "
-        f"{CrossChecks(mirrors(), 8).others(_point(alone[0]))} other points of this variant and direction; "
+        f"{CrossChecks(pair, 8).others(_point(alone[0]))} other points of this variant and direction; "
         "--full executes all"
     )
 
 
 def test_a_wrong_variant_is_caught_where_honest_ones_do_not_run() -> None:
     """A planted fault in one dtype on one mesh: labels see it, and then the point is executed."""
-    executed = CrossChecks(mirrors(), 8).points
-    target = next(p for p in points_of(mirrors()) if p not in executed and p.variant == "flipped")
+    pair = forward(mirrors())
+    executed = CrossChecks(pair, 8).points
+    target = next(p for p in points_of(pair) if p not in executed and p.variant == "flipped")
 
     def wrong(x: Any) -> Any:
         import jax
@@ -125,7 +132,7 @@ def test_a_wrong_variant_is_caught_where_honest_ones_do_not_run() -> None:
         here = "_".join(f"{axis}{size}" for axis, size in shape.items()) == target.mesh
         return x if here and x.dtype.name == target.dtype and x.shape[0] == rows else flipped(x)
 
-    results = results_of(mirrors(flipped=wrong), SPARING)
+    results = results_of(forward(mirrors(flipped=wrong)), SPARING)
     assert {_point(result) for result in results if not result.ok} >= {target}
     assert {result.verdict for result in results if _point(result) == target} == {"different"}
 
@@ -133,15 +140,16 @@ def test_a_wrong_variant_is_caught_where_honest_ones_do_not_run() -> None:
 def test_a_compiler_that_is_wrong_everywhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Right as it is written and wrong as it is compiled: only execution shows it, so some points must run."""
     _plant_in_compiler(monkeypatch, lambda mesh: mesh is not None and mesh.size == 4)
-    results = results_of(mirrors(), SPARING)
+    results = results_of(forward(mirrors()), SPARING)
     assert not all(result.ok for result in results)
     assert {result.mesh for result in results if not result.ok} == {"data4", "data2_tensor2"}
 
 
 def test_a_compiler_wrong_at_one_point_is_caught_by_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the default check cannot see, and `--full` or a request for the point can; docs/limits.md says so."""
-    executed = CrossChecks(mirrors(), 8).points
-    target = next(p for p in points_of(mirrors()) if p not in executed and p.variant == "turned")
+    pair = forward(mirrors())
+    executed = CrossChecks(pair, 8).points
+    target = next(p for p in points_of(pair) if p not in executed and p.variant == "turned")
     rows = mirrors().case(target.case).sizes["rows"]
     axes = MeshSpec.parse(target.mesh).axes
 
@@ -149,7 +157,7 @@ def test_a_compiler_wrong_at_one_point_is_caught_by_all_points(monkeypatch: pyte
         return mesh is not None and tuple(mesh.shape.items()) == axes
 
     _plant_in_compiler(monkeypatch, there, rows=rows, dtype=target.dtype)
-    sparing, every = results_of(mirrors(), SPARING), results_of(mirrors(), USUAL)
+    sparing, every = results_of(pair, SPARING), results_of(pair, USUAL)
     assert {r.ok for r in sparing if _point(r) == target} == {True}
     assert {r.proof_alone for r in sparing if _point(r) == target} == {True}
     assert {r.ok for r in every if _point(r) == target} == {False}
@@ -183,7 +191,8 @@ def test_a_mesh_with_an_idle_axis_is_executed() -> None:
 def test_equal_elements_are_an_error_without_execution_too() -> None:
     """A permutation of equal elements shows nothing, and no proof is needed to say so."""
     pair = mirrors(spread=lambda x: x[-1:].repeat(len(x), 0)[:, ::-1][:, :1].repeat(x.shape[1], 1))
-    pair = dataclasses.replace(pair, reference=lambda x: x[-1, -1] + 0 * x, gradients=False)
+    pair = forward(dataclasses.replace(pair, reference=lambda x: x[-1, -1] + 0 * x, meshes=("data2",)))
+    assert CrossChecks(pair, 8).points < set(points_of(pair))
     results = results_of(pair, SPARING)
     assert {result.verdict for result in results} == {"error"}
 

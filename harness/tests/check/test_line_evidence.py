@@ -16,10 +16,11 @@ from jax.sharding import PartitionSpec as P
 import samebits
 from samebits.check import line_evidence
 from samebits.check.line_evidence import NO_PLACE, POINTS, few_lines, not_searched
+from samebits.programs.plan import Request
 from samebits.report.failure import block
 from samebits.schema.contract import Exemption
 from samebits.schema.result import Result
-from tests.support.toys import of, run, toy
+from tests.support.toys import alone, of, run, toy
 
 HERE = "/".join(Path(__file__).parts[-2:])
 
@@ -84,7 +85,7 @@ def sigmoid(x: Any, *, factor: float = 2.0) -> Any:
 
 def test_a_wrong_gradient_rule_is_named_in_the_rule() -> None:
     """The forward outputs are the same; the line is that of the rule, not of its call."""
-    results = of(run(toy(sigmoid, gated=gated)), variant="gated")
+    results = run(toy(sigmoid, gated=gated), Request(variants=("gated",), full=True))
     (gradient,) = of(results, direction="gradient")
     assert gradient.verdict == "different"
     named = [line.variant for line in gradient.lines]
@@ -106,7 +107,7 @@ def over_the_mesh(x: Any, *, factor: float = 2.0) -> Any:
 
 def test_a_wrong_collective_is_named() -> None:
     """A mean over the devices in place of a sum; what each device adds up of its part is no difference."""
-    (result,) = of(run(toy(summed, over_the_mesh=over_the_mesh)), variant="over_the_mesh", direction="forward")
+    (result,) = run(toy(summed, over_the_mesh=over_the_mesh), alone("over_the_mesh"))
     assert result.verdict == "different"
     assert result.lines[0].variant == _place(over_the_mesh, "pmean")
 
@@ -134,8 +135,7 @@ def test_why_no_line_is_named_is_said() -> None:
         shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
         return jax.pure_callback(lambda x: 3 * x, shape, x, vmap_method="sequential")
 
-    results = run(toy(plain, called=called), gradients=False, meshes=("data1",))
-    (result,) = of(results, variant="called")
+    (result,) = run(toy(plain, called=called), alone("called"), meshes=("data1",))
     assert result.verdict == "different" and result.lines == ()
     assert result.no_lines is not None and result.no_lines.startswith("the programs cannot be aligned: pure_callback")
     (shown,) = [text for text in block(result) if text.startswith("  line")]
@@ -144,7 +144,7 @@ def test_why_no_line_is_named_is_said() -> None:
     def rounded(x: Any, *, factor: float = 2.0) -> Any:
         return jnp.tanh((x * factor * 2).astype(jnp.bfloat16).astype(x.dtype))
 
-    (result,) = of(run(toy(plain, rounded=rounded)), variant="rounded", direction="forward")
+    (result,) = run(toy(plain, rounded=rounded), alone("rounded"), meshes=("data1",))
     assert result.verdict == "different" and result.lines == ()
     assert result.no_lines == "as written, both sides compute the same formulas at these inputs"
 
@@ -156,7 +156,7 @@ def test_a_failing_search_does_not_lose_the_verdict(monkeypatch: pytest.MonkeyPa
         raise ZeroDivisionError("planted")
 
     monkeypatch.setattr(line_evidence, "align", broken)
-    (result,) = of(run(toy(plain, halved=halved)), variant="halved", direction="forward")
+    (result,) = run(toy(plain, halved=halved), alone("halved"))
     assert result.verdict == "different" and result.witness is not None
     assert result.no_lines == "the search failed (ZeroDivisionError: planted), which is a bug of samebits"
 
@@ -180,7 +180,7 @@ def test_of_several_processes_the_first_points_have_lines() -> None:
     pair = toy(plain, halved=halved)
     case = pair.cases[0]
     cases = tuple(replace(case, id=f"case{n}") for n in range(2))
-    found = of(run(pair, cases=cases, gradients=False, meshes=("data1",)), variant="halved")
+    found = run(pair, alone("halved"), cases=cases, meshes=("data1",))
     many = [replace(found[n % 2], case=f"case{n}") for n in range(POINTS + 3)]
     assert all(result.lines for result in many)
     few = few_lines(many, not_searched)
@@ -194,7 +194,7 @@ def test_code_without_a_file_has_its_place() -> None:
     written: dict[str, Any] = {}
     text = "def side(x, *, factor=2.0):\n    import jax.numpy as jnp\n    return jnp.tanh(x * 3)"
     exec(compile(text, "<stdin>", "exec"), written)
-    (result,) = of(run(toy(same, typed=written["side"])), direction="forward", variant="typed")
+    (result,) = run(toy(same, typed=written["side"]), alone("typed"), meshes=("data1",))
     assert (result.lines[0].variant, result.lines[0].reference) == ("<stdin>:3", _place(same, "return"))
     compared = samebits.check(jnp.cos, jnp.sin, jnp.ones((8, 16)), gradients=False)
     assert [leaf.no_lines for leaf in compared.leaves] == [NO_PLACE]

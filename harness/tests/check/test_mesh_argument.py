@@ -114,7 +114,7 @@ MESH = {"mesh": ContextMesh()}
 
 def test_a_mesh_is_an_argument_of_both_sides() -> None:
     declared = pair(by_argument, meshes=("dp2_tp4", "tp4_dp2"), statics=MESH, plain=plain, order=wrong_by_order)
-    results = run(declared, modes=MODES)
+    results = run(declared, modes=MODES, gradients=False)
     assert {result.verdict for result in results if result.variant != "order"} <= {"proved", "bitwise", "rounding"}
     assert all(result.ok for result in results if result.variant != "order")
     assert {result.mesh for result in results if result.verdict == "different"} == {"tp4_dp2"}
@@ -207,7 +207,7 @@ def test_another_mesh_than_a_sides_own_gets_one_line(mesh: str) -> None:
         "run it there: meshes=('dp=2:auto,tp=4:auto',) in a Pair, or mesh='dp=2:auto,tp=4:auto' in a call; "
         "or let it take the mesh as an argument: statics={'mesh': ContextMesh()}"
     )
-    results = run(pair(plain, meshes=(mesh,), own=own()))
+    results = run(pair(plain, meshes=(mesh,), own=own()), Request(variants=("own",), full=True))
     assert verdicts(results, "own") == {"error"}
     assert reasons(results) == {line}
     assert {result.reason for result in proved(pair(plain, meshes=(mesh,), own=own())) if not result.ok} == {line}
@@ -215,7 +215,7 @@ def test_another_mesh_than_a_sides_own_gets_one_line(mesh: str) -> None:
 
 def test_a_mesh_with_default_types_is_found_by_its_variable() -> None:
     """`jax.make_mesh` makes axes explicit, and then such a function cannot even be traced elsewhere."""
-    results = run(pair(plain, own=own(EXPLICIT)))
+    results = run(pair(plain, own=own(EXPLICIT)), Request(variants=("own",), full=True))
     (line,) = reasons(results)
     assert "'own' is bound to a mesh of its own, 'dp=2:explicit,tp=4:explicit'" in line
 

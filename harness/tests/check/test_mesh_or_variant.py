@@ -12,6 +12,7 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
+from samebits.programs.plan import Request
 from samebits.schema.case import Arg
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.result import Result
@@ -50,8 +51,9 @@ def right_on_the_mesh(x: Any, *, factor: float = 2.0) -> Any:
     return (x - x.mean(0)) * factor
 
 
-def results(pair: Any, **changes: Any) -> list[Result]:
-    return run(dataclasses.replace(pair, gradients=False), **changes)
+def results(pair: Any, *variants: str, **changes: Any) -> list[Result]:
+    """The forward results of a pair, or those of some of its sides."""
+    return run(pair, Request(variants=variants, directions=("forward",), full=True), **changes)
 
 
 def test_a_fault_of_the_sharding_is_red_in_the_reference_alone() -> None:
@@ -66,8 +68,7 @@ def test_a_fault_of_the_sharding_is_red_in_the_reference_alone() -> None:
 
 
 def test_where_both_are_wrong_the_sharding_is_said_first() -> None:
-    found = results(toy(each_its_own_mean, wrong=wrong_besides), contracts=ROUNDING)
-    (wrong,) = of(found, variant="wrong")
+    (wrong,) = results(toy(each_its_own_mean, wrong=wrong_besides), "wrong", contracts=ROUNDING)
     assert (wrong.verdict, wrong.ok) == ("different", False)
     assert wrong.evidence is not None and wrong.evidence.startswith("the sharding: ")
 
@@ -76,14 +77,13 @@ def test_a_fault_of_the_variant_does_not_blame_the_sharding() -> None:
     def wrong(x: Any, *, factor: float = 2.0) -> Any:
         return (x - x.mean(0)) * (factor + 1)
 
-    (found,) = of(results(toy(right_on_the_mesh, wrong=wrong), contracts=ROUNDING), variant="wrong")
+    (found,) = results(toy(right_on_the_mesh, wrong=wrong), "wrong", contracts=ROUNDING)
     assert (found.verdict, found.ok) == ("different", False)
     assert found.evidence is not None and "sharding" not in found.evidence
 
 
 def test_a_right_variant_passes_where_the_reference_is_wrong() -> None:
-    found = results(toy(each_its_own_mean, right=right_on_the_mesh), contracts=ROUNDING)
-    (right,) = of(found, variant="right")
+    (right,) = results(toy(each_its_own_mean, right=right_on_the_mesh), "right", contracts=ROUNDING)
     assert right.ok and right.verdict in ("proved", "bitwise", "rounding"), right
 
 
@@ -126,7 +126,7 @@ def test_equal_bits_on_the_mesh_do_not_hide_other_formulas(epsilon: float) -> No
         return norm(x, epsilon)
 
     changes: dict[str, Any] = {"dtypes": ("bfloat16",), "contracts": ROUNDING}
-    (found,) = of(results(toy(reference, other=other), **changes), variant="other")
+    (found,) = results(toy(reference, other=other), "other", **changes)
     assert (found.verdict, found.ok) == ("different", False), found
 
 
@@ -156,7 +156,8 @@ def test_what_differs_at_another_step_is_different_on_a_mesh_too() -> None:
     pair = toy(decayed, same=decayed_too, never=never_decayed)
     assert not callable(pair.args)
     step = Arg(shape=(), dtype="int32", values=Integers(low=1, high=1000))
-    found = results(dataclasses.replace(pair, args={**pair.args, "step": step}), contracts=ROUNDING)
+    pair = dataclasses.replace(pair, args={**pair.args, "step": step})
+    found = results(pair, "never", "same", contracts=ROUNDING)
     (never,) = of(found, variant="never")
     assert (never.verdict, never.ok) == ("different", False), never
     assert never.evidence is not None and "not the same for other integers" in never.evidence

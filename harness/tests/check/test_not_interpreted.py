@@ -14,7 +14,7 @@ from samebits.report.failure import point_block
 from samebits.report.tally import not_interpreted as counted
 from samebits.schema.contract import Contract
 from samebits.schema.result import Result
-from tests.support.toys import of, run, toy
+from tests.support.toys import alone, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="for the sake of the test"),)
 
@@ -49,7 +49,7 @@ def plain(x: Any, *, factor: float = 2.0) -> Any:
 
 
 def result(variant: Callable[..., Any], first: Callable[..., Any] = reference) -> Result:
-    (found,) = of(run(toy(first, other=variant), contracts=ROUNDING, gradients=False), variant="other")
+    (found,) = run(toy(first, other=variant), alone("other"), contracts=ROUNDING)
     return found
 
 

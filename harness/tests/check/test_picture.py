@@ -19,7 +19,7 @@ from samebits.programs.placement import Index
 from samebits.schema.contract import Contract
 from samebits.schema.picture import HeatMap, Picture
 from samebits.schema.result import Result
-from tests.support.toys import of, run, toy
+from tests.support.toys import alone, of, run, toy
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "uint8", "bool", "complex64", "int4", "float8_e4m3fn")
 
@@ -235,7 +235,7 @@ def drawn_of(results: list[Result]) -> list[Picture | None]:
 
 
 def test_a_failing_leaf_has_its_picture() -> None:
-    results = run(toy(wrong=off_on_one_device))
+    results = run(toy(wrong=off_on_one_device), gradients=False)
     (failing,) = of(results, variant="wrong", direction="forward")
     assert failing.verdict == "different" and failing.array == "float32[8,16]" and failing.device_order == ()
     assert failing.picture is not None and failing.witness is not None
@@ -263,6 +263,6 @@ def test_an_accepted_difference_is_drawn_in_brief() -> None:
         return x.sum(1) * factor
 
     rounding = Contract(lowest="rounding", reason="another order of adding")
-    (accepted,) = of(run(toy(plain, halves=halves), contracts=(rounding,)), variant="halves", direction="forward")
+    (accepted,) = run(toy(plain, halves=halves), alone("halves"), contracts=(rounding,))
     assert accepted.ok and accepted.picture is not None
     assert accepted.picture.inputs == {} and accepted.picture.window is not None

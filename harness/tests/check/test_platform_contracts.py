@@ -70,12 +70,15 @@ EXTRA = """contracts=(
     exemptions=(Exemption(platform="{platform}", variant="fast", kind="other", reason="known there"),),"""
 
 
+FORWARD = f"{AXES} gradients=False,"
+
+
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tree with one planted defect in two pairs: known on the CPU, and known elsewhere."""
     root = tmp_path_factory.mktemp("both")
-    write_pair(root, "here", optimized=PLANTED, axes=AXES, extra=EXTRA.format(platform="cpu"))
-    write_pair(root, "elsewhere", optimized=PLANTED, axes=AXES, extra=EXTRA.format(platform="gpu"))
+    write_pair(root, "here", optimized=PLANTED, axes=FORWARD, extra=EXTRA.format(platform="cpu"))
+    write_pair(root, "elsewhere", optimized=PLANTED, axes=FORWARD, extra=EXTRA.format(platform="gpu"))
     return root
 
 

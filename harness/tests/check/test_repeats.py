@@ -13,7 +13,7 @@ from samebits.schema.contract import Contract
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
 from samebits.schema.result import Result
-from tests.support.toys import of, run, toy
+from tests.support.toys import alone, run, toy
 
 
 def flaky_pair() -> Pair:
@@ -36,10 +36,9 @@ def flaky_pair() -> Pair:
 
 def found(repeats: int) -> Result:
     rounding = Contract(lowest="rounding", reason="for this test")
-    results = run(
-        flaky_pair(), effort=Effort(repeats=repeats), gradients=False, meshes=("data1",), contracts=(rounding,)
-    )
-    return of(results, variant="flaky")[0]
+    effort = Effort(repeats=repeats)
+    (result,) = run(flaky_pair(), alone("flaky"), effort=effort, meshes=("data1",), contracts=(rounding,))
+    return result
 
 
 def test_one_in_twenty_is_found_with_enough_repeats() -> None:

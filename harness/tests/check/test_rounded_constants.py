@@ -9,7 +9,7 @@ import pytest
 
 from samebits.schema.contract import Contract
 from samebits.schema.result import Result
-from tests.support.toys import of, run, toy
+from tests.support.toys import alone, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="literals of two dtypes"),)
 
@@ -47,10 +47,8 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def judged(reference: Callable[..., Any], variant: Callable[..., Any]) -> Result:
-    found = run(
-        toy(reference, other=variant), contracts=ROUNDING, dtypes=("bfloat16",), meshes=("data1",), gradients=False
-    )
-    (result,) = of(found, variant="other")
+    changes: dict[str, Any] = {"contracts": ROUNDING, "dtypes": ("bfloat16",), "meshes": ("data1",)}
+    (result,) = run(toy(reference, other=variant), alone("other"), **changes)
     return result
 
 

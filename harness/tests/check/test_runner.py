@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from samebits.errors import DeclarationError
+from samebits.programs.plan import Request
 from samebits.schema.case import Arg, Case, Refusal
 from samebits.schema.contract import Contract, Exemption
-from tests.support.toys import double, of, run, toy, twice
+from tests.support.toys import alone, double, of, run, toy, twice
 
 
 def test_honest_variant_is_proved_forward_and_gradient() -> None:
@@ -34,10 +35,11 @@ def test_elements_count_every_record_and_cotangent() -> None:
     def squared(x: Any, *, factor: float = 2.0) -> Any:
         return factor * x * x
 
-    results = run(toy(square, squared=squared))
+    asked = Request(variants=("squared",), full=True)
+    results = run(toy(square, squared=squared), asked)
     assert {r.direction: r.elements for r in results} == {"forward": 128, "gradient": 4 * 128}
     special = {"x": Arg(shape=("rows", "columns"), spec=("data",), special=("-0.0", "subnormal"))}
-    found = run(toy(square, squared=squared), args=special)
+    found = run(toy(square, squared=squared), asked, args=special)
     assert {r.direction: r.elements for r in found} == {"forward": 256, "gradient": 8 * 128}
 
 
@@ -47,7 +49,7 @@ def test_a_wrong_factor_is_different_with_a_witness_and_a_replay() -> None:
     def wrong(x: Any, *, factor: float = 2.0) -> Any:
         return (factor + 1e-6) * x
 
-    (found,) = of(run(toy(wrong=wrong)), variant="wrong", direction="forward")
+    (found,) = run(toy(wrong=wrong), alone("wrong"))
     assert (found.verdict, found.ok) == ("different", False)
     assert found.witness is not None
     assert found.witness["index"] == [0, 0]
@@ -75,7 +77,7 @@ def test_a_gradient_that_ignores_the_cotangent_is_different() -> None:
         scale.defvjp(lambda x: (x * factor, x), lambda x, ct: (jnp.where(ct == 0, 0, factor).astype(x.dtype),))
         return scale(x)
 
-    results = run(toy(unscaled=unscaled))
+    results = run(toy(unscaled=unscaled), Request(variants=("unscaled",), full=True))
     assert of(results, variant="unscaled", direction="forward")[0].ok
     gradient = of(results, variant="unscaled", direction="gradient")[0]
     assert (gradient.verdict, gradient.mismatches) == ("different", 256)  # random and scaled; the one-hot cannot tell
@@ -99,15 +101,15 @@ def test_weak_types_and_dtypes_count() -> None:
 
         return {"x": x, "factor": jnp.float32(factor)}
 
-    (found,) = of(run(toy(wide=wide)), variant="wide", direction="forward")
+    (found,) = run(toy(wide=wide), alone("wide"))
     assert (found.kind, found.evidence) == ("dtype", "dtype: reference=float32, optimized=float16")
-    results = of(run(toy(constant, strong=strong)), variant="strong", direction="forward")
+    results = run(toy(constant, strong=strong), alone("strong"))
     assert {r.leaf: r.kind for r in results} == {"out['x']": None, "out['factor']": "weak type"}
 
 
 def test_structure_is_compared_before_leaves() -> None:
     """A variant that returns a tuple for an array has another structure."""
-    (found,) = of(run(toy(pair=lambda x, *, factor=2.0: (x, x))), variant="pair", direction="forward")
+    (found,) = run(toy(pair=lambda x, *, factor=2.0: (x, x)), alone("pair"))
     assert (found.verdict, found.kind) == ("different", "structure")
 
 
@@ -121,7 +123,7 @@ def test_a_side_that_does_not_repeat_is_unstable_not_different() -> None:
         noise = jax.pure_callback(lambda: rng.standard_normal((), np.float32), jax.ShapeDtypeStruct((), np.float32))
         return x * factor + noise
 
-    found = of(run(toy(restless=restless), gradients=False), variant="restless")[0]
+    (found,) = run(toy(restless=restless), alone("restless"))
     assert found.verdict == "unstable"
     assert found.evidence == "'restless' gave other bits when run again on the same input"
 
@@ -154,7 +156,7 @@ def test_nothing_compared_is_an_error_never_a_pass(side: Any, direction: str, re
     def other(x: Any, *, factor: float = 2.0) -> Any:
         return side(x, factor=factor)
 
-    (found,) = of(run(toy(side, other=other)), variant="other", direction=direction)
+    (found,) = run(toy(side, other=other), alone("other", direction))
     assert (found.verdict, found.ok) == ("error", False)
     assert found.reason is not None
     assert reason in found.reason
@@ -184,7 +186,7 @@ def test_a_side_that_raises_is_an_error_with_its_line() -> None:
     def broken(x: Any, *, factor: float = 2.0) -> Any:
         raise ZeroDivisionError("cp is 0")
 
-    found = of(run(toy(broken=broken)), variant="broken")
+    found = run(toy(broken=broken), Request(variants=("broken",), full=True))
     assert {r.verdict for r in found} == {"error"}
     assert "raised ZeroDivisionError: cp is 0" in str(found[0].reason)
 
@@ -225,13 +227,10 @@ def test_rounding_needs_a_contract_and_evidence() -> None:
 
     wide = {"x": Arg(shape=("rows", "columns"), spec=(None, "data"))}
     for contracts, expected in (((Contract(),), ("rounding", "bitwise", False)), ((), ("rounding", "rounding", True))):
-        results = run(toy(summed, pairwise=pairwise), args=wide, contracts=contracts)
-        (found,) = of(results, variant="pairwise", direction="forward")
+        (found,) = run(toy(summed, pairwise=pairwise), alone("pairwise"), args=wide, contracts=contracts)
         assert (found.verdict, found.required, found.ok) == expected
     contract = Contract(direction="forward", lowest="rounding", reason="8 terms in another order: up to 3 ulps")
-    (found,) = of(
-        run(toy(summed, pairwise=pairwise), args=wide, contracts=(contract,)), variant="pairwise", direction="forward"
-    )
+    (found,) = run(toy(summed, pairwise=pairwise), alone("pairwise"), args=wide, contracts=(contract,))
     assert (found.verdict, found.required, found.ok) == ("rounding", "rounding", True)
     assert found.error_ratio is not None
     assert found.error_ratio <= 2
@@ -253,9 +252,7 @@ def test_losing_accuracy_is_not_rounding() -> None:
 
     contract = Contract(lowest="rounding", reason="for this test")
     wide = {"x": Arg(shape=("rows", "columns"), spec=(None, "data"))}
-    found = of(
-        run(toy(summed, narrow=narrow), args=wide, contracts=(contract,)), variant="narrow", direction="forward"
-    )[0]
+    (found,) = run(toy(summed, narrow=narrow), alone("narrow"), args=wide, contracts=(contract,))
     assert (found.verdict, found.ok) == ("different", False)
     assert str(found.evidence).startswith("loses accuracy: error ")
 
@@ -267,12 +264,13 @@ def test_an_exemption_covers_only_the_difference_it_names() -> None:
         return -x * factor
 
     known = Exemption(variant="negative", kind="other", reason="the sign is flipped, on purpose")
-    results = run(toy(negative=negative), exemptions=(known,))
-    assert all(r.ok and r.exempt and r.required == "different" for r in of(results, variant="negative"))
+    results = run(toy(negative=negative), Request(variants=("negative",), full=True), exemptions=(known,))
+    assert [r.ok and r.exempt and r.required == "different" for r in results] == [True, True]
     wrong_kind = Exemption(variant="negative", kind="NaN payload", reason="not what happens")
-    assert not any(r.ok for r in of(run(toy(negative=negative), exemptions=(wrong_kind,)), variant="negative"))
+    (result,) = run(toy(negative=negative), alone("negative"), exemptions=(wrong_kind,))
+    assert not result.ok
     stale = Exemption(variant="twice", reason="was different once")
-    found = of(run(toy(), exemptions=(stale,)), variant="twice", direction="forward")[0]
+    (found,) = run(toy(), alone("twice"), exemptions=(stale,))
     assert (found.ok, found.verdict) == (False, "proved")
     assert found.reason == (
         "the exemption expects 'different' and 'proved' came out; change or remove it: was different once"

@@ -11,7 +11,7 @@ import pytest
 
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.result import Result, exit_code
-from tests.support.toys import of, run, toy
+from tests.support.toys import alone, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="for the sake of the test"),)
 
@@ -40,7 +40,7 @@ def infinite(x: Any, *, factor: float = 2.0) -> Any:
 
 
 def result(variant: Callable[..., Any], **changes: Any) -> Result:
-    (found,) = of(run(toy(reference, other=variant), contracts=ROUNDING, gradients=False, **changes), variant="other")
+    (found,) = run(toy(reference, other=variant), alone("other"), contracts=ROUNDING, **changes)
     return found
 
 

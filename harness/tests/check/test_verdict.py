@@ -15,14 +15,14 @@ from samebits.schema.case import Arg
 from samebits.schema.contract import Contract
 from samebits.schema.domain import Domain
 from samebits.schema.result import Result
-from tests.support.toys import of, run, toy
+from tests.support.toys import alone, run, toy
 
 
 def test_what_is_proved_runs_on_one_input_as_a_cross_check() -> None:
     """The proof holds for every input; of the records the special one runs, with the random cotangent."""
     special = {"x": Arg(shape=("rows", "columns"), spec=("data",), special=("-0.0", "largest"))}
     for changes in ({}, {"args": special}):
-        results = run(toy(), **changes)
+        results = run(toy(), Request(variants=("twice",), full=True), **changes)
         assert {(r.verdict, r.elements) for r in results} == {("proved", 128)}
 
 
@@ -56,7 +56,7 @@ def test_a_promise_must_be_in_the_contract() -> None:
         return x[(np.arange(len(x)) + 1) % len(x)]
 
     pair = toy(rolled, taken=taken)
-    (silent,) = of(run(pair), variant="taken", direction="gradient")
+    (silent,) = run(pair, alone("taken", "gradient"))
     assert silent.verdict == "bitwise"
     assert (
         silent.evidence is not None
@@ -69,7 +69,7 @@ def test_a_promise_must_be_in_the_contract() -> None:
             no_negative_zero=("cotangents",), no_subnormal=("cotangents",), no_signalling_nan=("cotangents",)
         ),
     )
-    (proved,) = of(run(pair, contracts=(said,)), variant="taken", direction="gradient")
+    (proved,) = run(pair, alone("taken", "gradient"), contracts=(said,))
     assert (proved.verdict, proved.ok) == ("proved", True)
     assert (
         proved.evidence is not None
@@ -87,7 +87,7 @@ def test_a_sum_in_another_order_is_rounding_with_its_probability() -> None:
         return (x[:, ::2].sum(1) + x[:, 1::2].sum(1)) * factor
 
     rounding = Contract(lowest="rounding", reason="another order of adding")
-    (found,) = of(run(toy(plain, halves=halves), contracts=(rounding,)), variant="halves", direction="forward")
+    (found,) = run(toy(plain, halves=halves), alone("halves"), contracts=(rounding,))
     assert found.verdict == "rounding", found
     assert found.log2_error is not None and found.log2_error <= -60
     assert found.bound is not None and 0 < found.bound < 1e-4
@@ -106,7 +106,7 @@ def test_a_zero_of_the_other_sign_is_named_as_that() -> None:
         return jnp.where(x > 0, x * factor, x * 0.0)
 
     rounding = Contract(lowest="rounding", reason="a product with zero")
-    (leaf,) = of(run(toy(zeros, signed=signed), contracts=(rounding,)), variant="signed", direction="forward")
+    (leaf,) = run(toy(zeros, signed=signed), alone("signed"), contracts=(rounding,))
     assert leaf.verdict == "rounding" and leaf.evidence is not None
     assert leaf.evidence.startswith("differs in the sign of zero alone; the same formulas")
 
@@ -123,7 +123,7 @@ def test_a_sum_in_bfloat16_is_named_as_the_loss_of_accuracy() -> None:
         return x.astype(jnp.bfloat16).sum(1).astype(x.dtype) * factor
 
     rounding = Contract(lowest="rounding", reason="another order of adding")
-    (found,) = of(run(toy(plain, narrow=narrow), contracts=(rounding,)), variant="narrow", direction="forward")
+    (found,) = run(toy(plain, narrow=narrow), alone("narrow"), contracts=(rounding,))
     assert (found.verdict, found.ok) == ("different", False)
     assert found.evidence is not None
     assert found.evidence.startswith("loses accuracy: ")
@@ -149,9 +149,7 @@ def test_an_epsilon_that_bfloat16_hides_is_still_different(epsilon: float) -> No
         return norm(x, epsilon)
 
     rounding = Contract(lowest="rounding", reason="for the sake of the test")
-    found = of(
-        run(toy(plain, wrong=wrong), contracts=(rounding,), dtypes=("bfloat16",)), variant="wrong", direction="gradient"
-    )
+    found = run(toy(plain, wrong=wrong), alone("wrong", "gradient"), contracts=(rounding,), dtypes=("bfloat16",))
     assert [r.verdict for r in found] == ["different"], found
     assert found[0].evidence is not None and found[0].evidence.startswith("not the same mathematics")
 
@@ -166,7 +164,7 @@ def test_other_operations_with_the_same_result_are_not_refuted() -> None:
         return x + (-1.0)
 
     pair = toy(minus, plus=plus)
-    (found,) = of(run(pair, gradients=False), variant="plus")
+    (found,) = run(pair, alone("plus"))
     assert found.verdict == "bitwise"
     assert found.evidence is not None and found.evidence.startswith("the same formulas")
     proved = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(directions=("forward",)), 8)))

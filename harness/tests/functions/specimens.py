@@ -44,7 +44,7 @@ def rows_reversed(x: Any) -> Any:
 
 def parameters() -> dict[str, Any]:
     """As a network is initialised: the bias is zero."""
-    return {"w": drawn(0, 4, 8), "b": jnp.asarray(np.zeros(8, np.float32))}
+    return {"w": drawn(0, 4, 8), "b": jax.device_put(np.zeros(8, np.float32))}
 
 
 def rows(dtype: Any = jnp.float32) -> Any:
@@ -52,5 +52,5 @@ def rows(dtype: Any = jnp.float32) -> Any:
 
 
 def drawn(seed: int, *shape: int, dtype: Any = jnp.float32) -> Any:
-    """Normal numbers of NumPy's generator; jax's would be compiled anew after every comparison."""
-    return jnp.asarray(np.random.default_rng(seed).normal(size=shape).astype(dtype))
+    """Normal numbers of NumPy's generator; jax's would be compiled anew after every comparison, as `jnp.asarray` is."""
+    return jax.device_put(np.random.default_rng(seed).normal(size=shape).astype(dtype))

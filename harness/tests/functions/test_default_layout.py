@@ -51,5 +51,6 @@ def test_a_mean_of_each_device_alone_is_seen() -> None:
         spec = jax.sharding.PartitionSpec("dp")
         return jax.shard_map(lambda x: x - jnp.mean(x), in_specs=spec, out_specs=spec)(x)
 
-    compared = samebits.check(lambda x: x - jnp.mean(x), local, jnp.arange(32.0).reshape(8, 4), mesh="dp2")
+    x = jnp.arange(32.0).reshape(8, 4)
+    compared = samebits.check(lambda x: x - jnp.mean(x), local, x, mesh="dp2", gradients=False)
     assert {leaf.verdict for leaf in compared.leaves if leaf.variant == "local"} == {"different"}

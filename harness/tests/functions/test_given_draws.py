@@ -43,7 +43,8 @@ def test_products_in_another_order_are_rounding() -> None:
 
 
 def test_a_loss_of_accuracy_is_found_in_given_arrays() -> None:
-    compared = samebits.check(variance, of_squares, RNG.normal(size=(8, 64)).astype(np.float32) + 30)
+    x = RNG.normal(size=(8, 64)).astype(np.float32) + 30
+    compared = samebits.check(variance, of_squares, x, gradients=False)
     assert compared.verdict == "different"
     assert "loses accuracy: error" in str(compared)
 
@@ -51,7 +52,7 @@ def test_a_loss_of_accuracy_is_found_in_given_arrays() -> None:
 def test_a_loss_in_an_outlying_row_is_found() -> None:
     """Its elements stay together in all draws, which therefore are not independent: the verdict does not claim it."""
     x = RNG.normal(size=(8, 64)).astype(np.float32) + 100 * (np.arange(8) == 3)[:, None].astype(np.float32)
-    compared = samebits.check(variance, of_squares, x)
+    compared = samebits.check(variance, of_squares, x, gradients=False)
     assert compared.verdict == "different"
     assert "draws vary the given arrays" in str(compared)
     assert "false alarm" not in str(compared)

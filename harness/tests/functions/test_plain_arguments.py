@@ -83,9 +83,9 @@ SPARSE[:, ::2] = 0
 @pytest.mark.parametrize("x", [ZEROS, SPARSE], ids=["zeros", "sparse"])
 def test_weights_that_are_rounded_make_nothing_different(x: Any) -> None:
     assert samebits.check(averaged, weighted, x).verdict == "rounding"
-    assert samebits.prove(averaged, weighted, x).verdict != "different"
+    assert samebits.prove(averaged, weighted, x, gradients=False).verdict != "different"
     for compare in (samebits.check, samebits.prove):
-        assert compare(averaged, lambda x: weighted(x, 1e-4), x).verdict == "different"
+        assert compare(averaged, lambda x: weighted(x, 1e-4), x, gradients=False).verdict == "different"
 
 
 @pytest.mark.sampled(1)
@@ -95,8 +95,8 @@ def test_what_saturates_is_no_other_formula(seed: int) -> None:
     x = jnp.asarray(np.random.default_rng(seed).normal(size=(16, 2)) * 1e4, jnp.float32)
     compared = samebits.check(lambda x: jax.nn.softmax(x)[:, 0], lambda x: jax.nn.sigmoid(x[:, 0] - x[:, 1]), x)
     assert compared.verdict in ("rounding", "bitwise"), compared.failure()
-    wrong = samebits.check(lambda x: jax.nn.softmax(x)[:, 0], lambda x: jax.nn.sigmoid(x[:, 1] - x[:, 0]), x)
-    assert wrong.verdict == "different"
+    first, second = lambda x: jax.nn.softmax(x)[:, 0], lambda x: jax.nn.sigmoid(x[:, 1] - x[:, 0])
+    assert samebits.check(first, second, x, gradients=False).verdict == "different"
 
 
 @pytest.mark.sampled(1)

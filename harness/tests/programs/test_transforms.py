@@ -81,7 +81,7 @@ def test_every_case_is_added_under_every_transform() -> None:
 
 
 def test_an_honest_variant_holds_under_every_transform() -> None:
-    results = of(run(cubes(cubed, transforms=TRANSFORMS)), variant="variant")
+    results = run(cubes(cubed, transforms=TRANSFORMS), Request(variants=("variant",), full=True))
     assert len(results) == 6
     assert all(result.ok for result in results)
     assert {result.verdict for result in results} <= {"bitwise", "rounding"}
@@ -97,9 +97,9 @@ def test_an_honest_variant_holds_under_every_transform() -> None:
 )
 def test_a_fault_that_only_a_transform_shows(variant: Callable[..., Any], transform: str, direction: str) -> None:
     gradients = transform != "vmap"
-    plain = run(cubes(variant, gradients=gradients))
-    assert all(result.ok for result in plain)
-    results = of(run(cubes(variant, gradients=gradients, transforms=(transform,))), variant="variant")
+    asked = Request(variants=("variant",), full=True)
+    results = run(cubes(variant, gradients=gradients, transforms=(transform,)), asked)
+    assert all(result.ok for result in of(results, case="small")) and of(results, case="small")
     assert [(r.case, r.direction) for r in results if r.verdict == "different"] == [(f"small_{transform}", direction)]
 
 
@@ -133,7 +133,7 @@ def test_copies_have_values_of_their_own() -> None:
 
 def test_a_linear_component_has_no_second_derivative() -> None:
     """It compares nothing, which is an error and no pass."""
-    results = run(toy(), transforms=("second_derivative",))
-    found = of(results, case="small_second_derivative")
+    asked = Request(cases=("small_second_derivative",), full=True)
+    found = run(toy(), asked, transforms=("second_derivative",))
     assert {result.verdict for result in found} == {"error"}
     assert all("the gradient of 'x' is zero for every cotangent" in str(result.reason) for result in found)

@@ -14,7 +14,7 @@ import samebits
 from samebits.host import environment
 from samebits.programs.widened import wide, widened
 from samebits.schema.contract import Contract
-from tests.support.toys import of, run, toy
+from tests.support.toys import alone, of, run, toy
 
 environment.prepare()
 
@@ -73,7 +73,7 @@ def test_a_fixed_float32_is_judged_and_not_rejected() -> None:
     ],
 )
 def test_a_fault_beside_a_fixed_float32_is_different(fault: Callable[..., Any], said: str) -> None:
-    (found,) = of(run(toy(filtered, fault=fault), contracts=ROUNDING), variant="fault", direction="forward")
+    (found,) = run(toy(filtered, fault=fault), alone("fault"), contracts=ROUNDING)
     assert found.verdict == "different"
     assert said in str(found.evidence)
 

@@ -17,6 +17,7 @@ from samebits.schema.point import USUAL, Effort
 from samebits.schema.result import Result
 
 AUTO: tuple[Mode, ...] = ("auto",)
+EVERY = Request(full=True)
 
 
 def double(x: Any, *, factor: float = 2.0) -> Any:
@@ -43,16 +44,24 @@ def toy(reference: Callable[..., Any] = double, **sides: Callable[..., Any]) -> 
     )
 
 
-def run(pair: Pair, **changes: Any) -> list[Result]:
-    """Every result of a pair's whole product, with fields of the declaration replaced; `effort` is that of the run."""
+def run(pair: Pair, asked: Request = EVERY, **changes: Any) -> list[Result]:
+    """Every result of a pair's whole product, with fields of the declaration replaced; `effort` is that of the run.
+
+    `asked` leaves out points at which a test does not look.
+    """
     effort: Effort = changes.pop("effort", USUAL)
     pair = dataclasses.replace(pair, **changes)
     programs = Programs(threads=1)
     try:
-        points = plan(pair, Request(full=True), devices=8).points
+        points = plan(pair, asked, devices=8).points
         return list(run_points(pair, Locator(name=pair.name), points, programs, effort))
     finally:
         programs.close()
+
+
+def alone(variant: str, direction: str = "forward") -> Request:
+    """One variant in one direction, and neither the other one nor the reference on the mesh."""
+    return Request(variants=(variant,), directions=(direction,), full=True)
 
 
 def of(results: list[Result], **where: str) -> list[Result]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,21 @@ MOST = 1
 LONG = ("attention", "compiler_flags", "moe", "pipeline", "remat_policy", "scanned_stack", "token_exchange")
 """Pairs whose points take seconds to trace and compile, with the edit and without: the slow tests plant theirs."""
 
+ONE_CASE, TWO_CASES = ("payloads",), ("payloads", "tokens")
+"""Where breakages of samebits are planted: any case shows them, and two show programs that are mixed up."""
 
-@pytest.fixture(autouse=True)
-def _selftest_each_time(selftest: Any) -> Iterator[None]:
-    """Some faults break samebits itself, which its own test must see."""
-    selftest.each_time = True
-    yield
+
+FORWARD = Request(directions=("forward",))
+
+
+@pytest.fixture
+def selftest_each_time(selftest: Any) -> Iterator[Callable[[Fault], None]]:
+    """Have samebits test itself again where a fault breaks it, which that test must see; an edit of a pair does not."""
+
+    def for_fault(fault: Fault) -> None:
+        selftest.each_time = fault.patch is not None
+
+    yield for_fault
     selftest.each_time = False
 
 
@@ -40,7 +50,20 @@ def _param(fault: Fault) -> Any:
     name = f"{fault.pair}: {fault.name}".replace(" ", "_")
     # Those of a pair share the programs and the results of its honest implementation.
     group = pytest.mark.xdist_group(f"faults of {fault.pair}")
-    return pytest.param(fault, id=name, marks=(group, pytest.mark.slow) if fault in _SLOW else (group,))
+    if fault in _SLOW:
+        return pytest.param(fault, id=name, marks=(group, pytest.mark.slow))
+    return pytest.param(_at_few_points(fault), id=name, marks=(group,))
+
+
+def _at_few_points(fault: Fault) -> Fault:
+    """It must be caught with less to see: at one case if it breaks samebits, else forward. `samebits faults` sees all.
+
+    The honest implementation is checked at all of these points by the suite of its pair.
+    """
+    if fault.patch is not None:
+        cases = TWO_CASES if "between cases" in fault.name else ONE_CASE
+        return replace(fault, request=replace(fault.request, cases=cases))
+    return replace(fault, request=replace(fault.request, directions=fault.request.directions or ("forward",)))
 
 
 def _slow() -> list[Fault]:
@@ -67,8 +90,9 @@ def checks() -> Iterator[FaultChecks]:
 
 @pytest.mark.cpu_only
 @pytest.mark.parametrize("fault", [_param(fault) for fault in FAULTS])
-def test_fault_is_caught(fault: Fault, checks: FaultChecks) -> None:
+def test_fault_is_caught(fault: Fault, checks: FaultChecks, selftest_each_time: Callable[[Fault], None]) -> None:
     """The public check fails on the fault and holds without it."""
+    selftest_each_time(fault)
     found = checks.check(fault)
     assert found.honest, f"the fault proves nothing, as '{fault.side}' fails at the same points: {found.said}"
     assert found.caught, f"'{fault.name}' came out as: {found.said} ({found.failed} of {found.results} results failed)"
@@ -118,14 +142,16 @@ def test_an_unknown_verdict_is_refused() -> None:
 )
 def test_an_edit_that_does_not_import_is_a_wrong_declaration(new: str, message: str, tmp_path: Path) -> None:
     write_pair(tmp_path, "twice", optimized="def fast(x):\n    return 2 * x\n")
-    fault = Fault(name="broken", pair="twice", side="fast", old="2 * x", new=new)
+    fault = Fault(name="broken", pair="twice", side="fast", old="2 * x", new=new, request=FORWARD)
     with pytest.raises(DeclarationError, match=message):
         check(fault, tmp_path)
 
 
-def test_a_stale_patch_is_a_miss_and_does_not_end_the_run() -> None:
+def test_a_stale_patch_is_a_miss_and_does_not_end_the_run(
+    checks: FaultChecks, selftest_each_time: Callable[[Fault], None]
+) -> None:
     """As where the patched function has another signature by now."""
-    template = next(fault for fault in FAULTS if fault.pair == "rms_norm")
+    template = _at_few_points(next(fault for fault in FAULTS if fault.pair == "rms_norm"))
 
     def stale(**_: Any) -> None:
         """Takes none by position."""
@@ -138,14 +164,15 @@ def test_a_stale_patch_is_a_miss_and_does_not_end_the_run() -> None:
         request=template.request,
         verdict="CheckerBroken",
     )
-    found = check(fault, ROOT)
+    selftest_each_time(fault)
+    found = checks.check(fault)
     assert (found.caught, found.honest) == (False, True)
     assert "TypeError: " in found.said and "stale() takes 0 positional arguments" in found.said
 
 
-def test_an_honest_edit_is_not_caught() -> None:
+def test_an_honest_edit_is_not_caught(checks: FaultChecks) -> None:
     """The machinery itself is not a reason for a failure: an edit that changes nothing passes."""
-    template = next(fault for fault in FAULTS if fault.pair == "rms_norm")
+    template = _at_few_points(next(fault for fault in FAULTS if fault.pair == "rms_norm"))
     unchanged = Fault(
         name="unchanged",
         pair=template.pair,
@@ -154,7 +181,7 @@ def test_an_honest_edit_is_not_caught() -> None:
         new=template.old,
         request=template.request,
     )
-    found = check(unchanged, ROOT)
+    found = checks.check(unchanged)
     assert found.honest
     assert not found.caught
 
@@ -162,7 +189,8 @@ def test_an_honest_edit_is_not_caught() -> None:
 @pytest.mark.parametrize(("verdict", "caught"), [("ZeroDivisionError", True), ("ValueError", False), ("Zero", False)])
 def test_an_exception_of_the_planted_code_is_named(verdict: str, caught: bool, tmp_path: Path) -> None:
     write_pair(tmp_path, "twice")
-    fault = Fault(name="raises", pair="twice", side="fast", old="2 * x", new="x / (1 // 0)", verdict=verdict)
+    new = "x / (1 // 0)"
+    fault = Fault(name="raises", pair="twice", side="fast", old="2 * x", new=new, verdict=verdict, request=FORWARD)
     found = check(fault, tmp_path)
     assert found.honest and found.caught == caught
     assert "raised ZeroDivisionError" in found.said
@@ -171,7 +199,7 @@ def test_an_exception_of_the_planted_code_is_named(verdict: str, caught: bool, t
 def test_a_failure_without_the_fault_is_what_is_said(tmp_path: Path) -> None:
     """Whoever reads that the honest implementation fails has to know where."""
     write_pair(tmp_path, "twice", optimized=PLANTED)
-    fault = Fault(name="three times", pair="twice", side="fast", old="2 * x", new="3 * x", request=Request())
+    fault = Fault(name="three times", pair="twice", side="fast", old="2 * x", new="3 * x", request=FORWARD)
     found = check(fault, tmp_path)
     assert not found.honest
     assert found.said.startswith("without the fault: data2 forward out: different, ")
@@ -195,9 +223,8 @@ def test_an_exception_that_another_one_quotes_does_not_count(tmp_path: Path) -> 
     write_pair(tmp_path, "twice", optimized="def fast(x):\n    return 2 * x\n")
     new = "int('its text: raised ValueError')"
     raising = "2 * x\n\n\ndef int(text):\n    raise TypeError(text)\n"
-    fault = Fault(
-        name="quotes", pair="twice", side="fast", old="2 * x", new=raising.replace("2 * x", new), verdict="ValueError"
-    )
+    new = raising.replace("2 * x", new)
+    fault = Fault(name="quotes", pair="twice", side="fast", old="2 * x", new=new, verdict="ValueError", request=FORWARD)
     outcome = check(fault, tmp_path)
     assert "raised TypeError: its text: raised ValueError" in outcome.said
     assert not outcome.caught

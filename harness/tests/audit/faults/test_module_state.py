@@ -9,6 +9,7 @@ from samebits.audit.faults.fault import Fault
 from samebits.audit.faults.module_state import modules_as_before
 from samebits.audit.faults.plant import FaultChecks
 from samebits.host.loading import load_file
+from samebits.programs.plan import Request
 from tests.support.foreign import write_pair
 
 
@@ -48,10 +49,11 @@ def test_a_fault_does_not_reach_the_next_one(tmp_path: Path) -> None:
     write_pair(tmp_path, "twice", optimized=optimized)
     leaks = ("FACTOR = 3", "FACTORS[0] = 3", "Sizes.rows = 2")
     edits = [("\ndef fast", f"\nshared_factor.{leak}\ndef fast") for leak in leaks]
-    faults = [Fault(name=new, pair="twice", side="fast", old=old, new=new) for old, new in edits]
+    asked = Request(directions=("forward",))
+    faults = [Fault(name=new, pair="twice", side="fast", old=old, new=new, request=asked) for old, new in edits]
     # Functions that an import replaces are put back at once, as in a check.
     replaced = replace(faults[0], name="replaced", new="\nshared_factor.twice = lambda x: 3 * x\ndef fast")
-    nothing = Fault(name="nothing", pair="twice", side="fast", old="/ 2", new="/ 2.0")
+    nothing = replace(faults[0], name="nothing", old="/ 2", new="/ 2.0")
     checks = FaultChecks(tmp_path)
     try:
         for fault in faults:
