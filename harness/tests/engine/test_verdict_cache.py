@@ -41,11 +41,16 @@ def _no_notes() -> Iterator[None]:
     take_notes()
 
 
+TWO_POINTS = Request(variants=("paired",), directions=("forward",))
+"""One for each case: a row that is remembered for another point would be seen, and more points show no more."""
+
+
 class Memory:
     """Runs of one tree, each with a memory as a process of its own would have."""
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: Path, request: Request = TWO_POINTS) -> None:
         self.tree = tree
+        self.request = request
         self.ran: list[str] = []
         self.remarks: list[str] = []
 
@@ -53,7 +58,7 @@ class Memory:
     def item(self) -> LoadedPair:
         locator = Locator(name="rope", root=str(self.tree))
         pair = load(locator)
-        return LoadedPair(locator=locator, pair=pair, plan=plan(pair, Request(), 8))
+        return LoadedPair(locator=locator, pair=pair, plan=plan(pair, self.request, 8))
 
     def cache(self, *, fresh: bool = False) -> VerdictCache:
         entries = EntryStore(self.tree / "verdicts.sqlite")
@@ -205,7 +210,8 @@ def test_what_the_user_was_told_is_told_again(memory: Memory) -> None:
     assert take_notes() == ["pair 'rope': a remark"]
 
 
-def test_a_damaged_entry_is_run(memory: Memory) -> None:
+def test_a_damaged_entry_is_run(tmp_path: Path) -> None:
+    memory = Memory(write_tree(tmp_path), Request())  # more points than there are damages
     first = memory.results()
     cache = memory.cache()
     signs = [cache.sign(item) for item in check_items([memory.item])]
