@@ -18,20 +18,25 @@ from samebits.engine.pair_sources import watch_reads
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.sweep import sweep
 from samebits.engine.verdict_cache import VerdictCache, rememberable, shared_entries
-from samebits.engine.verdict_keys import VerdictKeys
 from samebits.errors import RequestError
 from samebits.host.entry_store import EntryStore
-from samebits.host.environment import capture
 from samebits.host.file_reads import FILE, HOST, MODULES
 from samebits.host.isolation import note, take_notes
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair, Request, plan
-from samebits.schema.point import USUAL
 from samebits.schema.result import Result
+from tests.engine.loaded_pairs import installed_once, keys
 from tests.support.documents import different, result
 from tests.support.rope_tree import OPTIMIZED, REFERENCE, write_tree
 
 HERE = EngineSettings(in_process=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _installed_once() -> Iterator[None]:
+    """No test of this file changes samebits or a distribution."""
+    with installed_once("own_digest", "distributions_digest"):
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +67,7 @@ class Memory:
 
     def cache(self, *, fresh: bool = False) -> VerdictCache:
         entries = EntryStore(self.tree / "verdicts.sqlite")
-        return VerdictCache(VerdictKeys(capture(), USUAL), [self.item], entries, fresh=fresh)
+        return VerdictCache(keys(), [self.item], entries, fresh=fresh)
 
     def results(self, *, fresh: bool = False) -> list[Result]:
         cache = self.cache(fresh=fresh)
