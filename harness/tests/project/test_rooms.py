@@ -28,7 +28,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tree of two rooms and their tests, that keeps all rules: in the whole one they hold of its own."""
     for folder in (PACKAGE, TESTS):
         for name in ROOMS:
-            shutil.copytree(ROOT / folder / name, tmp_path / folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / folder / name, tmp_path / folder / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
     (row,) = (row for row in THROUGH if LISTED in row.modules)
     monkeypatch.setattr(rooms, "THROUGH", (replace(row, modules=(LISTED,)),))
     return tmp_path
