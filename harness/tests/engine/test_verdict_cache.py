@@ -34,8 +34,7 @@ HERE = EngineSettings(in_process=True)
 
 @pytest.fixture(autouse=True, scope="module")
 def _installed_once() -> Iterator[None]:
-    """No test of this file changes samebits or a distribution."""
-    with installed_once("own_digest", "distributions_digest"):
+    with installed_once("own_digest", "distributions_digest"):  # no test of this file changes what is installed
         yield
 
 
@@ -46,16 +45,14 @@ def _no_notes() -> Iterator[None]:
     take_notes()
 
 
-TWO_POINTS = Request(variants=("paired",), directions=("forward",))
-"""One for each case: a row that is remembered for another point would be seen, and more points show no more."""
+TWO_POINTS = Request(variants=("paired",), directions=("forward",))  # one for each case
 
 
 class Memory:
     """Runs of one tree, each with a memory as a process of its own would have."""
 
     def __init__(self, tree: Path, request: Request = TWO_POINTS) -> None:
-        self.tree = tree
-        self.request = request
+        self.tree, self.request = tree, request
         self.ran: list[str] = []
         self.remarks: list[str] = []
 
@@ -70,8 +67,7 @@ class Memory:
         return VerdictCache(keys(), [self.item], entries, fresh=fresh)
 
     def results(self, *, fresh: bool = False) -> list[Result]:
-        cache = self.cache(fresh=fresh)
-        with contextlib.closing(cache):
+        with contextlib.closing(self.cache(fresh=fresh)) as cache:
             problems: list[Any] = []
             results = list(sweep([self.item], on_problem=problems.append, settings=HERE, store=cache))
             assert not problems
@@ -204,8 +200,7 @@ def test_what_the_user_was_told_is_told_again(memory: Memory) -> None:
     cache = memory.cache()
     (item, *_) = check_items([memory.item])
     sign = cache.sign(item)
-    assert sign is not None
-    assert cache.recall(sign)
+    assert sign is not None and cache.recall(sign)
     note("pair 'rope': a remark")
     note("pair 'ropes': of another pair")
     note("pair 'rope': what happened in one run", lasting=False)
@@ -216,7 +211,7 @@ def test_what_the_user_was_told_is_told_again(memory: Memory) -> None:
 
 
 def test_a_damaged_entry_is_run(tmp_path: Path) -> None:
-    memory = Memory(write_tree(tmp_path), Request())  # more points than there are damages
+    memory = Memory(write_tree(tmp_path), Request())  # of more points than there are damages
     first = memory.results()
     cache = memory.cache()
     signs = [cache.sign(item) for item in check_items([memory.item])]
