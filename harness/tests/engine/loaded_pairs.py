@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 
+import pytest
+
+from samebits.engine import verdict_keys
 from samebits.engine.verdict_keys import VerdictKeys
 from samebits.host.environment import Environment, capture
 from samebits.programs.catalogue import Locator, load
@@ -14,6 +19,19 @@ from samebits.schema.point import USUAL, Effort
 @functools.cache
 def environment() -> Environment:
     return capture()
+
+
+@contextlib.contextmanager
+def installed_once(*names: str) -> Iterator[None]:
+    """Inside, keys have the digests of what is installed as it was at first: it takes most of the time of a key.
+
+    Args:
+        names: of the functions of `verdict_keys` that read it: `own_digest`, `distributions_digest`.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            patch.setattr(verdict_keys, name, functools.cache(vars(verdict_keys)[name]))
+        yield
 
 
 def keys(effort: Effort = USUAL, here: Environment | None = None) -> VerdictKeys:

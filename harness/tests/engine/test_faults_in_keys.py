@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +16,16 @@ from samebits.host import installed
 from samebits.host.package import PACKAGE
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair, plan
-from tests.engine.loaded_pairs import keys, loaded
+from tests.engine.loaded_pairs import installed_once, keys, loaded
 from tests.support.invoke import REPOSITORY
 from tests.support.planted_edits import FOLDERS, edited, locator_of, source_of
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _installed_once() -> Iterator[None]:
+    """The edits are those of pairs, and of a copy of samebits."""
+    with installed_once("own_digest", "distributions_digest"):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -69,16 +77,19 @@ def test_an_edit_concerns_the_pairs_that_import_it_alone(copy: Path) -> None:
 
 
 def test_every_fault_of_samebits_itself_is_in_the_key(tmp_path: Path) -> None:
-    """The modules that these faults patch count with their content."""
-    package = tmp_path / "samebits"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "builtin"))
-    honest = installed.own_digest(package)
+    """The modules that these faults patch count with their content, where they lie in samebits."""
     targets = {fault.patch[0].partition(":")[0] for fault in all_faults(REPOSITORY) if fault.patch is not None}
     assert len(targets) > 5
+    package, modules = tmp_path / "samebits", {}
     for target in targets:
-        module = Path(str(importlib.import_module(target).__file__)).resolve().relative_to(PACKAGE)
-        path = package / module
+        file = Path(str(importlib.import_module(target).__file__)).resolve()
+        modules[target] = path = package / file.relative_to(PACKAGE)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, path)
+    honest = installed.own_digest(package)
+    for target, path in modules.items():
         text = path.read_text()
         path.write_text(text + "\n# patched\n")
         assert installed.own_digest(package) != honest, target
         path.write_text(text)
+    assert installed.own_digest(package) == honest

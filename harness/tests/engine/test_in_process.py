@@ -14,15 +14,22 @@ from tests.engine.toy_work import ToyRow, ToyWork, toy_items
 from tests.support import failing_device
 
 
+def in_small_chunks(ahead: int = 0) -> ToyWork:
+    """A work of which a few items are several chunks, as hundreds are of others."""
+    work = ToyWork(ahead=ahead)
+    work.chunk = 2
+    return work
+
+
 def test_all_items_run_in_order() -> None:
-    work, items = ToyWork(ahead=2), toy_items(*["good"] * 70)
+    work, items = in_small_chunks(ahead=2), toy_items(*["good"] * 7)
     done = list(drive(work, items, InProcess(work), limits=Limits(), on_problem=_no_problem))
     assert [one.rows for one in done] == [(ToyRow(key=item.key, value=len(item.key)),) for item in items]
 
 
 def test_a_pair_that_cannot_run_is_a_problem_once() -> None:
-    work, problems = ToyWork(), list[Problem]()
-    items = [*toy_items(*["trouble"] * 70, pair="bad"), *toy_items("good", pair="fine")]
+    work, problems = in_small_chunks(), list[Problem]()
+    items = [*toy_items(*["trouble"] * 7, pair="bad"), *toy_items("good", pair="fine")]
     done = list(drive(work, items, InProcess(work), limits=Limits(), on_problem=problems.append))
     assert [one.item.pair for one in done] == ["fine"]
     assert problems == [Problem(pair="bad", message="cannot be declared", exit_code=2)]

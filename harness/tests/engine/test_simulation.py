@@ -191,7 +191,7 @@ def lines_run(count: int) -> int:
 
 def grows_linearly() -> bool:
     """Whether eight times the points take at most ten times the lines; a scan of all points would take 64 times."""
-    return lines_run(800) < 10 * lines_run(100)
+    return lines_run(400) < 10 * lines_run(50)
 
 
 def test_the_driver_does_not_look_at_everything_again() -> None:

@@ -24,7 +24,7 @@ from samebits.programs.program_cache import Programs
 from samebits.schema.result import Result
 from tests.engine.law import Session, alone, pool, words
 from tests.support.adversarial import made_anew, points_of, timeless
-from tests.support.child import run_python
+from tests.support.forked import run_module
 from tests.support.invoke import REPOSITORY
 
 Event = tuple[str, int]
@@ -137,7 +137,7 @@ def test_nor_does_it_in_many_more_orders(events: list[Event]) -> None:
 @pytest.mark.parametrize("event", [("callbacks", 5)], ids=str)
 def test_it_is_what_a_fresh_process_says(event: Event) -> None:
     """The others of the pool are compared with what they get with nothing before them in this process."""
-    done = run_python("-m", "tests.engine.law", event[0], str(event[1]))
+    done = run_module("tests.engine.law", event[0], str(event[1]), cwd=REPOSITORY, variables={})
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == words(alone(*event))
 

@@ -18,20 +18,24 @@ from samebits.engine.pair_sources import watch_reads
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.sweep import sweep
 from samebits.engine.verdict_cache import VerdictCache, rememberable, shared_entries
-from samebits.engine.verdict_keys import VerdictKeys
 from samebits.errors import RequestError
 from samebits.host.entry_store import EntryStore
-from samebits.host.environment import capture
 from samebits.host.file_reads import FILE, HOST, MODULES
 from samebits.host.isolation import note, take_notes
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair, Request, plan
-from samebits.schema.point import USUAL
 from samebits.schema.result import Result
+from tests.engine.loaded_pairs import installed_once, keys
 from tests.support.documents import different, result
 from tests.support.rope_tree import OPTIMIZED, REFERENCE, write_tree
 
 HERE = EngineSettings(in_process=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _installed_once() -> Iterator[None]:
+    with installed_once("own_digest", "distributions_digest"):  # no test of this file changes what is installed
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -41,11 +45,14 @@ def _no_notes() -> Iterator[None]:
     take_notes()
 
 
+TWO_POINTS = Request(variants=("paired",), directions=("forward",))  # one for each case
+
+
 class Memory:
     """Runs of one tree, each with a memory as a process of its own would have."""
 
-    def __init__(self, tree: Path) -> None:
-        self.tree = tree
+    def __init__(self, tree: Path, request: Request = TWO_POINTS) -> None:
+        self.tree, self.request = tree, request
         self.ran: list[str] = []
         self.remarks: list[str] = []
 
@@ -53,15 +60,14 @@ class Memory:
     def item(self) -> LoadedPair:
         locator = Locator(name="rope", root=str(self.tree))
         pair = load(locator)
-        return LoadedPair(locator=locator, pair=pair, plan=plan(pair, Request(), 8))
+        return LoadedPair(locator=locator, pair=pair, plan=plan(pair, self.request, 8))
 
     def cache(self, *, fresh: bool = False) -> VerdictCache:
         entries = EntryStore(self.tree / "verdicts.sqlite")
-        return VerdictCache(VerdictKeys(capture(), USUAL), [self.item], entries, fresh=fresh)
+        return VerdictCache(keys(), [self.item], entries, fresh=fresh)
 
     def results(self, *, fresh: bool = False) -> list[Result]:
-        cache = self.cache(fresh=fresh)
-        with contextlib.closing(cache):
+        with contextlib.closing(self.cache(fresh=fresh)) as cache:
             problems: list[Any] = []
             results = list(sweep([self.item], on_problem=problems.append, settings=HERE, store=cache))
             assert not problems
@@ -194,8 +200,7 @@ def test_what_the_user_was_told_is_told_again(memory: Memory) -> None:
     cache = memory.cache()
     (item, *_) = check_items([memory.item])
     sign = cache.sign(item)
-    assert sign is not None
-    assert cache.recall(sign)
+    assert sign is not None and cache.recall(sign)
     note("pair 'rope': a remark")
     note("pair 'ropes': of another pair")
     note("pair 'rope': what happened in one run", lasting=False)
@@ -205,7 +210,8 @@ def test_what_the_user_was_told_is_told_again(memory: Memory) -> None:
     assert take_notes() == ["pair 'rope': a remark"]
 
 
-def test_a_damaged_entry_is_run(memory: Memory) -> None:
+def test_a_damaged_entry_is_run(tmp_path: Path) -> None:
+    memory = Memory(write_tree(tmp_path), Request())  # of more points than there are damages
     first = memory.results()
     cache = memory.cache()
     signs = [cache.sign(item) for item in check_items([memory.item])]

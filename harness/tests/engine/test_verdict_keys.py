@@ -20,7 +20,7 @@ from samebits.host import installed
 from samebits.host.package import PACKAGE
 from samebits.programs.catalogue import Locator
 from samebits.schema.point import Effort
-from tests.engine.loaded_pairs import environment, keys, loaded
+from tests.engine.loaded_pairs import environment, installed_once, keys, loaded
 from tests.support.rope_tree import write_tree
 
 HELPERS = {
@@ -50,6 +50,13 @@ OTHER = dataclasses.replace(
     PAIR, name="rope2", reference=SIDES["complex_form"], variants={"paired": SIDES["paired"]}
 )
 """
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _samebits_once() -> Iterator[None]:
+    """The one change that concerns samebits puts another digest in place of its own."""
+    with installed_once("own_digest"):
+        yield
 
 
 @pytest.fixture

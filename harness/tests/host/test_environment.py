@@ -14,15 +14,17 @@ import pytest
 from samebits.errors import RequestError
 from samebits.host import environment
 from samebits.host.accelerator import jax_platforms
+from tests.support import forked
 from tests.support.child import ROOT, run_python, value_of
 
 COUNT = "--xla_force_host_platform_device_count"
 DEVICES = "import jax; print(len(jax.devices()))"
+PREPARE = "from samebits.host import environment"
 
 
-def prepared(call: str, variables: Mapping[str, str] | None = None, before: str = "", after: str = DEVICES) -> str:
+def prepared(call: str, variables: Mapping[str, str] | None = None, after: str = DEVICES) -> str:
     """What some code says after a call of `prepare`, by default how many devices jax really has."""
-    return value_of(f"{before}\nfrom samebits.host import environment\n{call}\n{after}", variables=variables)
+    return value_of(f"{PREPARE}\n{call}\n{after}", variables=variables)
 
 
 @pytest.mark.parametrize(
@@ -49,11 +51,13 @@ def test_jax_has_the_devices_that_the_variable_asks_for(variables: dict[str, str
 
 def test_prepare_works_after_jax_is_imported() -> None:
     """A user's own `conftest.py` may import jax first; only a started backend is too late."""
-    assert prepared("environment.prepare(devices=3, platform='cpu')", before="import jax") == "3"
+    code = f"import jax\n{PREPARE}\nenvironment.prepare(devices=3, platform='cpu')\n{DEVICES}"
+    assert forked.value_of(code) == "3"
 
 
 def test_prepare_twice_is_prepare_once() -> None:
-    assert prepared(f"environment.prepare(devices=3)\n{DEVICES}\nenvironment.prepare(devices=3)") == "3"
+    twice = f"environment.prepare(devices=3)\n{DEVICES}\nenvironment.prepare(devices=3)\n{DEVICES}"
+    assert forked.value_of(f"{PREPARE}\n{twice}") == "3"
 
 
 @pytest.mark.parametrize(
@@ -69,15 +73,18 @@ def test_prepare_twice_is_prepare_once() -> None:
 )
 def test_a_request_that_comes_too_late_is_refused(request_: str, message: str) -> None:
     code = f"""
+import os
+os.environ["JAX_NUM_CPU_DEVICES"] = "2"
 import jax
+jax.config.update("jax_num_cpu_devices", 2)  # as where jax has read the variable
 jax.devices()
-from samebits.host import environment
+{PREPARE}
 try:
     environment.prepare({request_})
 except environment.RequestError as error:
     print(error)
 """
-    assert value_of(code, variables={"JAX_NUM_CPU_DEVICES": "2"}) == message
+    assert forked.value_of(code) == message
 
 
 def test_less_than_one_device_is_refused() -> None:
@@ -130,15 +137,16 @@ print(os.environ["JAX_PLATFORMS"], jax.config.jax_platforms)
 
 def test_what_code_has_configured_stays() -> None:
     """As in the process that drives workers: they have the accelerator, and it the CPU."""
-    code = """
+    code = f"""
 import os
+os.environ["JAX_PLATFORMS"] = "tpu"
 import jax
 jax.config.update("jax_platforms", "cpu")
-from samebits.host import environment
+{PREPARE}
 environment.prepare()
 print(os.environ["JAX_PLATFORMS"], jax.config.jax_platforms)
 """
-    assert value_of(code, variables={"JAX_PLATFORMS": "tpu"}) == "tpu,cpu cpu"
+    assert forked.value_of(code) == "tpu,cpu cpu"
 
 
 def test_capture_says_what_the_bits_depend_on() -> None:

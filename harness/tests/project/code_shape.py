@@ -57,6 +57,12 @@ def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(tree))
 
 
+def forget() -> None:
+    """Let go of what was parsed: hundreds of thousands of nodes."""
+    _parsed.cache_clear()
+    nodes.cache_clear()
+
+
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """How many lines the body has, without the docstring."""
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body
@@ -131,18 +137,23 @@ def _starts_empty(value: ast.expr) -> bool:
 def path_is_restored(root: Path) -> list[str]:
     """What is put on `sys.path` is taken away in the same function."""
     wrong = []
-    for name, function in functions(root):
-        if not _names_path(function):
+    for path, tree in trees(root):
+        if not any(isinstance(node, ast.Attribute) and node.attr == "path" for node in nodes(tree)):
             continue  # writing a function as text takes ten times as long
-        text = ast.unparse(function)
-        if ("sys.path.insert(" in text or "sys.path.append(" in text) and "sys.path.remove(" not in text:
-            wrong.append(f"{name} leaves a folder on sys.path: take it away again")
+        for node in nodes(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _names_path(node):
+                text = ast.unparse(node)
+                if ("sys.path.insert(" in text or "sys.path.append(" in text) and "sys.path.remove(" not in text:
+                    wrong.append(f"{path}: {node.name} leaves a folder on sys.path: take it away again")
     return wrong
 
 
-@functools.lru_cache(maxsize=65536)
 def _names_path(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr == "path" for node in ast.walk(function))
+    """Whether it has `.path` of something that is called `sys`."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "path" and ast.unparse(node.value).endswith("sys")
+        for node in ast.walk(function)
+    )
 
 
 def no_private_names(root: Path) -> list[str]:

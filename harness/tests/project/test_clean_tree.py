@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.child import ROOT, run_python
+from tests.support.child import ROOT
+from tests.support.forked import run_module
 from tests.support.toy_model import commit, git
 
 WRITES_NOTHING = "def test_it(tmp_path): (tmp_path / 'left.txt').touch()"
@@ -29,7 +30,7 @@ def repository(tmp_path: Path) -> Path:
 def run(repository: Path, test: str, *words: str) -> subprocess.CompletedProcess[str]:
     (repository / "test_it.py").write_text(f"{test}\n")
     commit(repository)
-    return run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", *words, cwd=repository)
+    return run_module("pytest", "-q", "-p", "no:cacheprovider", *words, cwd=repository, variables={})
 
 
 @pytest.mark.sampled(1)
@@ -57,11 +58,11 @@ def test_a_run_that_changes_nothing_passes(repository: Path) -> None:
     ended = run(repository, WRITES_NOTHING)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (repository / "draft.txt").write_text("uncommitted before the tests")
-    assert run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=repository).returncode == 0
+    assert run_module("pytest", "-q", "-p", "no:cacheprovider", cwd=repository, variables={}).returncode == 0
 
 
 @pytest.mark.slow
 def test_outside_of_git_nothing_is_checked(repository: Path) -> None:
     (repository / "test_it.py").write_text(f"{LEAVES_A_FILE}\n")
     shutil.rmtree(repository / ".git")
-    assert run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=repository).returncode == 0
+    assert run_module("pytest", "-q", "-p", "no:cacheprovider", cwd=repository, variables={}).returncode == 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.project.code_shape import (
     LONGEST,
     RULES,
     few_parameters,
+    forget,
     meaningful_names,
     no_class_name_twice,
     no_dead_code,
@@ -66,6 +68,15 @@ FAULTS: tuple[tuple[Rule, str, str], ...] = (
     (no_private_names, 'sys.modules.get("jax._src.xla_bridge")', "names the private module jax._src.xla_bridge"),
     (no_private_names, 'getattr(bridge, "_backends", None)', "reads the private attribute _backends"),
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _parsed_once() -> Iterator[None]:
+    """All rules look at the same nodes, over which the collector would go again and again, here and in later tests."""
+    gc.disable()
+    yield
+    forget()
+    gc.enable()
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import forked
 from tests.support.child import ROOT, value_of
 
 _PROBE = """
@@ -27,8 +28,17 @@ assert pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", *{args}])
 
 def started_by(code: str, cwd: Path = ROOT) -> str:
     """How much of jax a piece of code starts: `nothing`, `jax` (imported) or `backend`."""
+    return value_of(_probed(code), cwd)
+
+
+def started_beside_jax(code: str) -> str:
+    """The same where jax is imported already: `jax` or `backend`."""
+    return forked.value_of(_probed(code))
+
+
+def _probed(code: str) -> str:
     indented = "\n".join(f"    {line}" for line in code.strip().splitlines())
-    return value_of(f"try:\n{indented}\nexcept SystemExit as end:\n    assert not end.code\n{_PROBE}", cwd)
+    return f"try:\n{indented}\nexcept SystemExit as end:\n    assert not end.code\n{_PROBE}"
 
 
 @pytest.mark.sampled(2)
@@ -63,7 +73,7 @@ def test_starts_nothing(code: str) -> None:
 
 
 def test_listing_starts_no_backend() -> None:
-    assert started_by(COMMAND.format(args=["list"])) != "backend"
+    assert started_beside_jax(COMMAND.format(args=["list", "--root", str(ROOT)])) == "jax"
 
 
 def test_collecting_these_tests_has_started_no_backend(pytestconfig: pytest.Config) -> None:
@@ -82,4 +92,4 @@ def test_collecting_starts_no_backend(folder: str) -> None:
 def test_a_suite_that_starts_a_backend_is_seen(tmp_path: Path) -> None:
     """The same collection, of a file that does at its top level what only a test may do."""
     (tmp_path / "test_eager.py").write_text("import jax\nN = len(jax.devices())\ndef test_it(): pass\n")
-    assert started_by(COLLECT.format(args=[str(tmp_path)]), cwd=tmp_path) == "backend"
+    assert started_beside_jax(COLLECT.format(args=["--rootdir", str(tmp_path), str(tmp_path)])) == "backend"

@@ -17,10 +17,22 @@ Rule = Callable[[Path], list[str]]
 RULES: tuple[Rule, ...] = (rooms_with_tests, modules_with_tests, listed_tests_reach)
 
 
+ROOMS = ("hlo", "numerics")
+"""Two small rooms; the second has a module in `THROUGH`: `LISTED`."""
+
+LISTED = "numerics/seeds"
+
+
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree of two rooms and their tests, that keeps all rules: in the whole one they hold of its own."""
     for folder in (PACKAGE, TESTS):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ROOMS:
+            shutil.copytree(
+                ROOT / folder / name, tmp_path / folder / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
+    (row,) = (row for row in THROUGH if LISTED in row.modules)
+    monkeypatch.setattr(rooms, "THROUGH", (replace(row, modules=(LISTED,)),))
     return tmp_path
 
 
@@ -64,19 +76,20 @@ def test_a_module_with_a_test_of_its_room_is_accepted(file: str, text: str, tree
 
 def test_a_test_of_another_room_is_not_enough(tree: Path) -> None:
     (tree / PACKAGE / "hlo" / "planted.py").write_text("", encoding="utf-8")
-    (tree / TESTS / "check" / "test_other.py").write_text("import samebits.hlo.planted", encoding="utf-8")
+    (tree / TESTS / "numerics" / "test_other.py").write_text("import samebits.hlo.planted", encoding="utf-8")
     assert len(modules_with_tests(tree)) == 1
 
 
 def test_a_listed_module_with_a_test_of_its_own_is_found(tree: Path) -> None:
-    (tree / TESTS / "cli" / "test_check_run.py").write_text("", encoding="utf-8")
+    (tree / TESTS / "numerics" / "test_seeds.py").write_text("", encoding="utf-8")
     (wrong,) = modules_with_tests(tree)
-    assert wrong.endswith("lists 'cli/check_run', which has a test of its own: remove it")
+    assert wrong.endswith(f"lists '{LISTED}', which has a test of its own: remove it")
 
 
 def test_a_listed_module_that_is_gone_is_found(tree: Path) -> None:
-    (tree / PACKAGE / "report" / "live.py").unlink()
-    assert any(wrong.endswith("lists 'report/live', which does not exist") for wrong in modules_with_tests(tree))
+    (tree / PACKAGE / f"{LISTED}.py").unlink()
+    (wrong,) = modules_with_tests(tree)
+    assert wrong.endswith(f"lists '{LISTED}', which does not exist")
 
 
 def test_a_listed_test_that_does_not_run_the_module_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

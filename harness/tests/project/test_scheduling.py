@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
+from subprocess import CompletedProcess
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -78,10 +79,15 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def run_pytest(tree: Path, *words: str) -> CompletedProcess[str]:
+    """Pytest without the plugins that are installed beside it: they are half of what it takes to start."""
+    return run_python("-m", "pytest", "-p", "no:cacheprovider", *words, cwd=tree, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+
+
 def test_the_tests_of_a_file_are_run_by_one_worker(tree: Path) -> None:
     """With pytest 9.2.0 and pytest-xdist 3.8.0 they are not, and every worker makes each fixture and program again."""
-    words = ("-m", "pytest", "-v", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider")
-    passed = re.findall(r"^\[(gw\d)\].* PASSED (\S+?\.py)::", run_python(*words, cwd=tree).stdout, re.MULTILINE)
+    ended = run_pytest(tree, "-p", "xdist", "-v", "-n", "2", "--dist", "loadgroup")
+    passed = re.findall(r"^\[(gw\d)\].* PASSED (\S+?\.py)::", ended.stdout, re.MULTILINE)
     assert Counter(file for _, file in passed) == TESTS
     assert Counter(file for _, file in set(passed)) == dict.fromkeys(TESTS, 1)
 
@@ -90,15 +96,15 @@ def test_the_parts_together_are_all_tests(tree: Path) -> None:
     """Each file is in one part, as a whole."""
     seen: dict[str, int] = {}
     for number in (1, 2):
-        words = ("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "--shard", f"{number}/2")
-        files = [line.partition("::")[0] for line in run_python(*words, cwd=tree).stdout.splitlines() if "::" in line]
+        ended = run_pytest(tree, "--collect-only", "-q", "--shard", f"{number}/2")
+        files = [line.partition("::")[0] for line in ended.stdout.splitlines() if "::" in line]
         assert files and not seen.keys() & set(files)
         seen |= {file: files.count(file) for file in files}
     assert seen == TESTS
 
 
 def test_a_malformed_part_is_rejected(tree: Path) -> None:
-    ended = run_python("-m", "pytest", "--shard", "5/4", cwd=tree)
+    ended = run_pytest(tree, "--shard", "5/4")
     assert ended.returncode == 4
     assert "--shard 5/4: expected K/N with K from 1 to N, such as 3/8" in ended.stderr
 
@@ -125,9 +131,7 @@ def test_other(): pass
 def test_cases_that_are_not_sampled_are_slow(words: tuple[str, ...], names: set[str], tree: Path) -> None:
     """Each case is in one of the two sets, and in the same one whatever else is selected."""
     (tree / "test_sampled.py").write_text(SAMPLED)
-    ended = run_python(
-        "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *words, "test_sampled.py", cwd=tree
-    )
+    ended = run_pytest(tree, "--collect-only", "-q", *words, "test_sampled.py")
     assert {line.partition("::")[2] for line in ended.stdout.splitlines() if "::" in line} == names
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import Any, NoReturn
-
-import pytest
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tests.support.foreign import HONEST, write_pair
+
+if TYPE_CHECKING:  # worker processes import this file, and pytest takes a third of their start
+    import pytest
 
 MESSAGE = "INTERNAL: CUDA error: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"
 

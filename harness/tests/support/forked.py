@@ -32,7 +32,7 @@ def run_module(
     """`python -m MODULE WORDS`.
 
     Args:
-        module: `samebits` or `pytest`.
+        module: such as `samebits` or `pytest`.
         words: of its command line.
         cwd: where it runs; this harness is found from everywhere.
         variables: of its environment, beside those of a user's shell.
@@ -54,6 +54,15 @@ def run_module(
         code = process.exitcode
         process.close()
         return CompletedProcess([module, *words], code, out.read_text("utf-8"), err.read_text("utf-8"))
+
+
+def value_of(code: str) -> str:
+    """The last line that some code prints where jax is imported and has not started; if it fails, its own words."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "code_of_a_test.py").write_text(code, encoding="utf-8")
+        done = run_module("code_of_a_test", cwd=Path(folder), variables={})
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    return done.stdout.splitlines()[-1]
 
 
 @functools.cache
