@@ -248,9 +248,7 @@ def executed() -> tuple[Any, tuple[Any, ...]]:
 
     with jax.enable_x64(True):
         traced = jax.jit(program).trace(X)
-        for outputs in outcomes(traced.lower(), X):
-            if holds(traced.jaxpr, outputs):
-                break
+        outputs = next(out for out in outcomes(traced.lower(), X) if holds(traced.jaxpr, out))
         return traced.jaxpr, tuple(outputs)
 
 
