@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -115,13 +116,23 @@ def gradient(program: Function) -> Function:
     return jax.grad(loss)
 
 
+@functools.cache
+def forward(name: str) -> set[str]:
+    """The primitives that a program and jax agree on."""
+    return check(PROGRAMS[name], X, N)
+
+
+@functools.cache
+def backward(name: str) -> set[str]:
+    return check(gradient(PROGRAMS[name]), X, N)
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_forward_and_gradient_are_what_jax_computes(name: str) -> None:
-    program = PROGRAMS[name]
-    check(program, X, N)
+    forward(name)
     if name != "while loops":  # which have no gradient backwards
-        check(gradient(program), X, N)
+        backward(name)
 
 
 NEWER = {"empty2", "eval_jaxpr"}
@@ -152,9 +163,9 @@ def by_platform(x: Any) -> Any:
 
 def test_every_call_and_every_branch_is_met() -> None:
     met = check(closed, X) | check(by_platform, X, platform="cpu")
-    met |= check(unread, X) | check(gradient(branches), X, N)
-    for program in PROGRAMS.values():
-        met |= check(program, X, N)
+    met |= check(unread, X) | backward("branches")
+    for name in PROGRAMS:
+        met |= forward(name)
     assert set(missing({*CALLS, *control_flow.CONTROL, "empty", "empty2"}, met)) <= NEWER | ELSEWHERE
 
 

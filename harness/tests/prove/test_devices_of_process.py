@@ -9,9 +9,17 @@ import jax
 import pytest
 
 from samebits import Arg, Case, MeshSpec, Pair
+from samebits.prove import size_witnesses
 from samebits.prove.pair_proof import PairProof
 from samebits.prove.pair_sizes import PairSizes
 from samebits.prove.size_attempts import PairPoint
+
+
+@pytest.fixture(autouse=True)
+def _tried_at_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before each size at which a proof is tried, what this code asked is forgotten; which sizes is not tested here."""
+    monkeypatch.setattr(size_witnesses, "MOST_DENIALS", 2)
+    monkeypatch.setattr(size_witnesses, "FEWEST", 1)
 
 
 def _of_process(side: Callable[[jax.Array], jax.Array], mesh: str) -> PairProof:

@@ -68,18 +68,28 @@ def aligned(name: str, direction: str, file: Path) -> Alignment:
 
 def question(name: str, file: Path, *, gradient: bool = False) -> Question:
     """The question whether the reference and what a file has in its place are the same."""
-    args = _random()[name]
-    sides = [_loaded(str(path), path.read_text())[name] for path in (TRAINER / "reference.py", file)]
+    first, args, cotangents = _reference(name, gradient)
+    side = _loaded(str(file), file.read_text())[name]
+    side = _pulled_back(side, len(args)) if gradient else side
     inputs = [Input(f"argument {number}", value) for number, value in enumerate(args)]
-    if gradient:
-        outputs = jax.tree.leaves(jax.eval_shape(sides[0], *args))
-        draw = np.random.default_rng(8)
-        cotangents = [draw.normal(size=output.shape).astype(output.dtype) for output in outputs]
-        inputs += [Input(f"cotangent {number}", value) for number, value in enumerate(cotangents)]
-        sides = [_pulled_back(side, len(args)) for side in sides]
-        args = (*args, *cotangents)
-    first, second = (jax.make_jaxpr(side)(*args) for side in sides)
+    inputs += [Input(f"cotangent {number}", value) for number, value in enumerate(cotangents)]
+    second = jax.make_jaxpr(side)(*args, *cotangents)
     return Question(first, second, inputs, [f"out{number}" for number in range(len(first.out_avals))])
+
+
+@functools.cache
+def _reference(name: str, gradient: bool) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+    """The program of the reference, its arguments, and the cotangents of a gradient: the same for each slip."""
+    args = _random()[name]
+    cotangents: tuple[Any, ...] = ()
+    path = TRAINER / "reference.py"
+    side = _loaded(str(path), path.read_text())[name]
+    if gradient:
+        draw = np.random.default_rng(8)
+        outputs = jax.tree.leaves(jax.eval_shape(side, *args))
+        cotangents = tuple(draw.normal(size=output.shape).astype(output.dtype) for output in outputs)
+        side = _pulled_back(side, len(args))
+    return jax.make_jaxpr(side)(*args, *cotangents), args, cotangents
 
 
 def _pulled_back(side: Callable[..., Any], count: int) -> Callable[..., Any]:

@@ -62,7 +62,7 @@ def used(function: Function, *args: Any) -> float:
 
 
 def normal(shape: tuple[int, ...], dtype: str, seed: int = 0, scale: float = 1.0) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape) * scale, dtype)
+    return jnp.asarray((np.random.default_rng(seed).standard_normal(shape) * scale).astype(dtype))  # not by XLA
 
 
 def pulled(function: Function, pull_of: jax.Array, *args: jax.Array) -> Any:
