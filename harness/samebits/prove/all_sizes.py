@@ -22,7 +22,7 @@ from samebits.prove.mesh_queries import conditions_of
 from samebits.prove.size_cases import by_answer, where_otherwise
 from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family
-from samebits.prove.size_tracing import NotTraced, Sides, other_types, traced
+from samebits.prove.size_tracing import NotTraced, Sides, each_once, other_types, traced
 from samebits.prove.size_witnesses import Function, denied, different_at, searched
 from samebits.schema.domain import RequiredFact
 
@@ -99,13 +99,15 @@ def prove_all_sizes(
     Returns:
         One proof for each output; a single one for `*` where the programs cannot be compared.
     """
-    functions = reference, variant
+    first, second = each_once((reference, variant))  # several of the steps below meet the same sizes
+    functions = first, second
     proofs = _proved(functions, family, direction, depth, sides)
-    undecided = any(proof.verdict == "error" for proof in proofs)
-    if undecided:
+    if any(proof.verdict == "error" for proof in proofs):
         sizes, differing = searched(functions, family, direction)
-    else:
+    elif any(map(_holds_without_values, proofs)):
         sizes, differing = denied(functions, family, direction, turn)
+    else:
+        return proofs
     if not differing:
         return proofs
     if proofs[0].leaf == "*":

@@ -1,7 +1,7 @@
 """Who calls functions of jax, noted while code is traced, at no cost to all other calls.
 
-The code of these functions alone is replaced meanwhile. A profiler, asked at every call of every function, makes tracing
-take 2.7 times as long.
+The code of these functions alone is replaced meanwhile. A profiler, asked at every call of every function, makes
+tracing take 2.7 times as long.
 """
 
 from __future__ import annotations
