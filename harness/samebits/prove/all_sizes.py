@@ -107,7 +107,7 @@ def prove_all_sizes(
     elif any(map(_holds_without_values, proofs)):
         sizes, differing = denied(functions, family, direction, turn)
     else:
-        return proofs
+        differing = {}
     if not differing:
         return proofs
     if proofs[0].leaf == "*":
@@ -258,11 +258,7 @@ def _sizes_to_try(programs: _Programs, space: Space, doubt: Doubt) -> Iterator[d
 
 
 def _in_parts(
-    functions: tuple[Function, Function],
-    family: Family,
-    direction: str,
-    depth: int,
-    compared: Sequence[SizeComparison],
+    functions: tuple[Function, Function], family: Family, direction: str, depth: int, compared: Sequence[SizeComparison]
 ) -> list[SizesProof]:
     """Proofs of the parts of a family with one answer each; nothing where code compares no sizes, or not so deep."""
     for comparison in compared if depth else ():
