@@ -279,20 +279,21 @@ def test_plans_of_four_shards_by_hand() -> None:
 
 @pytest.mark.parametrize("room", [9, 64])
 def test_emulation_copies_rows_as_documented(room: int) -> None:
-    import jax.numpy as jnp
+    import jax
 
     opt, shards, experts = _optimized(), 4, _routing(room)
     table, rows = _tables(experts, shards, EXPERTS // shards)
     plans = [_numpy(opt.dispatch_plan(table, me, room)) for me in range(shards)]
     want = _replay(rows, room, plans)
     poison = np.full((room, 1), np.nan, np.float32)
+    copy_segments = jax.jit(opt.copy_segments)  # one program, and not one for each of its operations
     for me in range(shards):
         starts, lengths, places = (np.stack([plan[k] for plan in plans])[:, me] for k in range(3))
-        got = opt.copy_segments(jnp.asarray(rows), poison, starts, lengths, places, plans[me].recv_sizes)
+        got = copy_segments(rows, poison, starts, lengths, places, plans[me].recv_sizes)
         assert_same_bits(got, want[me])
-        unlike = opt.copy_segments(jnp.asarray(rows), poison, starts, lengths, places, plans[me].recv_sizes + 1)
+        unlike = copy_segments(rows, poison, starts, lengths, places, plans[me].recv_sizes + 1)
         assert np.isnan(unlike).all(), "sizes that disagree are undefined, and must not look like a success"
-        double = opt.copy_segments(jnp.asarray(rows), poison, starts, lengths, 0 * places, plans[me].recv_sizes)
+        double = copy_segments(rows, poison, starts, lengths, 0 * places, plans[me].recv_sizes)
         *_, second, longest = np.sort(lengths)
         assert np.isnan(double).sum() == room - longest + second, "rows written twice are undefined"
 
