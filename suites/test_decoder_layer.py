@@ -288,9 +288,12 @@ def test_the_layer_replayed_in_float64(side: str) -> None:
 
 @SIDES
 def test_a_tree_paths_or_another_order_give_the_same_bits(side: str) -> None:
+    """Letter by letter the same program gives them, so that there is nothing to compile; else they are computed."""
     x, weights = _numbers()
+    text = _layer(side).lower(x, **weights).as_text()
     for other in (_nested(weights), dict(reversed(weights.items())), _nested(dict(reversed(weights.items())))):
-        assert_same_bits(_layer(side)(x, **other), _layer(side)(x, **weights))
+        if _layer(side).lower(x, **other).as_text() != text:
+            assert_same_bits(_layer(side)(x, **other), _layer(side)(x, **weights))
 
 
 @SIDES
@@ -393,7 +396,7 @@ def test_functions_of_one_name_are_not_the_same_in_both(dtype: str, differ: bool
 
     rng = np.random.default_rng(0)
     query, key, value = (jnp.asarray(rng.standard_normal((4, 6, 2, 4)), dtype) for _ in range(3))
-    mask = jnp.tril(jnp.ones((6, 6), bool))[None, None]
+    mask = np.tril(np.ones((6, 6), bool))[None, None]
     found = [jax.jit(one.dot_product_attention)(query, key, value, mask=mask) for one in (nnx, linen)]
     assert (_differing(*found) > 0) is differ
 

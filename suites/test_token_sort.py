@@ -178,10 +178,14 @@ def _pull(side: str, num_experts: int) -> Any:
     return jax.jit(pull)
 
 
+SHAPES = st.sampled_from([(1, 1, 1, 1), (7, 2, 4, 3), (3, 1, 4, 2), (5, 2, 3, 1)])
+"""Numbers of experts, groups, tokens and choices: few, as each is compiled, and at the ends as well as between."""
+
+
 @st.composite
 def _choices(draw: st.DrawFn) -> tuple[Any, int]:
     """Experts `[groups, tokens, k]` and how many there are; a few of them take most of the choices."""
-    experts, groups, tokens, choices = (draw(st.integers(1, high)) for high in (7, 2, 4, 3))
+    experts, groups, tokens, choices = draw(SHAPES)
     some = st.sampled_from(sorted({draw(st.integers(0, experts - 1)) for _ in range(3)}))
     count = groups * tokens * choices
     drawn = draw(st.lists(some | st.integers(0, experts - 1), min_size=count, max_size=count))
