@@ -298,8 +298,11 @@ def test_a_tree_paths_or_another_order_give_the_same_bits(side: str) -> None:
 
 @SIDES
 def test_a_later_token_changes_nothing_before_it(side: str) -> None:
+    import jax
+
     x, weights = _numbers()
-    before, after = (np.asarray(_layer(side)(one, **weights)) for one in (x, x.at[:, 4:].set(7.0)))
+    with jax.default_matmul_precision("highest"):  # of which there is a program already, from the replay
+        before, after = (np.asarray(_layer(side)(one, **weights)) for one in (x, x.at[:, 4:].set(7.0)))
     assert_same_bits(before[:, :4], after[:, :4])
     assert np.all(before[:, 4:] != after[:, 4:])
 
