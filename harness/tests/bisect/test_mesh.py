@@ -159,7 +159,7 @@ def test_a_planted_fault_is_found_with_its_mesh_and_element(tmp_path: Path) -> N
     """Wrong on the second shard at one element: two shards, one row each, two columns, and that element alone."""
     root, report = planted_tree.write_tree(tmp_path / "tree"), tmp_path / "found.json"
     words = ("bisect", "mesh", "doubling", "--variant", "planted", "--case", "small", "--root", root)
-    ended = samebits(*words, "--mesh", "expert4", "--journal", tmp_path / "journal", "--json", report)
+    ended = samebits(*words, "--mesh", "expert8", "--journal", tmp_path / "journal", "--json", report)
     assert ended.code == 1, ended.err
     finding = json.loads(report.read_text())["finding"]
     inputs = finding["detail"].pop("input_search")
