@@ -240,9 +240,7 @@ def _run(side: str, x: Any, scale: Any, dtype: str = "float32", **statics: float
 
 def _as(dtype: str, *arrays: Any) -> list[Any]:
     """Rounded by numpy: for jax that is a program per shape."""
-    import ml_dtypes
-
-    return [np.asarray(array, ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype) for array in arrays]
+    return [np.asarray(array, dtype) for array in arrays]
 
 
 def _gradients(

@@ -349,11 +349,7 @@ def test_what_is_emitted() -> None:
 
 
 @functools.cache
-def _honestly_kept(side: str) -> list[tuple[int, ...]]:
-    return _kept(side)
-
-
-def _kept(side: str) -> list[tuple[int, ...]]:
+def _kept(side: str, misspelt: str = "") -> list[tuple[int, ...]]:
     """The shapes of what every iteration keeps for the way back; rows are (stage, row, token, number)."""
     import jax
 
@@ -379,7 +375,7 @@ def test_what_an_iteration_keeps_for_the_way_back(side: str) -> None:
     So the second name costs the other layers' inputs, and where a stage has one layer in a repeat, nothing.
     """
     both = (ITERATIONS, PER_REPEAT, *ROWS)
-    assert _honestly_kept(side) == [(ITERATIONS, *ROWS) if side in ("one_name", "all_together") else both]
+    assert _kept(side) == [(ITERATIONS, *ROWS) if side in ("one_name", "all_together") else both]
 
 
 @pytest.mark.sampled(1)
@@ -396,10 +392,10 @@ def test_a_name_misspelt_keeps_something_else(
     monkeypatch: pytest.MonkeyPatch, side: str, name: str, missed: bool
 ) -> None:
     """No value shows it."""
-    module, honest = implementation(PAIR, side).__globals__, _honestly_kept(side)
+    module, honest = implementation(PAIR, side).__globals__, _kept(side)
     named = module["checkpoint_name"]
     monkeypatch.setitem(module, "checkpoint_name", lambda x, given: named(x, given + "s" * (given == name)))
-    assert (_kept(side) != honest) is missed
+    assert (_kept(side, name) != honest) is missed
 
 
 @pytest.mark.parametrize("side", ["as_before", "all_together"])

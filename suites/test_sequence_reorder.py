@@ -324,7 +324,9 @@ def test_gradient_keeps_every_bit_of_the_cotangent(variant: str, to_contiguous: 
     cotangent[:, 5] = np.array([0x80000000, 0x00000001, 0xFFC00001], np.uint32).view(np.float32)
     statics = {"cp": 3, "axis": 1}
     forward = _reorder(variant, to_contiguous=to_contiguous, **statics)
-    pulled = jax.jit(lambda x, cotangent: jax.vjp(forward, x)[1](cotangent)[0])(np.zeros((3, 12), np.float32), cotangent)
+    pulled = jax.jit(lambda x, cotangent: jax.vjp(forward, x)[1](cotangent)[0])(
+        np.zeros((3, 12), np.float32), cotangent
+    )
     back = _reorder(variant, to_contiguous=not to_contiguous, **statics)(cotangent)
     assert np.asarray(pulled).tobytes() == np.asarray(back).tobytes()
 

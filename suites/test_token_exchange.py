@@ -324,23 +324,20 @@ def _call(rows: NDArray[Any], experts: NDArray[Any], mesh: str, *operations: str
     with jax.set_mesh(built := MeshSpec.parse(mesh).build("explicit")):
         ids = NamedSharding(built, PartitionSpec("expert" if split else None))
         data = NamedSharding(built, PartitionSpec("expert" if split or combine else None, None))
-        asked = [functools.partial(function, operation=name, num_experts=EXPERTS, shards=shards, **statics)
-                 for name in operations]  # fmt: skip
-        exchanged = jax.jit(lambda rows, experts: [each(rows, experts) for each in asked])
+        each = functools.partial(function, num_experts=EXPERTS, shards=shards, **statics)
+        exchanged = jax.jit(lambda *arrays: [each(*arrays, operation=name) for name in operations])
         out = exchanged(jax.device_put(rows, data), jax.device_put(experts, ids))
     for leaf in jax.tree.leaves(out):
         copies = {str(shard.index): np.asarray(shard.data) for shard in leaf.addressable_shards}
         for shard in leaf.addressable_shards:
             assert_same_bits(shard.data, copies[str(shard.index)])
-    found: list[Any] = jax.tree.map(np.asarray, out)
-    return found
+    return list(jax.tree.map(np.asarray, out))
 
 
 @pytest.mark.devices(4)
 @pytest.mark.parametrize("split", [True, False])
 def test_nothing_is_lost_and_combine_undoes_dispatch(split: bool) -> None:
-    experts = _routing(3)
-    rows = 1 + np.arange(TOKENS * WIDTH, dtype=np.float32).reshape(TOKENS, WIDTH)
+    experts, rows = _routing(3), 1 + np.arange(TOKENS * WIDTH, dtype=np.float32).reshape(TOKENS, WIDTH)
     (there,) = _call(rows, experts, "expert4", "dispatch", batch_sharded=split)
     holds = there["rows"].any(1, keepdims=True)
     assert_same_bits(there["rows"][holds[:, 0]], rows[np.argsort(experts, kind="stable")])

@@ -54,9 +54,7 @@ class CompiledOnce:
         """The compiled program."""
         return self.looked_up(lowered, setup, lambda: self.each_time(lowered, setup))
 
-    def looked_up(
-        self, lowered: Any, setup: CompileSetup, compile_: Callable[[], Any], beside: Hashable = None
-    ) -> Any:
+    def looked_up(self, lowered: Any, setup: CompileSetup, compile_: Callable[[], Any], beside: Hashable = None) -> Any:
         """The compiled program; `compile_` is called where there is none yet for its key and what is beside it."""
         key = self.key(lowered, setup)
         key = None if key is None else (key, beside)
