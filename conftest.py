@@ -129,10 +129,13 @@ def selftest() -> Iterator[SelfTest]:
 def _compiled_once() -> Iterator[None]:
     """Compile a program once in this process, whichever test lowers it; see `tests.support.compiled_once`."""
     from samebits.programs import program_cache
+    from samebits.train.trainer import Trainer
     from tests.support.compiled_once import CompiledOnce
 
+    once = CompiledOnce(vars(program_cache)["_compile"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(program_cache, "_compile", CompiledOnce(vars(program_cache)["_compile"]))
+        patch.setattr(program_cache, "_compile", once)
+        patch.setattr(Trainer, "_compile", once.step(vars(Trainer)["_compile"]))
         yield
 
 

@@ -165,6 +165,11 @@ def _step(side: str, microbatches: int) -> Any:
     return jax.jit(functools.partial(implementation(PAIR, side), microbatches=microbatches))
 
 
+def _parts(side: str, microbatches: int) -> int:
+    """The reference only looks whether they divide the batch: each number of them would be one program once more."""
+    return 4 if side == PAIR.reference else microbatches
+
+
 def _numbers(seed: int = 0) -> list[Any]:
     rng = np.random.default_rng(seed)
     shapes = ((12, 4), (12, 3), (12,), (4, 3))
@@ -189,7 +194,7 @@ def test_the_definition_replayed_row_by_row(side: str, seed: int, microbatches: 
         output = np.tanh(row @ kernel)
         loss += weight * np.sum((output - target) ** 2) / weights.sum()
         gradient += weight * np.outer(row, 2 * (output - target) * (1 - output**2)) / weights.sum()
-    found = _step(side, microbatches)(*arrays)
+    found = _step(side, _parts(side, microbatches))(*arrays)
     assert _apart(found["loss"], loss) < 5e-6 and _apart(found["gradient"], gradient) < 5e-6
 
 
@@ -211,8 +216,9 @@ def test_rows_of_weight_zero_do_not_count(side: str, microbatches: int) -> None:
     inputs, targets, weights, kernel = _numbers()
     weights[0::4] = 0
     other = np.where(weights[:, None] == 0, 7, inputs).astype(np.float32)
-    first, second = (_step(side, microbatches)(x, targets, weights, kernel) for x in (inputs, other))
-    nothing = _step(side, microbatches)(inputs, targets, 0 * weights, kernel)
+    step = _step(side, _parts(side, microbatches))
+    first, second = (step(x, targets, weights, kernel) for x in (inputs, other))
+    nothing = step(inputs, targets, 0 * weights, kernel)
     for leaf in ("loss", "gradient"):
         assert_same_bits(first[leaf], second[leaf])
         assert np.any(first[leaf]) and not np.any(nothing[leaf])

@@ -187,7 +187,8 @@ def test_who_comes_too_late_has_no_gradient(side: str) -> None:
 
     x, ids, weights, *kernels = _numbers(0)
     ids[:] = 1
-    to_x, to_weights = jax.grad(lambda x, w: _program(side, 1.0)(x, ids, w, *kernels).sum(), (0, 1))(x, weights)
+    pull = jax.jit(jax.grad(lambda x, w: _program(side, 1.0)(x, ids, w, *kernels).sum(), (0, 1)))
+    to_x, to_weights = pull(x, weights)
     # Three places are those of the first token's two choices, and of the second token's first.
     late = np.arange(12).reshape(6, 2) >= 3
     assert not np.asarray(to_weights)[:, late].any() and np.asarray(to_weights)[:, ~late].all()

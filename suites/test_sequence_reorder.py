@@ -249,6 +249,17 @@ def _reorder(side: str, **statics: Any) -> Callable[[Any], Any]:
     return reorder
 
 
+def _both(side: str, **statics: Any) -> Callable[[Any], Any]:
+    """Balanced and undone, in one program: compiling takes most of an example's time."""
+    import jax
+
+    balance, undo = (
+        functools.partial(implementation(PAIR, side), to_contiguous=to_contiguous, **statics)
+        for to_contiguous in (False, True)
+    )
+    return jax.jit(lambda x: (balance(x), undo(x)))
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("side", PAIR.sides)
 @given(_sequences())
@@ -259,9 +270,9 @@ def test_moves_whole_chunks_and_loses_none(side: str, sequence: tuple[tuple[int,
     x = _labels(shape)
     chunks = np.split(x, 2 * cp, axis)
     balanced = np.concatenate([chunks[c] for rank in range(cp) for c in (rank, 2 * cp - 1 - rank)], axis)
-    assert_same_bits(_reorder(side, cp=cp, axis=axis, to_contiguous=False)(x), balanced)
-    undone = np.asarray(_reorder(side, cp=cp, axis=axis, to_contiguous=True)(x))
-    assert_same_bits(np.sort(undone, axis=None), np.sort(x, axis=None))
+    found, undone = _both(side, cp=cp, axis=axis)(x)
+    assert_same_bits(found, balanced)
+    assert_same_bits(np.sort(np.asarray(undone), axis=None), np.sort(x, axis=None))
 
 
 @pytest.mark.sampled(1)
@@ -271,11 +282,11 @@ def test_moves_whole_chunks_and_loses_none(side: str, sequence: tuple[tuple[int,
 def test_undo_after_balance_is_identity(side: str, sequence: tuple[tuple[int, ...], int, int]) -> None:
     """One direction takes back the other, whichever comes first."""
     shape, axis, cp = sequence
-    balance = _reorder(side, cp=cp, axis=axis, to_contiguous=False)
-    undo = _reorder(side, cp=cp, axis=axis, to_contiguous=True)
+    both = _both(side, cp=cp, axis=axis)
     x = _labels(shape)
-    assert_same_bits(undo(balance(x)), x)
-    assert_same_bits(balance(undo(x)), x)
+    balanced, undone = both(x)
+    assert_same_bits(both(balanced)[1], x)
+    assert_same_bits(both(undone)[0], x)
 
 
 TABLES = (
@@ -290,9 +301,7 @@ TABLES = (
 @pytest.mark.parametrize(("cp", "tokens", "balanced", "undone"), TABLES)
 def test_printed_table(side: str, cp: int, tokens: int, balanced: list[int], undone: list[int]) -> None:
     """Small sequences written out by hand."""
-    x = _labels((tokens,))
-    assert _reorder(side, cp=cp, axis=0, to_contiguous=False)(x).tolist() == balanced
-    assert _reorder(side, cp=cp, axis=0, to_contiguous=True)(x).tolist() == undone
+    assert [x.tolist() for x in _both(side, cp=cp, axis=0)(_labels((tokens,)))] == [balanced, undone]
 
 
 @pytest.mark.parametrize("side", PAIR.sides)
@@ -314,9 +323,12 @@ def test_gradient_keeps_every_bit_of_the_cotangent(variant: str, to_contiguous: 
     cotangent = np.random.default_rng(0).integers(0, 1 << 32, (3, 12), dtype=np.uint32).view(np.float32)
     cotangent[:, 5] = np.array([0x80000000, 0x00000001, 0xFFC00001], np.uint32).view(np.float32)
     statics = {"cp": 3, "axis": 1}
-    _, pull = jax.vjp(_reorder(variant, to_contiguous=to_contiguous, **statics), np.zeros((3, 12), np.float32))
+    forward = _reorder(variant, to_contiguous=to_contiguous, **statics)
+    pulled = jax.jit(lambda x, cotangent: jax.vjp(forward, x)[1](cotangent)[0])(
+        np.zeros((3, 12), np.float32), cotangent
+    )
     back = _reorder(variant, to_contiguous=not to_contiguous, **statics)(cotangent)
-    assert np.asarray(pull(cotangent)[0]).tobytes() == np.asarray(back).tobytes()
+    assert np.asarray(pulled).tobytes() == np.asarray(back).tobytes()
 
 
 def _compiled(side: str, gradient: bool, to_contiguous: bool) -> Counter[str]:

@@ -279,20 +279,21 @@ def test_plans_of_four_shards_by_hand() -> None:
 
 @pytest.mark.parametrize("room", [9, 64])
 def test_emulation_copies_rows_as_documented(room: int) -> None:
-    import jax.numpy as jnp
+    import jax
 
     opt, shards, experts = _optimized(), 4, _routing(room)
     table, rows = _tables(experts, shards, EXPERTS // shards)
     plans = [_numpy(opt.dispatch_plan(table, me, room)) for me in range(shards)]
     want = _replay(rows, room, plans)
     poison = np.full((room, 1), np.nan, np.float32)
+    copy_segments = jax.jit(opt.copy_segments)  # one program, and not one for each of its operations
     for me in range(shards):
         starts, lengths, places = (np.stack([plan[k] for plan in plans])[:, me] for k in range(3))
-        got = opt.copy_segments(jnp.asarray(rows), poison, starts, lengths, places, plans[me].recv_sizes)
+        got = copy_segments(rows, poison, starts, lengths, places, plans[me].recv_sizes)
         assert_same_bits(got, want[me])
-        unlike = opt.copy_segments(jnp.asarray(rows), poison, starts, lengths, places, plans[me].recv_sizes + 1)
+        unlike = copy_segments(rows, poison, starts, lengths, places, plans[me].recv_sizes + 1)
         assert np.isnan(unlike).all(), "sizes that disagree are undefined, and must not look like a success"
-        double = opt.copy_segments(jnp.asarray(rows), poison, starts, lengths, 0 * places, plans[me].recv_sizes)
+        double = copy_segments(rows, poison, starts, lengths, 0 * places, plans[me].recv_sizes)
         *_, second, longest = np.sort(lengths)
         assert np.isnan(double).sum() == room - longest + second, "rows written twice are undefined"
 
@@ -313,36 +314,36 @@ def test_an_exchange_gives_the_example_of_the_documentation() -> None:
     assert_same_bits(out[:, 0], np.array([1, 3, np.nan, np.nan, 2, 2, 4, np.nan], np.float32))
 
 
-def _call(rows: NDArray[Any], experts: NDArray[Any], mesh: str, **statics: Any) -> Any:
-    """The variant on a mesh of explicit axes, its copies compared between devices."""
+def _call(rows: NDArray[Any], experts: NDArray[Any], mesh: str, *operations: str, **statics: Any) -> list[Any]:
+    """Operations of the variant in one program on a mesh of explicit axes, copies compared between devices."""
     import jax
     from jax.sharding import NamedSharding, PartitionSpec
 
-    split, combine = statics.get("batch_sharded", True), statics["operation"] == "combine"
+    split, combine = statics.get("batch_sharded", True), operations == ("combine",)
     shards, function = MeshSpec.parse(mesh).size("expert"), implementation(PAIR, "ragged_all_to_all")
     with jax.set_mesh(built := MeshSpec.parse(mesh).build("explicit")):
         ids = NamedSharding(built, PartitionSpec("expert" if split else None))
         data = NamedSharding(built, PartitionSpec("expert" if split or combine else None, None))
-        exchanged = jax.jit(functools.partial(function, num_experts=EXPERTS, shards=shards, **statics))
+        each = functools.partial(function, num_experts=EXPERTS, shards=shards, **statics)
+        exchanged = jax.jit(lambda *arrays: [each(*arrays, operation=name) for name in operations])
         out = exchanged(jax.device_put(rows, data), jax.device_put(experts, ids))
     for leaf in jax.tree.leaves(out):
         copies = {str(shard.index): np.asarray(shard.data) for shard in leaf.addressable_shards}
         for shard in leaf.addressable_shards:
             assert_same_bits(shard.data, copies[str(shard.index)])
-    return jax.tree.map(np.asarray, out)
+    return list(jax.tree.map(np.asarray, out))
 
 
 @pytest.mark.devices(4)
 @pytest.mark.parametrize("split", [True, False])
 def test_nothing_is_lost_and_combine_undoes_dispatch(split: bool) -> None:
-    experts = _routing(3)
-    rows = 1 + np.arange(TOKENS * WIDTH, dtype=np.float32).reshape(TOKENS, WIDTH)
-    there = _call(rows, experts, "expert4", operation="dispatch", batch_sharded=split)
+    experts, rows = _routing(3), 1 + np.arange(TOKENS * WIDTH, dtype=np.float32).reshape(TOKENS, WIDTH)
+    (there,) = _call(rows, experts, "expert4", "dispatch", batch_sharded=split)
     holds = there["rows"].any(1, keepdims=True)
     assert_same_bits(there["rows"][holds[:, 0]], rows[np.argsort(experts, kind="stable")])
     assert_same_bits(there["sizes"], np.bincount(experts, minlength=EXPERTS)[None].astype(np.int32))
     outputs = np.where(holds, there["rows"], np.float32(np.nan))  # Nobody may look at rows that hold no token.
-    back = _call(outputs, experts, "expert4", operation="combine", batch_sharded=split)
+    (back,) = _call(outputs, experts, "expert4", "combine", batch_sharded=split)
     assert_same_bits(back, rows)
 
 
@@ -354,10 +355,9 @@ def test_exactly_the_last_to_arrive_are_dropped(split: bool, factor: float) -> N
     kept = _kept(_arrivals(experts, shards, EXPERTS // shards, room, split))
     assert 0 < len(kept) < TOKENS
     statics = {"buffer_factor": factor, "batch_sharded": split}
-    there = _call(rows, experts, "expert4", operation="dispatch", **statics)
+    there, back = _call(rows, experts, "expert4", "dispatch", "round_trip", **statics)
     assert_same_bits(there["sizes"], np.bincount(experts[kept], minlength=EXPERTS)[None].astype(np.int32))
     assert there["rows"].sum() == len(kept)
-    back = _call(rows, experts, "expert4", operation="round_trip", **statics)
     assert_same_bits(back[:, 0], np.where(np.isin(np.arange(TOKENS), kept), experts + 1, 0).astype(np.float32))
 
 

@@ -17,6 +17,8 @@ GOOD = "import jax.numpy as jnp\n\n\ndef fast(x):\n    return jnp.flip(x, axis=0
 BAD = GOOD.replace("axis=0", "axis=1")
 BROKEN = "def fast(x:\n"
 CHECK = ("check", "rev", "--variant", "fast")
+CONFIG = "[user]\nname = Ada\nemail = ada@example.org\n[maintenance]\nauto = false\n"
+"""Without the look after each commit whether there is something to pack, which is a process of its own."""
 PLACE = "rev/fast, case small, float32, mesh data2 (auto), out"
 
 
@@ -37,8 +39,8 @@ class History:
     def __post_init__(self) -> None:
         write_pair(self.tree, "rev", reference=PLAIN, optimized=GOOD)
         self.git("init", "-q", "-b", "trunk")
-        self.git("config", "user.name", "Ada")
-        self.git("config", "user.email", "ada@example.org")
+        with (self.root / ".git" / "config").open("a", encoding="utf-8") as config:
+            config.write(CONFIG)
         (self.root / ".gitignore").write_text("__pycache__/\n")
         self.commit("start", **self.files)
 
@@ -64,7 +66,8 @@ class History:
             (self.root / name).write_text(text)
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", subject)
-        return self.git("rev-parse", "HEAD")
+        branch = (self.root / ".git" / "HEAD").read_text().removeprefix("ref: ").strip()
+        return (self.root / ".git" / branch).read_text().strip()
 
     def merge(self, branch: str, subject: str, optimized: str) -> str:
         """Merge a branch, with this result."""

@@ -51,7 +51,7 @@ def shown_again(finding: dict[str, Any]) -> dict[str, Any]:
 
 def test_one_wrong_choice_of_one_layer_is_named(tree: Path, tmp_path: Path) -> None:
     """Four layers and another pair were changed."""
-    finding = found(tree, tmp_path, "pairs", "--config", "one_wrong")
+    finding = found(tree, tmp_path, "pairs", "--config", "one_wrong", "--steps", "2")
     assert finding["culprits"] == [["scale@layer3"]]
     assert finding["detail"]["whole"]
     assert len(finding["detail"]["choices"]) == 5

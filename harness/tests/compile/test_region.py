@@ -137,7 +137,7 @@ def test_a_region_is_bounded() -> None:
 
 def test_a_long_instruction_keeps_both_ends() -> None:
     def many(index: int) -> Function:
-        return lambda x, y: [jnp.sin(x + number) @ y for number in range(30)][:index]
+        return lambda x, y: [x + y] * index  # one kernel, and as many copies
 
     found, _ = known(region_of(many(29), many(30)))
     cut = [line.reference for line in found.lines if line.reference and " characters] " in line.reference]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,8 +12,10 @@ import pytest
 
 from samebits.programs.program_cache import CompileSetup
 from samebits.schema.meshes import MeshSpec
+from samebits.train.trainer import Trainer, pool
 from tests.support import compiled_once
 from tests.support.compiled_once import CompiledOnce
+from tests.support.toy_model import MATRIX, toy
 
 ALONE = CompileSetup()
 X = jax.ShapeDtypeStruct((4,), "float32")
@@ -78,6 +81,16 @@ def test_what_calls_python_is_compiled_each_time(once: CompiledOnce) -> None:
     program = lowered(called)
     assert CompiledOnce.key(program, ALONE) is None
     assert once(program, ALONE) is not once(program, ALONE)
+
+
+def test_steps_of_trainings_are_compiled_once(tmp_path: Path) -> None:
+    """And another step, another mesh and another kind of axes by themselves."""
+    one, two = MATRIX.runs
+    asked = [(toy(tmp_path), one), (toy(tmp_path), one), (toy(tmp_path, scale=2.0), one), (toy(tmp_path), two)]
+    asked.append((toy(tmp_path), two.having(shard_mode="explicit")))
+    with pool() as threads:
+        first, again, *others = [Trainer(model, config, tmp_path, threads).compiled() for model, config in asked]
+    assert first is again and len({id(each) for each in (first, *others)}) == 4
 
 
 def test_the_oldest_are_dropped(once: CompiledOnce, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from tests.support.rope_tree import write_tree
 environment.prepare()
 
 DOCUMENTS = (
-    ("check", ("rope", "--mesh", "data2", "--direction", "forward")),
+    ("check", ("rope", "--case", "small", "--mesh", "data2", "--direction", "forward")),
     ("prove", ("rope", "--direction", "forward")),
     ("list", ()),
 )

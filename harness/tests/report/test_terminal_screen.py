@@ -92,8 +92,9 @@ def test_whatever_is_wrong_fits_on_a_screen(of: Document, width: int) -> None:
     text = screen(of, width)
     assert lines_of(text, width) <= LINES
     assert HINT in text
-    assert lines_of(screen(of, width, verbose=True), width) > 2 * LINES
-    assert HINT not in screen(of, width, verbose=True)
+    whole = screen(of, width, verbose=True)
+    assert lines_of(whole, width) > 2 * LINES
+    assert HINT not in whole
 
 
 def test_what_fits_is_printed_whole() -> None:

@@ -10,6 +10,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any
 
 from samebits.host.environment import compile_options, configuration
@@ -20,6 +21,21 @@ MOST = 400
 
 _NOT_IN_THE_TEXT = ("callback", "is_host_transfer", "infeed", "outfeed")
 """Programs that call Python or the host, whose functions the text does not show."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """A lowered step whose compilation is looked up first."""
+
+    lowered: Any
+    setup: CompileSetup
+    once: CompiledOnce
+
+    def compile(self, **options: Any) -> Any:
+        """The compiled step; its options are those of every compilation, which are part of each key."""
+        return self.once.looked_up(
+            self.lowered, self.setup, lambda: self.lowered.compile(**options), beside=self.setup.mesh.axis_types
+        )
 
 
 class CompiledOnce:
@@ -36,17 +52,35 @@ class CompiledOnce:
 
     def __call__(self, lowered: Any, setup: CompileSetup) -> Any:
         """The compiled program."""
+        return self.looked_up(lowered, setup, lambda: self.each_time(lowered, setup))
+
+    def looked_up(self, lowered: Any, setup: CompileSetup, compile_: Callable[[], Any], beside: Hashable = None) -> Any:
+        """The compiled program; `compile_` is called where there is none yet for its key and what is beside it."""
         key = self.key(lowered, setup)
+        key = None if key is None else (key, beside)
         with self._lock:
             if key is not None and key in self._compiled:
                 self._compiled.move_to_end(key)
                 return self._compiled[key]
-        compiled = self.each_time(lowered, setup)
+        compiled = compile_()
         if key is not None:
             with self._lock:
                 self._compiled[key] = compiled
                 while len(self._compiled) > MOST:
                     self._compiled.popitem(last=False)
+        return compiled
+
+    def step(self, compile_: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """Stands in for the method of a `Trainer` that compiles its step.
+
+        Args:
+            compile_: that method. It is called with something that looks like the lowered step, so that what it does
+                beside compiling stays.
+        """
+
+        def compiled(trainer: Any, lowered: Any) -> Any:
+            return compile_(trainer, _Shared(lowered, CompileSetup(mesh=trainer.built), self))
+
         return compiled
 
     @staticmethod

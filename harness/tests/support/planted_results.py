@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
+from samebits.audit.faults.fault import Fault
 from samebits.audit.faults.find import all_faults
 from samebits.audit.faults.plant import plant
 from samebits.check.run_points import run_points
@@ -12,6 +15,12 @@ from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.schema.result import Result
 from tests.support.child import ROOT
+
+
+@functools.cache
+def _faults() -> Sequence[Fault]:
+    """All of the repository, from the files of all its pairs."""
+    return all_faults(ROOT)
 
 
 def planted_results(pair: str, fault: str, **request: tuple[str, ...]) -> list[Result]:
@@ -23,7 +32,7 @@ def planted_results(pair: str, fault: str, **request: tuple[str, ...]) -> list[R
         request: the filters, as of `Request`.
     """
     locator, programs = Locator(name=pair, root=str(ROOT)), Programs()
-    (known,) = (known for known in all_faults(ROOT) if (known.pair, known.name) == (pair, fault))
+    (known,) = (known for known in _faults() if (known.pair, known.name) == (pair, fault))
     filters: dict[str, Any] = dict(request)
     declared = plant(known, load(locator))
     try:

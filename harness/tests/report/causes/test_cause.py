@@ -48,7 +48,13 @@ def test_one_fault_in_a_reorder_is_one_group() -> None:
         (
             "rms_norm",
             "epsilon 1e-5 for 1e-6, float32",
-            {"variants": ("multiply",), "cases": ("default",), "meshes": ("data8",), "directions": ("forward",)},
+            {
+                "variants": ("multiply",),
+                "cases": ("default",),
+                "dtypes": ("float32",),
+                "meshes": ("data8",),
+                "directions": ("forward",),
+            },
             "a constant: 1e-06 in the reference, 1e-05 in the variant (optimized_impls/rms_norm.py:",
             None,
         ),

@@ -254,9 +254,9 @@ def test_an_unfolded_result_fits_and_is_accessible(opened: Opener) -> None:
     for _ in range(2):  # the parts of a result are made when it is unfolded
         report.unfold(rows=6)
         report.page.locator(".result .parts").nth(3).wait_for()
-    for scheme in ("light", "dark"):
-        report.page.emulate_media(color_scheme=scheme)
-        assert report.grave_violations() == []
+    assert report.grave_violations() == []
+    report.page.emulate_media(color_scheme="dark")
+    assert report.grave_violations("color-contrast") == [], "the themes differ in colours only"
     for width in (375, 1280, 1920):
         report.page.set_viewport_size({"width": width, "height": 900})
         assert report.width_beyond_window() <= 0, width
