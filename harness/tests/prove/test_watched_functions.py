@@ -7,7 +7,7 @@ import gc
 import importlib.util
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -67,7 +67,7 @@ class Thing(Base):
 
 
 @pytest.fixture
-def module(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+def module(tmp_path: Path) -> Iterator[ModuleType]:
     """A module with functions of all kinds."""
     file = tmp_path / "watched_example.py"
     file.write_text(SOURCE)
@@ -80,7 +80,7 @@ def module(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ModuleTyp
     del sys.modules[made.__name__]
 
 
-def names_noted(module: ModuleType, action: functools.partial[object]) -> tuple[object, list[str]]:
+def names_noted(module: ModuleType, action: Callable[[], object]) -> tuple[object, list[str]]:
     """What an action returns, and which functions of a module are called meanwhile."""
     names: list[str] = []
     watched = WatchedFunctions({str(module.__file__)})
@@ -118,7 +118,7 @@ def test_nothing_is_left_behind(module: ModuleType) -> None:
     before = {name: value.__code__ for name, value in vars(module).items() if isinstance(value, FunctionType)}
     names_noted(module, functools.partial(module.plain, 1))
     with pytest.raises(TypeError, match=r"plain\(\) missing 1 required positional argument"):
-        names_noted(module, functools.partial(module.plain))
+        names_noted(module, module.plain)
     assert before == {name: value.__code__ for name, value in vars(module).items() if isinstance(value, FunctionType)}
 
 
@@ -130,7 +130,7 @@ def test_a_call_of_another_thread_does_the_same(module: ModuleType) -> None:
         thread.start()
         thread.join()
 
-    names_noted(module, functools.partial(run))
+    names_noted(module, run)
     assert results == [(1, 2, 3)]
 
 
