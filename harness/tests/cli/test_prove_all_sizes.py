@@ -159,10 +159,10 @@ PAIR = Pair(
 
 
 def _replayed(folder: Path, row: dict[str, Any]) -> Ended:
-    """The replay of a result, as a process of its own in the folder of the declaration."""
+    """The replay of a result, as a process of its own, for its devices, in the folder of the declaration."""
     words = shlex.split(row["replay"])
     assert words[:2] == ["samebits", "check"]
-    return samebits_process(*words[1:], cwd=folder)
+    return samebits_process(*words[1:], "--in-process", cwd=folder)
 
 
 @pytest.mark.sampled(1)

@@ -150,8 +150,8 @@ def test_a_journal_is_named_once_there_is_one(tree: Path, module: str, said: str
 
 
 def test_a_thread_that_ends_the_process_costs_its_own_pair(tree: Path) -> None:
-    timer = "import os, threading\nthreading.Timer(0.3, os._exit, (0,)).start()\n"
-    (tree / "suites" / "test_late.py").write_text(timer + HONEST.format(name="late"))
+    timer = "import os, threading\nthreading.Timer(0.15, os._exit, (0,)).start()\n"
+    (tree / "suites" / "test_late.py").write_text(HONEST.format(name="late") + timer)  # so that its import soon ends
     process = _start(tree, "check", "--json", tree / "r.json")
     _, err = process.communicate(timeout=120)
     document = json.loads((tree / "r.json").read_text())
@@ -269,7 +269,7 @@ def test_a_signal_to_the_parent_ends_both(tree: Path, number: signal.Signals, co
     marker = tree / "importing"
     text = f"import pathlib, time\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(1000)\n"
     (tree / "suites" / "test_blocks.py").write_text(text)
-    process = _start(tree, "check", "blocks")
+    process = _start(tree, "list")
     while not marker.exists():
         assert process.poll() is None
         time.sleep(0.02)
