@@ -234,7 +234,9 @@ def test_a_function_gets_its_mesh(functions: tuple[str, str], mesh: tuple[str, .
 
 
 def test_bits_that_depend_on_the_machine_are_accepted() -> None:
-    ended = samebits("compare", "compared_fns:take", "compared_fns:Layer.take", *TAKE, "--accept", "bitwise", "--forward")
+    ended = samebits(
+        "compare", "compared_fns:take", "compared_fns:Layer.take", *TAKE, "--accept", "bitwise", "--forward"
+    )
     assert ended.code == 0, ended.out + ended.err
 
 

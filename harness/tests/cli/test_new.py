@@ -12,7 +12,6 @@ import pytest
 from samebits.cli.new import FILES
 from tests.support.invoke import clean_environment, samebits
 
-
 FEW = ("--case", "small", "--mesh", "data4", "--dtype", "float32", "--direction", "forward")
 """For what one point shows."""
 
