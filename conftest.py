@@ -139,6 +139,16 @@ def _compiled_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _digested_once() -> Iterator[None]:
+    """Digest the sources of samebits once in this process, as each check does; a test changes those of a copy."""
+    from samebits.engine import verdict_keys
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdict_keys, "own_digest", functools.cache(vars(verdict_keys)["own_digest"]))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _no_leaked_settings() -> Iterator[None]:
     """Fail a test that leaves jax's configuration, or a mesh in its context, to the tests after it.

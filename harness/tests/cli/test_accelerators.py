@@ -15,6 +15,7 @@ from samebits.cli import main
 from tests.support import fake_accelerator as fake
 from tests.support.child import run_python
 from tests.support.foreign import write_pair
+from tests.support.forked import run_module
 
 EXECUTING = (
     "check",
@@ -47,7 +48,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def samebits(tree: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return run_python("-m", "samebits", *words, cwd=tree, **variables)
+    return run_module("samebits", *words, cwd=tree, variables=variables)
 
 
 def command_of(words: str) -> click.Command:

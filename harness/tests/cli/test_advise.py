@@ -193,11 +193,11 @@ def test_what_the_compiler_sends_stands_beside_the_prediction(
     mesh: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
-    small = ("--embed", "512", "--mlp", "2048", "--heads", "8", "--batch", "8", "--seq", "1024")
+    small = ("--embed", "512", "--mlp", "512", "--heads", "8", "--batch", "8", "--seq", "1024")
     ended, found = document(tmp_path, *small, "--compile", model=None, target="v5e:2x2", mesh=mesh)
     sent = found["compiled"]
     assert isinstance(sent, dict), ended.err
-    weights = 3 * 2 * 512 * 2048
+    weights = 3 * 2 * 512 * 512
     tokens = 8 * 1024
     said = {
         "fsdp4": weights * 3 // 4,

@@ -142,7 +142,7 @@ def test_rounding_passes_and_is_shown(folder: Path) -> None:
 
 
 def test_another_epsilon_is_different_and_replays() -> None:
-    words = ("compare", "compared_fns:norm", "compared_fns:other_eps", *NORM[3:], "--static", "eps=0.001")
+    words = ("compare", "compared_fns:norm", "compared_fns:other_eps", *NORM[3:], "--static", "eps=0.001", "--forward")
     ended = samebits(*words)
     assert ended.code == 1
     assert "verdict   different" in ended.out
@@ -204,13 +204,14 @@ def test_a_mesh_of_the_users_names() -> None:
         "ids=i32[16@dp]:0..99",
         "--mesh",
         "dp2_tp2",
+        "--forward",
     )
     assert ended.code == 0, ended.out + ended.err
     assert "dp2_tp2" in ended.out
 
 
 def test_arguments_without_a_layout_are_split_over_the_mesh() -> None:
-    ended = samebits("compare", "compared_fns:take", "compared_fns:one_hot", *TAKE, "--mesh", "dp2_tp2")
+    ended = samebits("compare", "compared_fns:take", "compared_fns:one_hot", *TAKE, "--mesh", "dp2_tp2", "--forward")
     assert ended.code == 0, ended.out + ended.err
     assert "no specs were given; split over dp2_tp2: table ('dp', 'tp'), ids ('dp',)" in ended.out + ended.err
 
@@ -233,7 +234,9 @@ def test_a_function_gets_its_mesh(functions: tuple[str, str], mesh: tuple[str, .
 
 
 def test_bits_that_depend_on_the_machine_are_accepted() -> None:
-    ended = samebits("compare", "compared_fns:take", "compared_fns:Layer.take", *TAKE, "--accept", "bitwise")
+    ended = samebits(
+        "compare", "compared_fns:take", "compared_fns:Layer.take", *TAKE, "--accept", "bitwise", "--forward"
+    )
     assert ended.code == 0, ended.out + ended.err
 
 

@@ -86,6 +86,7 @@ scale = Scale()
 """
 M = "mistaken_fns"
 X = ("--arg", "x=f32[4,8]")
+FORWARD = ("--direction", "forward")
 
 
 @pytest.fixture(autouse=True)
@@ -191,14 +192,14 @@ def test_all_sizes_of_literal_shapes_say_what_to_write(folder: Path) -> None:
     assert samebits("new", "sized", f"{M}:two", f"{M}:double").code == 0
     advice = "for 'x' write shape=('x0', 'x1'), and sizes={'x0': 8, 'x1': 16} in the Case"
     for command in ("check", "prove"):
-        ended = samebits(command, "sized", "--all-sizes")
+        ended = samebits(command, "sized", "--all-sizes", *FORWARD)
         assert f"the case has no sizes: its shapes are numbers; {advice}" in " ".join(ended.out.split()), ended.out
-    assert "--all-sizes" not in samebits("check", "sized").out
+    assert "--all-sizes" not in samebits("check", "sized", *FORWARD).out
     file = folder / "suites" / "test_sized.py"
     declared = file.read_text().replace("shape=(8, 16)", "shape=('x0', 'x1')")
     file.write_text(declared.replace('id="small"', 'id="small", sizes={"x0": 8, "x1": 16}').replace("sized", "named"))
     file.rename(file.with_name("test_named.py"))
-    ended = samebits("check", "named", "--all-sizes")
+    ended = samebits("check", "named", "--all-sizes", *FORWARD)
     assert ended.code == 0 and "has no sizes" not in ended.out, ended.out
 
 

@@ -32,9 +32,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield write_real_pair(root, claims=claims, variants=("turned", "again"))
 
 
-def forward(tree: Path, *options: str) -> tuple[Ended, dict[str, Any]]:
+def forward(tree: Path, *options: str, variant: str = "*") -> tuple[Ended, dict[str, Any]]:
     words = [word for option in options for word in ("--option", option)]
-    return compiled(tree, "--direction", "forward", *words)
+    return compiled(tree, "--direction", "forward", "--variant", variant, *words)
 
 
 def sides(ended: Ended) -> list[str]:
@@ -105,7 +105,7 @@ def test_what_names_a_side_comes_after_what_is_for_all(tree: Path) -> None:
 @pytest.mark.parametrize("option", [IGNORED, IDLE])
 def test_an_option_that_does_nothing_is_told(option: str, tree: Path) -> None:
     """XLA takes the name of a pass that it does not have without a word."""
-    ended, document = forward(tree, f"turned:{option}")
+    ended, document = forward(tree, f"turned:{option}", variant="turned")
     assert (ended.code, ended.err) == (0, "")
     assert f"  turned: {option}: {NOTHING}" in ended.out
     [one] = document["options"]
@@ -120,7 +120,7 @@ def test_an_option_that_does_nothing_is_told(option: str, tree: Path) -> None:
     ],
 )
 def test_an_option_that_the_compiler_refuses(option: str, words: str, tree: Path) -> None:
-    ended, document = forward(tree, option)
+    ended, document = forward(tree, option, variant="turned")
     assert ended.code == 2 and len(ended.lines) == 1, ended
     assert ended.lines[0].startswith("samebits: pair 'reorder': cpu:8 rejects an option: ")
     assert ended.lines[0].endswith(words)

@@ -12,7 +12,7 @@ from junitparser.xunit2 import JUnitXml
 from samebits.report.document import to_json
 from samebits.report.json_schema import schema
 from tests.support.documents import different, document, result
-from tests.support.foreign import PLANTED, write_pair
+from tests.support.foreign import FORWARD, PLANTED, write_pair
 from tests.support.invoke import samebits
 
 
@@ -25,8 +25,8 @@ def checked(root: Path, file: Path) -> Path:
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("documents")
-    write_pair(folder / "base", "twice")
-    write_pair(folder / "branch", "twice", optimized=PLANTED)
+    write_pair(folder / "base", "twice", extra=FORWARD)
+    write_pair(folder / "branch", "twice", optimized=PLANTED, extra=FORWARD)
     return checked(folder / "base", folder / "base.json"), checked(folder / "branch", folder / "branch.json")
 
 
@@ -36,13 +36,13 @@ def test_a_branch_that_broke_a_pair(documents: tuple[Path, Path], tmp_path: Path
     reports = ("--json", files[0], "--markdown", files[1], "--junitxml", files[2])
     ended = samebits("diff", base, branch, *reports, "--github", "--root", branch.parent / "branch")
     assert (ended.code, ended.lines) == (1, []), ended.out
-    assert "4 results compared: new failure 2; 2 worse" in ended.out
+    assert "2 results compared: new failure 1; 1 worse" in ended.out
     found = json.loads(files[0].read_text())
     jsonschema.validate(found, schema())
     assert {row["change"] for row in found["results"]} == {"new failure"}
     assert files[1].read_text().startswith("### samebits diff: worse")
     (suite,) = JUnitXml.fromfile(str(files[2]))
-    assert suite.failures == 2
+    assert suite.failures == 1
     (line,) = [line for line in ended.out.splitlines() if line.startswith("::")]
     assert "suites/test_twice.py,line=10,title=samebits%3A twice/fast%2C case small%3A new failure::" in line
 

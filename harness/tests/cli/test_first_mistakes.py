@@ -82,6 +82,7 @@ class Mistake:
 FIRST_TEN = {
     "wrong shape names": Mistake(
         alone=True,
+        words=("check", "--in-process"),
         write=declared(args='{"x": Arg(shape=("row", 5))}'),
         says="samebits: pair 'rope': case 'small': argument 'x' has a dimension 'row' that is not in sizes (rows); "
         "write sizes={'row': ...}",

@@ -140,7 +140,7 @@ def test_unused_damaged_and_stale_goldens_fail(accepted: Path, tmp_path: Path) -
     (folder / "toy__gone.json").unlink()
 
     shutil.copy(folder / "toy__one.json", folder / "toy__two.json")
-    ended = samebits_golden("check", "--root", root)
+    ended = samebits_golden("check", "--config", "toy/two", "--root", root)
     assert ended.code == 2
     assert len(ended.lines) == 1 and "config is 'toy/one'; expected 'toy/two', as in the file's name" in ended.lines[0]
 

@@ -16,7 +16,7 @@ FEW = ("--case", "tokens", "--dtype", "float32")
 
 def test_movement_is_proved_on_a_mesh_of_128_without_devices(tmp_path: Path) -> None:
     file = tmp_path / "p.json"
-    ended = samebits("prove", "sequence_reorder", "--mesh", "context128", "--verbose", "--json", file)
+    ended = samebits("prove", "sequence_reorder", "--mesh", "context128", *FEW, "--verbose", "--json", file)
     assert ended.code == 0, ended.out
     assert "structured, gradient of x: PROVED: the same bits for every input" in ended.out
     assert "assumes    these shapes; false where" in ended.out

@@ -159,10 +159,10 @@ PAIR = Pair(
 
 
 def _replayed(folder: Path, row: dict[str, Any]) -> Ended:
-    """The replay of a result, as a process of its own in the folder of the declaration."""
+    """The replay of a result, as a process of its own, for its devices, in the folder of the declaration."""
     words = shlex.split(row["replay"])
     assert words[:2] == ["samebits", "check"]
-    return samebits_process(*words[1:], cwd=folder)
+    return samebits_process(*words[1:], "--in-process", cwd=folder)
 
 
 @pytest.mark.sampled(1)
@@ -179,7 +179,8 @@ def test_a_fault_at_sixteen_devices_fails_in_its_replay(tmp_path: Path, directio
     assert "--sizes batch=" in faulty["replay"]
     replayed = _replayed(tmp_path, faulty)
     assert (replayed.code, "different" in replayed.out) == (1, True), replayed
-    passed = samebits("check", f"{tmp_path}/ring.py:PAIR", "--variant", "wrong_at_sixteen")
+    few = ("--variant", "wrong_at_sixteen", "--direction", direction, "--mode", "auto")
+    passed = samebits("check", f"{tmp_path}/ring.py:PAIR", *few)
     assert passed.code == 0, passed.out  # the fault is beyond the declared meshes
 
 
@@ -218,7 +219,7 @@ def test_a_contract_for_all_sizes_fails_in_a_check(tmp_path: Path) -> None:
     contract = 'contracts=(Contract(lowest="proved", sizes="all", mode="auto"),),\n    gradients=False,'
     declared = RING.replace('meshes=("context2",),', f'meshes=("context2",),\n    {contract}')
     (tmp_path / "ring.py").write_text(declared.replace("import Arg,", "import Contract, Arg,"))
-    ended = samebits("check", f"{tmp_path}/ring.py:PAIR", "--json", tmp_path / "c.json")
+    ended = samebits("check", f"{tmp_path}/ring.py:PAIR", "--mode", "auto", "--json", tmp_path / "c.json")
     results = json.loads((tmp_path / "c.json").read_text())["results"]
     assert (ended.code, {row["variant"] for row in results if not row["ok"]}) == (1, {"wrong_at_sixteen"})
     assert "the contract requires all sizes: at batch=2, group=1, context=16: out[0, 1] is x[0, 31]" in ended.out

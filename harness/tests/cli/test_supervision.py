@@ -76,7 +76,9 @@ def test_a_bad_import_costs_its_own_pair(tree: Path, bad: list[str]) -> None:
         if "e_exits_in_variant" in bad:
             (tree / folder / "e_exits_in_variant.py").write_text(text)
     document = tree / "check.json"
-    process = _start(tree, "check", "--timeout", "20", "--json", document)
+    # The list imports no jax; that a check goes on likewise is seen with a thread, below.
+    words = ("list",) if len(bad) == 1 else ("check", "--timeout", "20")
+    process = _start(tree, *words, "--json", document)
     _, err = process.communicate(timeout=300)
     assert process.returncode == 3, err
     found = json.loads(document.read_text())
@@ -88,7 +90,8 @@ def test_a_bad_import_costs_its_own_pair(tree: Path, bad: list[str]) -> None:
     if "c_blocks" in bad:
         assert "(it took more than 20 s; it was at " in problems["c_blocks"]
         assert "test_c_blocks.py:2 in <module>" in problems["c_blocks"]
-    assert {row["pair"] for row in found["results"]} == {"a", "z"} and all(row["ok"] for row in found["results"])
+    assert {row["pair"] for row in found["results"]} == {"a", "z"}
+    assert all(row["ok"] for row in found["results"] if "check" in words)
     assert "Fatal Python error" not in err
 
 
@@ -150,15 +153,15 @@ def test_a_journal_is_named_once_there_is_one(tree: Path, module: str, said: str
 
 
 def test_a_thread_that_ends_the_process_costs_its_own_pair(tree: Path) -> None:
-    timer = "import os, threading\nthreading.Timer(0.3, os._exit, (0,)).start()\n"
-    (tree / "suites" / "test_late.py").write_text(timer + HONEST.format(name="late"))
+    timer = "import os, threading\nthreading.Timer(0.15, os._exit, (0,)).start()\n"
+    (tree / "suites" / "test_late.py").write_text(HONEST.format(name="late") + timer)  # so that its import soon ends
     process = _start(tree, "check", "--json", tree / "r.json")
     _, err = process.communicate(timeout=120)
     document = json.loads((tree / "r.json").read_text())
     (problem,) = document["problems"]
     assert process.returncode == 3 and "pair 'late': its import left a thread running" in problem["message"], err
     assert "the process ended later (exit code 0)" in problem["message"]
-    assert {row["pair"] for row in document["results"]} == {"a", "z"}
+    assert {(row["pair"], row["ok"]) for row in document["results"]} == {("a", True), ("z", True)}
 
 
 def test_a_pair_blamed_for_a_thread_of_another_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +272,7 @@ def test_a_signal_to_the_parent_ends_both(tree: Path, number: signal.Signals, co
     marker = tree / "importing"
     text = f"import pathlib, time\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(1000)\n"
     (tree / "suites" / "test_blocks.py").write_text(text)
-    process = _start(tree, "check", "blocks")
+    process = _start(tree, "list")
     while not marker.exists():
         assert process.poll() is None
         time.sleep(0.02)

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.foreign import AXES, SUITE, write_pair
+from tests.support.foreign import AXES, FORWARD, SUITE, write_pair
 from tests.support.invoke import Ended, samebits, samebits_process
-
-FORWARD = "gradients=False,"
 
 RAISING = """
     def helper(x):
@@ -165,7 +163,7 @@ def _checked(ended: Ended) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def whole(tree: Path) -> Ended:
-    return samebits_process("check", "--variant", "fast", "--json", "/dev/stdout", cwd=tree)
+    return samebits_process("check", "--variant", "fast", "--workers", "1", "--json", "/dev/stdout", cwd=tree)
 
 
 @pytest.mark.slow

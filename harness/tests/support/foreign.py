@@ -19,6 +19,7 @@ PAIR = Pair(
 )
 test_{name} = pair_test(PAIR)
 """
+FORWARD = "gradients=False,"
 AXES = 'cases=(Case(id="small", sizes={"rows": 4}),), dtypes=("float32",), meshes=("data2",), modes=("auto",),'
 
 PLAIN = """
@@ -73,22 +74,23 @@ def write_pair(
 
 
 def write_tree(root: Path) -> Path:
-    """A tree with one pair for every way in which a check can end, and `good`."""
+    """A tree with one pair for every way in which a check can end, and `good`; few of them have gradients."""
     write_pair(root, "good")
-    write_pair(root, "planted", optimized=PLANTED)
-    write_pair(root, "raising", optimized="def fast(x):\n    raise RuntimeError('no kernel for this shape')\n")
-    write_pair(root, "signature", optimized="def fast(x, scale):\n    return scale * x\n")
+    write_pair(root, "planted", optimized=PLANTED, extra=FORWARD)
+    raising = "def fast(x):\n    raise RuntimeError('no kernel for this shape')\n"
+    write_pair(root, "raising", optimized=raising, extra=FORWARD)
+    write_pair(root, "signature", optimized="def fast(x, scale):\n    return scale * x\n", extra=FORWARD)
     write_pair(root, "unimportable", suite="import nothing_of_this_name\n")
     write_pair(root, "lonely")
     (root / "optimized_impls" / "lonely.py").unlink()
     no_case = AXES.replace("sizes=", 'meshes=("data16",), sizes=') + 'wide_meshes=("data16",),'
     write_pair(root, "no_case", axes=no_case)
-    write_pair(root, "known", optimized=PLANTED, extra=_exemption('kind="other"'))
-    write_pair(root, "stale", extra=_exemption(""))
+    write_pair(root, "known", optimized=PLANTED, extra=FORWARD + _exemption('kind="other"'))
+    write_pair(root, "stale", extra=FORWARD + _exemption(""))
     write_pair(root, "unmatched", extra=_exemption('leaf="out[[]3]"'))
     contract = 'contracts=(Contract(lowest="rounding", reason="summed backwards: 3 ulps", error_ratio=8.0),),'
-    write_pair(root, "rounds", reference=SUM, optimized=SUM_BACKWARDS, extra=contract)
-    write_pair(root, "loose", extra=contract)
+    write_pair(root, "rounds", reference=SUM, optimized=SUM_BACKWARDS, extra=FORWARD + contract)
+    write_pair(root, "loose", extra=FORWARD + contract)
     return root
 
 
