@@ -140,6 +140,25 @@ def _compiled_once() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _kept_out_of_collections(_compiled_once: None) -> None:
+    """What is loaded by now is never garbage: going through it, to collect some, took a tenth of the tests.
+
+    Samebits does not find the caches of functions then that files of tests have at their top level; see `whole_heap`.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def whole_heap(_kept_out_of_collections: None) -> Iterator[None]:
+    """For tests of what samebits finds among all objects."""
+    from tests.support import heap
+
+    with heap.whole_heap():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _digested_once() -> Iterator[None]:
     """Digest the sources of samebits once in this process, as each check does; a test changes those of a copy."""
     from samebits.engine import verdict_keys

@@ -17,6 +17,7 @@ from samebits.prove.mesh_queries import Query
 from samebits.schema.target import Target
 from tests.hlo.programs import V5E, needs_libtpu
 
+pytestmark = pytest.mark.usefixtures("whole_heap")
 ROWS = jax.ShapeDtypeStruct((8, 128), jnp.float32)
 
 

@@ -29,12 +29,10 @@ def programs() -> Iterator[Programs]:
 
 
 @pytest.fixture
-def empty_heap() -> Iterator[None]:
-    """Inside, a collection looks at what the test itself has made: the rest of a test process takes half a second."""
+def empty_heap() -> None:
+    """A collection looks at what the test itself makes: the rest of a test process takes half a second."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def _verdicts(pair: Pair, direction: Direction = "forward") -> dict[tuple[str, ...], set[str]]:

@@ -16,6 +16,7 @@ from samebits.prove.size_tracing import traced
 from samebits.schema.meshes import MeshSpec
 from tests.prove.size_faults import ON_LINE
 
+pytestmark = pytest.mark.usefixtures("whole_heap")
 MESH = MeshSpec.parse("ring4").abstract("auto")
 
 

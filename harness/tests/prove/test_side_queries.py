@@ -21,6 +21,8 @@ from samebits.prove.mesh_queries import Query, conditions_of, platform_of_proces
 from samebits.prove.side_queries import SideQueries
 from samebits.schema.meshes import MeshSpec
 
+pytestmark = pytest.mark.usefixtures("whole_heap")
+
 
 def turned(x: jax.Array) -> jax.Array:
     return x[::-1]
