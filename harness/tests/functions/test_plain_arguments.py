@@ -85,7 +85,8 @@ def test_weights_that_are_rounded_make_nothing_different(x: Any) -> None:
     assert samebits.check(averaged, weighted, x).verdict == "rounding"
     assert samebits.prove(averaged, weighted, x, gradients=False).verdict != "different"
     for compare in (samebits.check, samebits.prove):
-        assert compare(averaged, lambda x: weighted(x, 1e-4), x, gradients=False).verdict == "different"
+        # The wrong weight is that of a column of zeros: only the gradient shows it.
+        assert compare(averaged, lambda x: weighted(x, 1e-4), x).verdict == "different"
 
 
 @pytest.mark.sampled(1)
