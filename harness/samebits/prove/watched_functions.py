@@ -34,7 +34,9 @@ class WatchedFunctions:
         functions = {id(function): function for module in modules for function in _of(vars(module).values(), files)}
         self._functions = tuple(functions.values())
         self._originals = tuple(map(_copy, self._functions))
-        self._replacements = tuple(_replacement(function, number) for number, function in enumerate(self._functions))
+        self._replacements = [_replacement(function, number, self) for number, function in enumerate(self._functions)]
+        self._note: Note = lambda caller, function: None
+        self._ignores: Callable[[str], bool] = lambda file: True
 
     @contextmanager
     def noting(self, note: Note, ignores: Callable[[str], bool]) -> Iterator[None]:
@@ -44,40 +46,30 @@ class WatchedFunctions:
             note: is told of a call.
             ignores: whether calls from a file are not noted; it is asked at each.
         """
-        before = _NOTING.originals, _NOTING.note, _NOTING.ignores
-        _NOTING.originals, _NOTING.note, _NOTING.ignores = self._originals, note, ignores
-        for function, code in zip(self._functions, self._replacements, strict=True):
-            function.__code__ = code
+        before, codes = (self._note, self._ignores), [function.__code__ for function in self._functions]
+        self._note, self._ignores = note, ignores
+        _replace(self._functions, self._replacements)
         try:
             yield
         finally:
-            for function, copy in zip(self._functions, self._originals, strict=True):
-                function.__code__ = copy.__code__
-            if before[0]:  # otherwise they stay: another thread may be in replaced code at this moment
-                _NOTING.originals, _NOTING.note, _NOTING.ignores = before
-
-
-class _Noting:
-    """What notes calls in this process: replaced code calls `original`."""
-
-    def __init__(self) -> None:
-        self.originals: Sequence[FunctionType] = ()
-        self.note: Note = lambda caller, function: None
-        self.ignores: Callable[[str], bool] = lambda file: True
+            _replace(self._functions, codes)
+            self._note, self._ignores = before
 
     def original(self, number: int) -> FunctionType:
-        """Note a call, and return the function as it was."""
-        function = self.originals[number]
+        """What replaced code asks for: note the call, and return the function as it was."""
+        function = self._originals[number]
         try:
             caller = sys._getframe(2)
         except ValueError:  # nothing called it but C++
             return function
-        if not self.ignores(caller.f_code.co_filename):
-            self.note(caller, function)
+        if not self._ignores(caller.f_code.co_filename):
+            self._note(caller, function)
         return function
 
 
-_NOTING = _Noting()
+def _replace(functions: Sequence[FunctionType], codes: Sequence[CodeType]) -> None:
+    for function, code in zip(functions, codes, strict=True):
+        function.__code__ = code
 
 
 def _of(values: Iterable[Any], files: Collection[str]) -> Iterator[FunctionType]:
@@ -129,7 +121,7 @@ def _copy(function: FunctionType) -> FunctionType:
     return copy
 
 
-def _replacement(function: FunctionType, number: int) -> CodeType:
+def _replacement(function: FunctionType, number: int, watched: WatchedFunctions) -> CodeType:
     """Code that notes a call and calls the function as it was: of the same file, so that jax skips its frame too."""
     code = function.__code__
     # A function retains its closure: code can be replaced only by code with as many free variables.
@@ -146,7 +138,7 @@ def _replacement(function: FunctionType, number: int) -> CodeType:
     inner: CodeType = namespace["outer"](*code.co_freevars).__code__
     return inner.replace(
         # A constant is found without a name in the modules of jax, and four times as fast as by an import.
-        co_consts=tuple(_NOTING if constant == _PLACE else constant for constant in inner.co_consts),
+        co_consts=tuple(watched if constant == _PLACE else constant for constant in inner.co_consts),
         co_name=code.co_name,
         co_qualname=code.co_qualname,
         co_firstlineno=code.co_firstlineno,

@@ -122,6 +122,19 @@ def test_nothing_is_left_behind(module: ModuleType) -> None:
     assert before == {name: value.__code__ for name, value in vars(module).items() if isinstance(value, FunctionType)}
 
 
+@pytest.mark.parametrize("is_same", [False, True], ids=["another", "the same"])
+def test_a_watcher_inside_of_one_leaves_it_as_it_was(module: ModuleType, is_same: bool) -> None:
+    names: list[str] = []
+    first = WatchedFunctions({str(module.__file__)})
+    second = first if is_same else WatchedFunctions({str(module.__file__)})
+    with first.noting(lambda _, function: names.append(f"outer {function.__name__}"), lambda file: False):
+        with second.noting(lambda _, function: names.append(f"inner {function.__name__}"), lambda file: False):
+            assert module.plain(1) == (1, 2, 3)
+        assert module.Thing.static() == "static"
+    assert module.plain(1) == (1, 2, 3)
+    assert names == ["inner plain", "outer static"]
+
+
 def test_a_call_of_another_thread_does_the_same(module: ModuleType) -> None:
     results: list[object] = []
     thread = threading.Thread(target=lambda: results.append(module.plain(1)))
