@@ -153,7 +153,7 @@ def test_a_journal_is_named_once_there_is_one(tree: Path, module: str, said: str
 
 
 def test_a_thread_that_ends_the_process_costs_its_own_pair(tree: Path) -> None:
-    timer = "import os, threading\nthreading.Timer(0.15, os._exit, (0,)).start()\n"
+    timer = "import os, threading\nthreading.Timer(0.3, os._exit, (0,)).start()\n"
     (tree / "suites" / "test_late.py").write_text(HONEST.format(name="late") + timer)  # so that its import soon ends
     process = _start(tree, "check", "--json", tree / "r.json")
     _, err = process.communicate(timeout=120)
