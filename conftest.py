@@ -141,9 +141,10 @@ def _compiled_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _kept_out_of_collections(_compiled_once: None) -> None:
-    """What is loaded by now is never garbage: going through it, to collect some, took a tenth of the tests.
+    """Freeze what is loaded before the first test: scanning it for garbage took a tenth of the tests' processor time.
 
-    Samebits does not find the caches of functions then that files of tests have at their top level; see `whole_heap`.
+    A test in which samebits must find objects that were made before, such as a cached function of its file, asks for
+    `whole_heap`.
     """
     gc.collect()
     gc.freeze()
@@ -151,7 +152,7 @@ def _kept_out_of_collections(_compiled_once: None) -> None:
 
 @pytest.fixture
 def whole_heap(_kept_out_of_collections: None) -> Iterator[None]:
-    """For tests of what samebits finds among all objects."""
+    """Let the garbage collector see all objects, for tests of what samebits finds among them."""
     from tests.support import heap
 
     with heap.whole_heap():
@@ -160,7 +161,7 @@ def whole_heap(_kept_out_of_collections: None) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _digested_once() -> Iterator[None]:
-    """Digest the sources of samebits once in this process, as each check does; a test changes those of a copy."""
+    """Digest the sources of samebits once in this process and not in each check; tests change only a copy of them."""
     from samebits.engine import verdict_keys
 
     with pytest.MonkeyPatch.context() as patch:

@@ -99,7 +99,7 @@ def prove_all_sizes(
     Returns:
         One proof for each output; a single one for `*` where the programs cannot be compared.
     """
-    first, second = each_once((reference, variant))  # several of the steps below meet the same sizes
+    first, second = each_once((reference, variant))  # several steps below try the same sizes
     functions = first, second
     proofs = _proved(functions, family, direction, depth, sides)
     if any(proof.verdict == "error" for proof in proofs):

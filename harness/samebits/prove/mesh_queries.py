@@ -162,7 +162,7 @@ def _watching() -> Iterator[None]:
             if name not in vars(kind):
                 setattr(kind, name, _Watched(name, note))
     try:
-        with _functions().noting(call, _asks_nothing):
+        with _functions().noting(call, _is_of_jax):
             yield
     finally:
         for kind in (Mesh, AbstractMesh):
@@ -172,9 +172,9 @@ def _watching() -> Iterator[None]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _asks_nothing(file: str) -> bool:
-    """Whether calls from a file do not count: jax asks itself, and `functools` calls for others."""
-    return file != functools.__file__ and is_machinery(file, JAX)
+def _is_of_jax(file: str) -> bool:
+    """Whether calls from a file do not count, as jax asks itself."""
+    return is_machinery(file, JAX)
 
 
 @functools.cache
@@ -273,7 +273,7 @@ class _Watched:
         if instance is None:
             return self
         caller = sys._getframe().f_back
-        if caller is not None and not _asks_nothing(caller.f_code.co_filename):
+        if caller is not None and not _is_of_jax(caller.f_code.co_filename):
             self._note(caller, self._asks, self._name)
         try:
             return instance.__dict__[self._name]

@@ -1,6 +1,6 @@
-"""Who calls functions of jax, noted while code is traced, at no cost to all other calls.
+"""Notes who calls certain functions while code is traced, at no cost to calls of any other function.
 
-The code of these functions alone is replaced meanwhile. A profiler, asked at every call of every function, makes
+The code objects of these functions are replaced meanwhile. A profiler, which runs at every call of every function, made
 tracing take 2.7 times as long.
 """
 
@@ -17,16 +17,16 @@ from typing import Any
 
 _PLACE = "where calls are noted"
 Note = Callable[[FrameType, FunctionType], None]
-"""Is told of a call: the frame of the caller, and the function."""
+"""Called for each call that is noted, with the frame of the caller and the function."""
 
 
 class WatchedFunctions:
-    """The functions and methods of files that are loaded, whatever wraps them, but for those that functions make.
+    """The functions and methods of loaded modules, whatever wraps them; not those defined inside of other functions.
 
-    They are called by whoever imported them before as well: their code is replaced, not their names.
+    Their code is replaced and not their names, so that calls by who imported them before are noted too.
 
     Args:
-        files: of the modules, as their code names them.
+        files: of the modules, as in `__file__`.
     """
 
     def __init__(self, files: Collection[str]) -> None:
@@ -40,11 +40,11 @@ class WatchedFunctions:
 
     @contextmanager
     def noting(self, note: Note, ignores: Callable[[str], bool]) -> Iterator[None]:
-        """Inside, calls of the functions are noted, in any thread; they do the same as ever.
+        """Inside, calls of the functions are noted, in any thread; what they do and return is unchanged.
 
         Args:
-            note: is told of a call.
-            ignores: whether calls from a file are not noted; it is asked at each.
+            note: called for each call that is noted.
+            ignores: whether calls from a file are not noted; called at each call, so it must be fast.
         """
         before, codes = (self._note, self._ignores), [function.__code__ for function in self._functions]
         self._note, self._ignores = note, ignores
@@ -56,11 +56,11 @@ class WatchedFunctions:
             self._note, self._ignores = before
 
     def original(self, number: int) -> FunctionType:
-        """What replaced code asks for: note the call, and return the function as it was."""
+        """Note a call, and return the function as it was; replaced code calls this."""
         function = self._originals[number]
         try:
             caller = sys._getframe(2)
-        except ValueError:  # nothing called it but C++
+        except ValueError:  # called from C++, without a Python frame
             return function
         if not self._ignores(caller.f_code.co_filename):
             self._note(caller, function)
@@ -137,7 +137,7 @@ def _replacement(function: FunctionType, number: int, watched: WatchedFunctions)
     exec(compile("\n".join(lines), code.co_filename, "exec"), namespace)
     inner: CodeType = namespace["outer"](*code.co_freevars).__code__
     return inner.replace(
-        # A constant is found without a name in the modules of jax, and four times as fast as by an import.
+        # As a constant it needs no name in the modules of jax; an import would run at each call.
         co_consts=tuple(watched if constant == _PLACE else constant for constant in inner.co_consts),
         co_name=code.co_name,
         co_qualname=code.co_qualname,

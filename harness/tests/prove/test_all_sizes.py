@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -51,6 +52,38 @@ def test_every_fault_is_refuted_at_sizes(honest: Honest, name: str) -> None:
     assert proof.verdict == "different", proof
     functions = honest.reference, honest.wrong[name]
     assert different_at(functions, honest.family, "forward", proof.sizes)[proof.leaf] == proof.reason
+
+
+def test_each_side_is_traced_once_at_a_size() -> None:
+    """Whatever tries it: labels, formulas, the search for what denies a proof."""
+    lengths: list[int] = []
+
+    def noted(side: Callable[..., Any]) -> Callable[..., Any]:
+        def call(x: Any, **sizes: Any) -> Any:
+            lengths.extend(length for length in x.shape if type(length) is int)  # others are symbols
+            return side(x, **sizes)
+
+        return call
+
+    for variant, verdict in ((lambda x: x[::-1] * 3, "different"), (lambda x: jnp.flip(x, 0) * 2, "rounding")):
+        lengths.clear()
+        (proof,) = prove_all_sizes(lambda x: x[::-1] * 2, noted(variant), ON_LINE)
+        assert proof.verdict == verdict, proof
+        assert len(lengths) == len(set(lengths)) > 0
+
+
+def test_no_size_is_tried_once_every_output_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def denied(*_: Any) -> Any:
+        tried.append("denied")
+        return {}, {}
+
+    monkeypatch.setitem(prove_all_sizes.__globals__, "denied", denied)
+    for variant, expected in ((lambda x: x, []), (lambda x: jnp.flip(x, 0), ["denied"])):
+        tried.clear()
+        prove_all_sizes(lambda x: x[::-1], variant, ON_LINE)
+        assert tried == expected
 
 
 def test_there_are_many_planted_faults() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
-import importlib.util
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -67,17 +67,12 @@ class Thing(Base):
 
 
 @pytest.fixture
-def module(tmp_path: Path) -> Iterator[ModuleType]:
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """A module with functions of all kinds."""
-    file = tmp_path / "watched_example.py"
-    file.write_text(SOURCE)
-    spec = importlib.util.spec_from_file_location("watched_example", file)
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[made.__name__] = made
-    spec.loader.exec_module(made)
-    yield made
-    del sys.modules[made.__name__]
+    (tmp_path / "watched_example.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("watched_example")
+    del sys.modules["watched_example"]
 
 
 def names_noted(module: ModuleType, action: Callable[[], object]) -> tuple[object, list[str]]:
@@ -112,6 +107,16 @@ def test_a_call_is_noted_and_does_the_same(module: ModuleType, text: str, expect
 def test_who_imported_a_function_before_is_noted(module: ModuleType) -> None:
     imported_before = module.plain
     assert names_noted(module, functools.partial(imported_before, 1)) == ((1, 2, 3), ["plain"])
+
+
+def test_calls_from_an_ignored_file_are_not_noted(module: ModuleType) -> None:
+    """This file calls `plain` and a wrapper; the wrapper, of the other file, calls `decorated`."""
+    names: list[str] = []
+    watched = WatchedFunctions({str(module.__file__)})
+    with watched.noting(lambda _, function: names.append(function.__name__), lambda file: file == __file__):
+        module.plain(1)
+        module.decorated(1)
+    assert names == ["decorated"]
 
 
 def test_nothing_is_left_behind(module: ModuleType) -> None:
@@ -163,8 +168,3 @@ def test_every_function_of_jax_that_tells_of_meshes_is_watched() -> None:
     assert len(watched) > 100
     # Of classes that jaxlib has in C++, jax keeps the constructors that they would have in Python; nothing calls them.
     assert {function.__name__ for function in missing} <= {"__init__"}, missing
-
-
-def test_a_file_that_is_left_out_is_seen_to_be(module: ModuleType) -> None:
-    watched = WatchedFunctions({"another.py"})
-    assert watched._functions == ()

@@ -1,4 +1,4 @@
-"""The heap of a test process: what is loaded before the first test is kept out of collections (`conftest`)."""
+"""The heap of a test process, of which `conftest` freezes what is loaded before the first test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def whole_heap() -> Iterator[None]:
-    """Inside, the collector knows all objects: also those that files of tests have at their top level, and of jax."""
+    """Inside, the garbage collector sees frozen objects too: those of jax, and those that test files make on import."""
     gc.unfreeze()
     try:
         yield
