@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import NotCovered
+from samebits.host.installed import NAMES as INSTALLED
 from samebits.host.package import CARRIED, PACKAGE
 from samebits.numerics import floats
 from samebits.user_errors import is_typed
@@ -154,6 +157,7 @@ def frame_of(equation: Any) -> Any:
 JAX = frozenset({"jax", "jaxlib"})
 
 
+@functools.lru_cache(maxsize=65536)
 def is_machinery(file: str, libraries: frozenset[str] | None = None) -> bool:
     """Whether a stack frame belongs to jax, to the interpreter or to this package, and not to what was traced.
 
@@ -161,9 +165,17 @@ def is_machinery(file: str, libraries: frozenset[str] | None = None) -> bool:
         file: of the frame.
         libraries: which packages count as such; None for jax and those that are written on top of it.
     """
-    parts = file.replace("\\", "/").split("/")
     ours = file.startswith(_OURS) and not file.startswith(_CARRIED)
-    return file.startswith("<") or ours or bool((_LIBRARIES if libraries is None else libraries) & set(parts))
+    return file.startswith("<") or ours or _is_in_package(file, _LIBRARIES if libraries is None else libraries)
+
+
+def _is_in_package(file: str, names: frozenset[str]) -> bool:
+    """Whether a file is of a package, imported or installed; not where a folder of the user's has that name."""
+    imported = (getattr(sys.modules.get(name), "__path__", ()) for name in names)
+    if file.startswith(tuple(os.path.join(folder, "") for folders in imported for folder in folders)):
+        return True
+    parts = file.replace("\\", "/").split("/")
+    return any(folder in INSTALLED and name in names for folder, name in itertools.pairwise(parts))
 
 
 _LIBRARIES = frozenset({*JAX, "flax", "optax", "chex", "equinox", "haiku", "tokamax"})
