@@ -39,7 +39,7 @@ class Ruling:
         undeclared: neither a contract nor an exemption of the declaration covers it.
         domain: for which inputs the contract promises it.
         sizes: of what is proved, whether that is for all sizes or for these of the case.
-        beyond: other integers than those that are given, at which the sides differ, and how.
+        beyond: other values that perhaps do not occur, at which the sides differ, and how.
         against_mesh: the verdict is on the comparison with the reference on the same mesh.
     """
 
@@ -193,7 +193,7 @@ def _unassuming(outcome: LeafOutcome, verdict: Verdict, evidence: str | None) ->
 
 
 def _elsewhere(outcome: LeafOutcome, verdict: Verdict, evidence: str | None) -> tuple[Verdict, str | None, str | None]:
-    """The verdict where other integers are known at which the sides differ, and these if they perhaps do not occur."""
+    """The verdict where other values are known at which the sides differ, and these if they perhaps do not occur."""
     if verdict not in _RANK or outcome.same_program or outcome.elsewhere is None:
         return verdict, evidence, None
     other = outcome.elsewhere()

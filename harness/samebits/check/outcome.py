@@ -13,7 +13,7 @@ from samebits.check.picture import LeafArrays
 from samebits.check.rounding import RoundingEvidence
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.machine_independence.proof import Independence
-from samebits.interpret.other_integers import Counterexample
+from samebits.interpret.other_values import Counterexample
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison
 from samebits.numerics.difference_kinds import DECIDING, KINDS, Kind
@@ -55,7 +55,7 @@ class LeafOutcome:
         not_interpreted: why no formulas were compared: what of the programs could not be interpreted.
         undefined: why the variant's results alone are undefined: it breaks a promise that the reference does not make.
         doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
-        elsewhere: gives other integers at which the programs differ in this leaf, if any are known; asked where it
+        elsewhere: gives other values at which the programs differ in this leaf, if any are known; asked where it
             would pass.
         lines: names the lines of the source that make the leaf differ; asked where it fails.
         arrays: gives both sides on every input, where bits differ.

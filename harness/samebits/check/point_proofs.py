@@ -16,7 +16,7 @@ from samebits.hlo.module import HloModule
 from samebits.interpret.field_proof.assumptions import of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
-from samebits.interpret.other_integers import Counterexample
+from samebits.interpret.other_values import Counterexample
 from samebits.interpret.problem import Question
 from samebits.programs.program_cache import Program
 from samebits.prove.prover import Prover, Unproved
@@ -119,7 +119,7 @@ class PointProofs:
         return leaves.get(path, Unproved("the outputs have different tree structures"))
 
     def counterexample(self, job: PendingPoint, path: str) -> Counterexample | None:
-        """Other integers at which a leaf differs."""
+        """Other values at which a leaf differs."""
         return self.prover.counterexample(self.questions(job), path)
 
     def independence(self, job: PendingPoint, path: str) -> Independence:

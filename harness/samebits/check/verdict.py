@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from samebits.check.judge import Ruling, rule, where
 from samebits.check.outcome import LeafOutcome
 from samebits.check.picture import BRIEF, FULL, picture
 from samebits.check.runner import PointRun
-from samebits.interpret.field_proof.assumptions import of_values
+from samebits.interpret.field_proof.assumptions import of_inputs_tried, of_values
 from samebits.numerics.bits import Comparison
 from samebits.schema.assumption import Assumption
 from samebits.schema.case import Refusal
@@ -166,14 +166,14 @@ def _measured(outcome: LeafOutcome) -> dict[str, Any]:
 
 
 def _assumptions(ruling: Ruling, outcome: LeafOutcome) -> tuple[Assumption, ...]:
-    """What a proof of formulas takes for granted, and of any verdict the values that it is for."""
+    """What a proof of formulas takes for granted, and the values that a verdict is for."""
     same = outcome.identity
     taken = same.assumptions if same is not None and same.equal else ()
     if ruling.verdict == "proved" and outcome.routing and not outcome.same_program:
         taken = (*taken, of_values(outcome.routing))
     if ruling.beyond is None:
         return taken
-    return (*taken, replace(of_values(("the case",)), counterexample=ruling.beyond))
+    return (*taken, of_inputs_tried(ruling.beyond))
 
 
 def _kind(kind: str, max_ulp: int | None) -> str:

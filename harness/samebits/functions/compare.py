@@ -33,7 +33,7 @@ def assert_same(
 
     Both are compiled and run on the arguments and on variations of them; where both only move data or compute the same
     formulas, that is proved. Equivalent to `check(...).raise_for_status()`. An `OtherInputsWarning` says where they are
-    the same on these arrays, and differ on others.
+    the same on these inputs, and differ on others.
 
     Args:
         reference: the function that is right by definition. It runs on one device, and on the mesh where there is one.

@@ -1,4 +1,4 @@
-"""A warning where functions are the same at the arrays that are given, and seen to differ at others."""
+"""A warning where functions are the same at the inputs tried, and seen to differ at others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
 class OtherInputsWarning(UserWarning):
-    """Two functions are the same at the given arrays, and differ at other inputs, which may never occur."""
+    """Two functions are the same at the inputs tried, and differ at others, which may never occur."""
 
 
 def warn_of_other_inputs(name: str, leaves: Sequence[Result | ProofResult]) -> None:
@@ -29,8 +29,8 @@ def warn_of_other_inputs(name: str, leaves: Sequence[Result | ProofResult]) -> N
     if notes:
         more = f" (and {plural(len(notes) - 1, 'more result')})" if len(notes) > 1 else ""
         warnings.warn(
-            f"{name}: {notes[0]}{more}. If such inputs can occur, pass jax.ShapeDtypeStruct instead of the array, and "
-            "the comparison fails; otherwise filter samebits.OtherInputsWarning",
+            f"{name}: {notes[0]}{more}. If such inputs can occur, pass some as arguments, and the comparison fails; "
+            "otherwise filter samebits.OtherInputsWarning",
             OtherInputsWarning,
             stacklevel=_frames_inside() + 1,
         )
@@ -39,7 +39,7 @@ def warn_of_other_inputs(name: str, leaves: Sequence[Result | ProofResult]) -> N
 def _notes(leaf: Result | ProofResult) -> Iterator[str]:
     texts = [each.counterexample for each in leaf.assumptions if each.counterexample is not None]
     if texts:
-        yield f"{leaf.direction} of '{leaf.leaf}' is the same at the given arrays, but not at other inputs: {texts[0]}"
+        yield f"{leaf.direction} of '{leaf.leaf}' is the same at the inputs tried, but not at others: {texts[0]}"
 
 
 def _frames_inside() -> int:

@@ -12,7 +12,7 @@ from samebits.errors import BrokenPromise, MissingRule, NotCovered, NothingCompa
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.label_proof import LabelIdentity, LabelProver
-from samebits.interpret.other_integers import Counterexample, counterexamples
+from samebits.interpret.other_values import Counterexample, counterexamples
 from samebits.interpret.problem import Question
 from samebits.programs.inputs import Array, Record
 from samebits.programs.sides import Site, TracedSides
@@ -134,7 +134,7 @@ class Prover:
         return decided
 
     def counterexample(self, questions: Mapping[str, Question], leaf: str) -> Counterexample | None:
-        """Other integers than those of the first inputs at which both sides differ in a leaf."""
+        """Other values than those of the first inputs at which both sides differ in a leaf."""
         question = next(iter(questions.values()))
         key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest(question))
         if key not in self._elsewhere:

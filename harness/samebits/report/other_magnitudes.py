@@ -1,4 +1,4 @@
-"""Sides that agree on the inputs tried, and are seen to differ at other magnitudes or integers."""
+"""Sides that agree on the inputs tried, and are seen to differ at other values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from samebits.report.words import plural
 
 
 def magnitude_notes(document: Document) -> list[str]:
-    """A line for each variant, direction and leaf whose comparisons come out otherwise at other magnitudes."""
+    """A line for each variant, direction and leaf that is not the same at other values."""
     seen: dict[tuple[str, str, str, str], list[str]] = {}
     for result in document.results:
         for assumption in result.assumptions:

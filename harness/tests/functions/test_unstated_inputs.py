@@ -23,11 +23,11 @@ def test_a_threshold_that_the_arrays_do_not_reach_is_told() -> None:
     (warning,) = warned
     assert warning.filename == __file__
     assert str(warning.message).startswith(
-        "relu_relu6: forward of 'out' is the same at the given arrays, but not at other inputs: out["
+        "relu_relu6: forward of 'out' is the same at the inputs tried, but not at others: out["
     )
     assert str(warning.message).endswith(
-        "64 times as large (and 1 more result). If such inputs can occur, pass jax.ShapeDtypeStruct instead of the "
-        "array, and the comparison fails; otherwise filter samebits.OtherInputsWarning"
+        "64 times as large (and 1 more result). If such inputs can occur, pass some as arguments, and the "
+        "comparison fails; otherwise filter samebits.OtherInputsWarning"
     )
     with pytest.raises(AssertionError, match="with the inputs 64 times as large"):  # of arrays that are not given
         samebits.assert_same(jax.nn.relu, jax.nn.relu6, jax.ShapeDtypeStruct((4, 8), jnp.float32), gradients=False)
@@ -59,8 +59,25 @@ def test_a_given_integer_warns_of_others() -> None:
     def every_tenth(x: Any, step: Any) -> Any:
         return jnp.where(step % 10 == 0, 2 * x, x)
 
-    with pytest.warns(samebits.OtherInputsWarning, match="not at other inputs: .*'step' = "):
+    with pytest.warns(samebits.OtherInputsWarning, match="not at others: .*'step' = "):
         samebits.assert_same(every_tenth, lambda x, step: x, f.rows(), np.int32(3), gradients=False)
     samebits.assert_same(
         every_tenth, lambda x, step: every_tenth(x, step), f.rows(), np.int32(3), gradients=False
     )  # warnings are errors
+
+
+def normed(x: Any) -> Any:
+    return x / jnp.sqrt((x * x).sum(-1, keepdims=True))
+
+
+def normed_unless_zero(x: Any) -> Any:
+    norm = jnp.sqrt((x * x).sum(-1, keepdims=True))
+    return x / jnp.where(norm > 0, norm, 1)
+
+
+@pytest.mark.parametrize("x", [f.rows(), jax.ShapeDtypeStruct((4, 8), jnp.float32)])
+def test_a_row_of_zeros_is_a_note_and_fails_where_it_is_passed(x: Any) -> None:
+    with pytest.warns(samebits.OtherInputsWarning, match=r"out\[0, 0\] is nan .*'x' zero in its first row"):
+        samebits.assert_same(normed, normed_unless_zero, x, gradients=False)
+    with pytest.raises(AssertionError, match="nan"):  # as the warning says
+        samebits.assert_same(normed, normed_unless_zero, f.rows() * (jnp.arange(6) > 0)[:, None], gradients=False)

@@ -76,6 +76,20 @@ def of_values(names: Sequence[str]) -> Assumption:
     )
 
 
+def of_inputs_tried(counterexample: str) -> Assumption:
+    """That a result is for inputs like those tried.
+
+    Args:
+        counterexample: other inputs, which perhaps do not occur, and how both sides differ there.
+    """
+    return Assumption(
+        "values",
+        "inputs like those tried",
+        "others are given: other integers, a mask that is true or false everywhere, a row of zeros",
+        counterexample=counterexample,
+    )
+
+
 def _of(question: Question, domain: Field, reach: OverflowReach | None, elsewhere: bool) -> Iterator[Assumption]:
     yield _SHAPES
     yield Assumption(

@@ -1,4 +1,4 @@
-"""Integers at which both programs are evaluated once more, and what they show."""
+"""Other values at which both programs are evaluated once more, and what they show."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from samebits.interpret.other_integers import Counterexample, counterexamples
+from samebits.interpret.other_values import Counterexample, counterexamples
 from samebits.interpret.problem import Input, Magnitudes, Question
 
 X = np.arange(1, 9, dtype=np.float32) / 8
@@ -140,6 +140,102 @@ def test_a_mask_that_is_false_everywhere_may_not_be_allowed() -> None:
 
 def test_stated_integers_are_taken_at_their_word() -> None:
     assert seen(decayed, lambda x, n: x, np.int32(7), (0, 1000), "stated") is None
+
+
+def rows(reference: Side, variant: Side, *arrays: Any, magnitudes: Magnitudes = "all") -> Counterexample | None:
+    """What is seen of two sides whose arguments are floats."""
+    first, second = (jax.make_jaxpr(side)(*arrays) for side in (reference, variant))
+    names = "xyzuvw"[: len(arrays)]
+    inputs = [Input(name, array, magnitudes=magnitudes) for name, array in zip(names, arrays, strict=True)]
+    return counterexamples(Question(first, second, inputs, ["out"])).get("out")
+
+
+def norm(x: Any) -> Any:
+    return jnp.sqrt((x * x).sum(-1, keepdims=True))
+
+
+TABLE = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+ZERO: dict[str, tuple[Side, Side, tuple[Any, ...], str]] = {
+    "a row without a norm": (
+        lambda x: x / norm(x),
+        lambda x: x / jnp.where(norm(x) > 0, norm(x), 1),
+        (TABLE,),
+        "out[0, 0, 0] is nan in the reference, 0.0 here, in float64, with 'x' zero in its first row",
+    ),
+    "a choice among equals": (
+        lambda x: jax.lax.top_k(x, 1)[1],
+        lambda x: jnp.flip(jnp.argsort(x), -1)[..., :1],
+        (TABLE,),
+        "out[0, 0, 0] is 0 in the reference, 3 here, in float64, with 'x' zero in its first row",
+    ),
+    "the slope of a kink": (
+        lambda x: jax.grad(lambda x: jax.nn.relu(x).sum())(x),
+        lambda x: jax.grad(lambda x: jnp.maximum(x, 0).sum())(x),
+        (TABLE,),
+        "with 'x' zero in its first row",
+    ),
+    "the third argument": (
+        lambda x, y, z: x + y + jnp.sign(z),
+        lambda x, y, z: x + y + jnp.where(z >= 0, 1, -1),
+        (X, X, X),
+        "with 'z' zero in its first element",
+    ),
+    "a number": (
+        lambda x: jnp.log(x * x),
+        lambda x: jnp.log(jnp.maximum(x * x, 1e-30)),
+        (np.float32(0.5),),
+        "with 'x' = 0",
+    ),
+    "a column": (
+        lambda x: x / jnp.abs(x),
+        lambda x: jnp.sign(x),
+        (np.ones((4, 1), np.float32),),
+        "with 'x' zero in its first element",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", ZERO)
+def test_a_row_of_zeros_shows_what_drawn_numbers_do_not(fault: str) -> None:
+    reference, variant, arrays, words = ZERO[fault]
+    for magnitudes in ("all", "given"):
+        shown = rows(reference, variant, *arrays, magnitudes=magnitudes)
+        assert shown is not None and not shown.allowed
+        assert shown.words.startswith("out[") and shown.words.endswith(words)
+    assert rows(reference, reference, *arrays) is None
+    assert rows(reference, variant, *arrays, magnitudes="stated") is None
+
+
+def test_a_row_of_zeros_is_tried_after_integers() -> None:
+    x, n = TABLE, np.int32(7)
+    first = jax.make_jaxpr(lambda x, n: jnp.where(n == 0, 2, 1) * x / norm(x))(x, n)
+    second = jax.make_jaxpr(lambda x, n: x / jnp.where(norm(x) > 0, norm(x), 1))(x, n)
+    inputs = [Input("x", x, magnitudes="all"), Input("n", n, False, "given", (0, 1000))]
+    shown = counterexamples(Question(first, second, inputs, ["out"]))["out"]
+    assert shown.words.endswith("with 'n' = 0") and not shown.allowed
+
+
+ALIKE_AT_ZERO: dict[str, tuple[Side, Side, tuple[Any, ...]]] = {
+    "a softmax by its parts": (
+        jax.nn.softmax,
+        lambda x: jnp.exp(x - x.max(-1, keepdims=True)) / jnp.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True),
+        (TABLE,),
+    ),
+    "an RMSNorm by a product": (
+        lambda x: x * jax.lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + 1e-6),
+        lambda x: x * jax.lax.rsqrt(jnp.einsum("...d,...d->...", x, x)[..., None] / 4 + 1e-6),
+        (TABLE,),
+    ),
+    "no norm on both sides": (lambda x: x / norm(x), lambda x: x * (1 / norm(x)), (TABLE,)),
+    "no elements": (jnp.sort, jnp.sort, (np.zeros((0, 4), np.float32),)),
+    "zeros": (lambda x: x / norm(x), lambda x: x / jnp.where(norm(x) > 0, norm(x), 1), (np.zeros((2, 4), np.float32),)),
+}
+
+
+@pytest.mark.parametrize("rewrite", ALIKE_AT_ZERO)
+def test_honest_rewrites_hold_at_a_row_of_zeros(rewrite: str) -> None:
+    reference, variant, arrays = ALIKE_AT_ZERO[rewrite]
+    assert rows(reference, variant, *arrays) is None
 
 
 HONEST: dict[str, tuple[Side, Side, Any, tuple[int, int]]] = {

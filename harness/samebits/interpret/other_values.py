@@ -1,10 +1,13 @@
-"""Integers and booleans other than those of the case, at which both programs are evaluated in float64.
+"""Other values than those of the case, at which both programs are evaluated in float64: integers, masks, rows of zeros.
 
 What integers decide holds for the integers of the case: a branch that is not taken, a step that ten does not divide,
 an id of another shard, a sum that does not overflow yet. Both programs are evaluated once more at the ends of the
 range that may be given, at the numbers with which either program compares or computes, and at every number of a small
 range. All other inputs stay as they are. At the smallest numbers of a single integer, such as the first steps of a
 training, formulas are compared where rounding hides a difference of float64 numbers.
+
+Numbers that are drawn are never zero, and never tie. Rows of zeros are what padding leaves in a batch: they have no
+norm, no largest element and no first choice among experts. One row of an argument is made zero, and nothing else.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -30,6 +34,9 @@ MOST = 12
 SMALL = (0, 1, 2)
 """The first steps of a training, or the shortest of anything: there formulas are compared, not only numbers."""
 
+ZERO_ROWS = 3
+"""In how many arguments a row of zeros is tried."""
+
 NOISE = 1e-11
 """A relative difference in float64 below which formulas are not compared again: it may be noise."""
 
@@ -40,8 +47,8 @@ class Counterexample:
 
     Args:
         words: the values there, and which input has which values.
-        allowed: such an input may be given; else it perhaps does not occur: an array was given in its place, or all of
-            a mask is true or false.
+        allowed: such an input may be given; else it perhaps does not occur: an array was given in its place, all of
+            a mask is true or false, or a row is zero.
     """
 
     words: str
@@ -59,13 +66,13 @@ class _Other:
 
 
 def counterexamples(question: Question) -> dict[str, Counterexample]:
-    """By output, other integers at which the programs differ; nothing of outputs for which none were found.
+    """By output, other values at which the programs differ; nothing of outputs for which none were found.
 
     Args:
         question: the programs and their inputs.
     """
     result: dict[str, Counterexample] = {}
-    for other in _others(question):
+    for other in chain(_other_integers(question), _zero_rows(question)):
         open_ = [name for name in question.outputs if name not in result or not result[name].allowed]
         if not open_ or (not other.allowed and set(open_) <= set(result)):
             continue
@@ -91,7 +98,7 @@ def _other_formulas(question: Question, outputs: list[str]) -> dict[str, str]:
     return witnesses
 
 
-def _others(question: Question) -> Iterator[_Other]:
+def _other_integers(question: Question) -> Iterator[_Other]:
     """The question with other values of each of its integer inputs in turn."""
     for place, argument in enumerate(question.inputs):
         if argument.integers is None or argument.magnitudes == "stated" or not argument.values.size:
@@ -99,10 +106,33 @@ def _others(question: Question) -> Iterator[_Other]:
         for values, words, allowed in _values(question, argument):
             if np.array_equal(values, argument.values):
                 continue
-            inputs = list(question.inputs)
-            inputs[place] = replace(argument, values=values)
             small = values.size == 1 and values.dtype.kind != "b" and int(values.reshape(-1)[0]) in SMALL
-            yield _Other(replace(question, inputs=inputs), f"'{argument.name}' {words}", allowed, small)
+            yield _Other(_with(question, place, values), f"'{argument.name}' {words}", allowed, small)
+
+
+def _zero_rows(question: Question) -> Iterator[_Other]:
+    """The question with the first row of one of its first float inputs zero; of what has no rows, the first element."""
+    unstated = [place for place, each in enumerate(question.inputs) if each.magnitudes != "stated"]
+    for place in [place for place in unstated if question.inputs[place].integers is None][:ZERO_ROWS]:
+        argument = question.inputs[place]
+        values, shape = np.array(argument.values), np.shape(argument.values)
+        if not values.size:
+            continue
+        if len(shape) > 1 and shape[-1] > 1:
+            values[(0,) * (len(shape) - 1)] = 0
+            words = "zero in its first row"
+        else:
+            values[(0,) * len(shape)] = 0
+            words = "zero in its first element" if values.size > 1 else "= 0"
+        if not np.array_equal(values, argument.values):
+            yield _Other(_with(question, place, values), f"'{argument.name}' {words}", allowed=False, small=False)
+
+
+def _with(question: Question, place: int, values: Array) -> Question:
+    """The question with other values of one input."""
+    inputs = list(question.inputs)
+    inputs[place] = replace(inputs[place], values=values)
+    return replace(question, inputs=inputs)
 
 
 def _values(question: Question, argument: Input) -> Iterator[tuple[Array, str, bool]]:
