@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -13,8 +14,7 @@ import pytest
 from samebits.programs.program_cache import CompileSetup
 from samebits.schema.meshes import MeshSpec
 from samebits.train.trainer import Trainer, pool
-from tests.support import compiled_once
-from tests.support.compiled_once import CompiledOnce
+from tests.support.compiled_once import MOST, STEPS, CompiledOnce
 from tests.support.toy_model import MATRIX, toy
 
 ALONE = CompileSetup()
@@ -93,8 +93,20 @@ def test_steps_of_trainings_are_compiled_once(tmp_path: Path) -> None:
     assert first is again and len({id(each) for each in (first, *others)}) == 4
 
 
-def test_the_oldest_are_dropped(once: CompiledOnce, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled_once, "MOST", 1)
+def test_the_oldest_are_dropped() -> None:
+    once = CompiledOnce(compiled, most=1)
     first = once(lowered(lambda x: x * 2), ALONE)
     once(lowered(lambda x: x * 3), ALONE)
     assert once(lowered(lambda x: x * 2), ALONE) is not first
+
+
+def test_few_steps_of_trainings_are_kept(once: CompiledOnce) -> None:
+    """By a number of their own: a process has mappings for hundreds of small programs, and not for as many steps."""
+    step = once.step(lambda trainer, program: program.compile(), most=1)
+    trainer = SimpleNamespace(built=MeshSpec.parse("data2").build("auto"))
+    double, triple = (lowered(function) for function in (lambda x: x * 2, lambda x: x * 3))
+    first = step(trainer, double)
+    assert step(trainer, double) is first
+    step(trainer, triple)
+    assert step(trainer, double) is not first
+    assert STEPS < MOST

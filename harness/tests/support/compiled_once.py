@@ -19,6 +19,9 @@ from samebits.programs.program_cache import CompileSetup
 MOST = 400
 """How many are kept: machine code takes 25 memory mappings a program, of which a process has 65 530."""
 
+STEPS = 8
+"""How many steps of trainings are kept: each takes hundreds. Without a mapping left, XLA ends the process."""
+
 _NOT_IN_THE_TEXT = ("callback", "is_host_transfer", "infeed", "outfeed")
 """Programs that call Python or the host, whose functions the text does not show."""
 
@@ -43,10 +46,12 @@ class CompiledOnce:
 
     Args:
         compile_: that function, which a test that looks at what is freed puts back: `each_time`.
+        most: how many programs are kept.
     """
 
-    def __init__(self, compile_: Callable[[Any, CompileSetup], Any]) -> None:
+    def __init__(self, compile_: Callable[[Any, CompileSetup], Any], most: int = MOST) -> None:
         self.each_time = compile_
+        self._most = most
         self._compiled: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -66,20 +71,22 @@ class CompiledOnce:
         if key is not None:
             with self._lock:
                 self._compiled[key] = compiled
-                while len(self._compiled) > MOST:
+                while len(self._compiled) > self._most:
                     self._compiled.popitem(last=False)
         return compiled
 
-    def step(self, compile_: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def step(self, compile_: Callable[[Any, Any], Any], most: int = STEPS) -> Callable[[Any, Any], Any]:
         """Stands in for the method of a `Trainer` that compiles its step.
 
         Args:
             compile_: that method. It is called with something that looks like the lowered step, so that what it does
                 beside compiling stays.
+            most: how many steps are kept.
         """
+        once = CompiledOnce(self.each_time, most)
 
         def compiled(trainer: Any, lowered: Any) -> Any:
-            return compile_(trainer, _Shared(lowered, CompileSetup(mesh=trainer.built), self))
+            return compile_(trainer, _Shared(lowered, CompileSetup(mesh=trainer.built), once))
 
         return compiled
 
