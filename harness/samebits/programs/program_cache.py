@@ -14,7 +14,6 @@ import hashlib
 import os
 import re
 import threading
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from samebits.host.cache_keys import ByIdentity
 from samebits.host.environment import compile_options, configuration
 from samebits.host.interrupts import Stop
 from samebits.host.process_group import ProcessGroup
+from samebits.programs import machine_code
 from samebits.programs.captured_values import calls_python, captured_arrays, constants_of, equations
 from samebits.programs.isolated_trace import trace_alone
 from samebits.user_errors import one_line
@@ -34,8 +34,8 @@ from samebits.user_errors import one_line
 EMULATED = "emulated_"
 """Operations that a backend lacks run inside `jax.named_scope("emulated_<operation>")`; see `Program`."""
 
-RECOMPILED = 384
-"""At most how many programs are cached that are compiled under other options than the usual ones."""
+EVERY = 16
+"""How many programs are made between two looks at how much machine code there is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +78,7 @@ class Program:
         calls_python: whether it has callbacks: then no other program is the same, whatever it looks like.
         captured: a digest of the arrays that its StableHLO does not show.
         constants: a digest of all arrays that it captured, when it was traced.
+        restart: has it compiled again, once it was started.
     """
 
     label: str
@@ -89,14 +90,17 @@ class Program:
     calls_python: bool = False
     captured: str = ""
     constants: str = ""
+    restart: Callable[[Program], object] | None = None
 
     def result(self) -> Any:
-        """The compiled program; waits for its thread.
+        """The compiled program; waits for its thread, and has it compiled again where its machine code was freed.
 
         Raises:
             CouldNotRun: tracing, lowering or compiling raised.
             DeclarationError: a part of the declaration is wrong that only tracing shows.
         """
+        if self.error is None and self.compiled is None and self.restart is not None:
+            self.restart(self)
         if self.error is None and self.compiled is not None:
             self.error = self.compiled.exception()
             if self.error is None:
@@ -145,11 +149,10 @@ class Programs:
         self._pool = ThreadPoolExecutor(threads or max((os.cpu_count() or 1) - 1, 1), thread_name_prefix="compile")
         self._programs: dict[tuple[Hashable, Hashable], Program] = {}
         self._compiled: dict[Hashable, Future[Any]] = {}
-        self._recompiled: deque[tuple[Hashable, Hashable]] = deque()
         self._lock = threading.Lock()
         self._attached: dict[str, tuple[Hashable, Any]] = {}
         self._held: tuple[tuple[str, Any], ...] | None = None
-        self.compilations = 0
+        self.compilations = self._kept = 0
         self.tested = False
         """Whether the comparison and the proofs have found planted differences in this run."""
 
@@ -194,35 +197,26 @@ class Programs:
                 if Stop.caused(error):
                     raise
                 program.error = error
-            self._programs[key] = program
+            self._keep(key, program)
         return self._programs[key]
 
     def recompiled(self, pair: str, program: Program, options: tuple[tuple[str, Any], ...]) -> Program:
-        """The same traced program under other compiler options; compile it with `start`.
-
-        Only the last `RECOMPILED` are cached, and half of them are dropped at a time: the machine code of a program
-        takes 25 memory mappings or more, of which Linux gives a process 65 530 by default, and a pair has thousands of
-        programs under all options.
-        """
+        """The same traced program under other compiler options; compile it with `start`."""
         key = (pair, "recompiled", ByIdentity(program), options), self.configuration
         if key not in self._programs:
-            if len(self._recompiled) >= RECOMPILED:
-                for _ in range(len(self._recompiled) - RECOMPILED // 2):
-                    self._drop(self._recompiled.popleft())
-                _release_machine_code()
-            self._recompiled.append(key)
             setup = replace(program.setup, options=options)
-            self._programs[key] = replace(program, setup=setup, compiled=None)
+            self._keep(key, replace(program, setup=setup, compiled=None))
         return self._programs[key]
 
-    def _drop(self, key: tuple[Hashable, Hashable]) -> None:
-        """Forget one program, and what it was compiled to where no other program is that too."""
-        dropped = self._programs.pop(key, None)
-        if dropped is None or dropped.compiled is None:
-            return
-        if all(program.compiled is not dropped.compiled for program in self._programs.values()):
-            with self._lock:
-                self._compiled = {k: future for k, future in self._compiled.items() if future is not dropped.compiled}
+    def _keep(self, key: tuple[Hashable, Hashable], program: Program) -> None:
+        """Cache a program; the older half is freed of its machine code where there is too much in this process."""
+        self._programs[key] = program
+        self._kept += 1
+        if self._kept % EVERY == 0 and machine_code.is_crowded():
+            compiled = [each for each in self._programs.values() if each.compiled is not None and each.compiled.done()]
+            for each in compiled[: len(compiled) // 2]:
+                each.compiled = None
+            self._retain(self._programs)
 
     def start(self, program: Program) -> Program:
         """Lower a traced program and have it compiled by a thread, unless that is under way."""
@@ -234,7 +228,7 @@ class Programs:
                     if alike not in self._compiled:
                         self.compilations += 1
                         self._compiled[alike] = self._pool.submit(_compile, lowered, program.setup)
-                    program.compiled = self._compiled[alike]
+                    program.compiled, program.restart = self._compiled[alike], self.start
             except Exception as error:
                 program.error = error
         return program
@@ -261,21 +255,14 @@ class Programs:
 
     def _retain(self, keys: Iterable[tuple[Hashable, Hashable]]) -> None:
         self._programs = {key: self._programs[key] for key in keys if key in self._programs}
-        self._recompiled = deque(key for key in self._recompiled if key in self._programs)
         kept = {id(program.compiled) for program in self._programs.values()}
-        self._compiled = {alike: future for alike, future in self._compiled.items() if id(future) in kept}
-        _release_machine_code()
+        with self._lock:
+            self._compiled = {alike: future for alike, future in self._compiled.items() if id(future) in kept}
+        machine_code.release()
 
     def close(self) -> None:
         """Stop the threads; what has not started compiling is dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _release_machine_code() -> None:
-    """Have jax drop its own references to compiled programs; its cache has room for 2 048 of them."""
-    from jax.extend import backend
-
-    backend.clear_in_memory_compilation_cache()
 
 
 def _alike(program: Program) -> Hashable:

@@ -207,7 +207,7 @@ def test_a_row_of_zeros_shows_what_drawn_numbers_do_not(fault: str) -> None:
 
 
 def test_a_row_of_zeros_is_tried_after_integers() -> None:
-    x, n = TABLE, np.int32(7)
+    x, n = TABLE, np.array(7, np.int32)
     first = jax.make_jaxpr(lambda x, n: jnp.where(n == 0, 2, 1) * x / norm(x))(x, n)
     second = jax.make_jaxpr(lambda x, n: x / jnp.where(norm(x) > 0, norm(x), 1))(x, n)
     inputs = [Input("x", x, magnitudes="all"), Input("n", n, False, "given", (0, 1000))]

@@ -13,10 +13,10 @@ import pytest
 
 from samebits.check.run_points import run_points
 from samebits.errors import CouldNotRun, DeclarationError
-from samebits.programs import program_cache
+from samebits.programs import machine_code, program_cache
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
-from samebits.programs.program_cache import CompileSetup, Programs
+from samebits.programs.program_cache import CompileSetup, Program, Programs
 from samebits.schema.case import Arg, Case
 from tests.support.toys import alone, of, run, toy, twice
 
@@ -108,21 +108,44 @@ def test_an_emulation_shows_in_the_results() -> None:
     assert {r.emulated for r in of(results, variant="double")} == {()}
 
 
-def test_programs_under_other_options_are_dropped(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process has room for the machine code of some thousands of programs; a whole shake compiles more."""
+@pytest.fixture
+def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if each program were one too many; and each is compiled where a cache of the tests would have it."""
+    monkeypatch.setattr(machine_code, "is_crowded", lambda: True)
+    monkeypatch.setattr(program_cache, "EVERY", 1)
+
+
+@pytest.mark.usefixtures("crowded")
+def test_a_program_without_machine_code_is_compiled_again(programs: Programs) -> None:
     import jax
 
-    monkeypatch.setattr("samebits.programs.program_cache.RECOMPILED", 2)
-    usual = programs.start(programs.trace(("toy", "f"), "toy", CompileSetup(), lambda: (lambda x: x + 1, types())))
-    widths = [(("xla_cpu_prefer_vector_width", width),) for width in ("64", "128", "256")]
-    for options in widths:
-        programs.start(programs.recompiled("toy", usual, options)).result()
-    before = programs.compilations
-    programs.start(programs.recompiled("toy", usual, widths[-1])).result()
-    assert programs.compilations == before
-    programs.start(programs.recompiled("toy", usual, widths[0])).result()
-    assert programs.compilations == before + 1
-    assert usual.result()(jax.numpy.zeros(2)).tolist() == [1, 1]
+    def started(name: str, add: int) -> Program:
+        program = programs.start(
+            programs.trace(("toy", name), "toy", CompileSetup(), lambda: (lambda x: x + add, types()))
+        )
+        program.result()
+        return program
+
+    first, second = started("f", 1), started("g", 2)
+    assert has_code(first), "of one program, nothing is freed"
+    started("h", 3)
+    assert not has_code(first) and has_code(second) and programs.compilations == 3
+    assert first.result()(jax.numpy.zeros(2)).tolist() == [1, 1] and programs.compilations == 4
+    assert started("f", 1) is first and programs.compilations == 4
+
+
+@pytest.mark.usefixtures("crowded")
+def test_verdicts_are_the_same_where_machine_code_is_freed() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine_code, "is_crowded", lambda: False)
+        usual = run(toy())
+    assert [dataclasses.replace(row, seconds=0) for row in run(toy())] == [
+        dataclasses.replace(row, seconds=0) for row in usual
+    ]
+
+
+def has_code(program: Program) -> bool:
+    return program.compiled is not None
 
 
 def types() -> tuple[Any, ...]:
@@ -149,12 +172,13 @@ def grown_by(programs: Programs, many: int) -> int:
 @pytest.mark.slow
 @pytest.mark.skipif(not MAPPINGS.exists(), reason="counts memory mappings as Linux lists them")
 def test_machine_code_of_dropped_programs_is_freed(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("samebits.programs.program_cache.RECOMPILED", 4)
+    monkeypatch.setattr(machine_code, "is_crowded", lambda: True)
+    monkeypatch.setattr(program_cache, "EVERY", 4)
     monkeypatch.setattr(program_cache, "_compile", vars(program_cache)["_compile"].each_time)
     grown_by(programs, 8)  # threads and libraries have mappings of their own
     freed = grown_by(programs, 60)
     programs.forget("toy")
-    monkeypatch.setattr("samebits.programs.program_cache._release_machine_code", lambda: None)
+    monkeypatch.setattr(machine_code, "release", lambda: None)
     retained = grown_by(programs, 60)  # the planted fault: jax's own cache keeps them
     assert retained > 60 and freed < retained / 3, (freed, retained)
 
