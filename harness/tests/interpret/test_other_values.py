@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -155,6 +156,15 @@ def norm(x: Any) -> Any:
 
 
 TABLE = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+
+
+def normed(x: Any, *, twice: bool) -> Any:
+    """Rows of length 1, zero where they are zero; without the second `where`, the gradient there is NaN."""
+    squares = (x * x).sum(-1, keepdims=True)
+    root = jnp.sqrt(jnp.where(squares > 0, squares, 1)) if twice else jnp.sqrt(squares)
+    return jnp.where(squares > 0, x / root, 0)
+
+
 ZERO: dict[str, tuple[Side, Side, tuple[Any, ...], str]] = {
     "a row without a norm": (
         lambda x: x / norm(x),
@@ -173,6 +183,12 @@ ZERO: dict[str, tuple[Side, Side, tuple[Any, ...], str]] = {
         lambda x: jax.grad(lambda x: jnp.maximum(x, 0).sum())(x),
         (TABLE,),
         "with 'x' zero in its first row",
+    ),
+    "a gradient with one where": (
+        lambda x: jax.grad(lambda x: normed(x, twice=True).sum())(x),
+        lambda x: jax.grad(lambda x: normed(x, twice=False).sum())(x),
+        (TABLE,),
+        "out[0, 0, 0] is 0.0 in the reference, nan here, in float64, with 'x' zero in its first row",
     ),
     "the third argument": (
         lambda x, y, z: x + y + jnp.sign(z),
@@ -226,6 +242,7 @@ ALIKE_AT_ZERO: dict[str, tuple[Side, Side, tuple[Any, ...]]] = {
         lambda x: x * jax.lax.rsqrt(jnp.einsum("...d,...d->...", x, x)[..., None] / 4 + 1e-6),
         (TABLE,),
     ),
+    "a norm with one where": (functools.partial(normed, twice=True), functools.partial(normed, twice=False), (TABLE,)),
     "no norm on both sides": (lambda x: x / norm(x), lambda x: x * (1 / norm(x)), (TABLE,)),
     "no elements": (jnp.sort, jnp.sort, (np.zeros((0, 4), np.float32),)),
     "zeros": (lambda x: x / norm(x), lambda x: x / jnp.where(norm(x) > 0, norm(x), 1), (np.zeros((2, 4), np.float32),)),
