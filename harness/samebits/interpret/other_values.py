@@ -146,7 +146,7 @@ def _values(question: Question, argument: Input) -> Iterator[tuple[Array, str, b
         for number in numbers[:MOST]:
             yield np.full(shape, number, dtype), f"= {_shown(number, dtype)}", drawn
         return
-    if dtype.kind == "b":
+    if dtype.kind == "b" or (low, high) == (0, 1):  # a mask
         for number in (1, 0):
             yield np.full(shape, number, dtype), f"= {_shown(number, dtype)} everywhere", False
         return

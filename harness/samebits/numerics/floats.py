@@ -70,6 +70,11 @@ def digits(dtype: Any) -> int:
     return int(_finfo(dtype).nmant) + 1
 
 
+def smallest(dtype: Any) -> float:
+    """The smallest positive number of a float format; where it has subnormals, that is one of them."""
+    return float(_finfo(dtype).smallest_subnormal)
+
+
 def _finfo(dtype: Any) -> Any:
     return ml_dtypes.finfo(dtype)
 

@@ -17,6 +17,7 @@ from samebits.interpret.field.square_roots import CONFIRMED
 from samebits.interpret.field_proof.float64_noise import Excuses
 from samebits.interpret.field_proof.result import APART, BLIND, FieldIdentity
 from samebits.interpret.problem import first_place
+from samebits.numerics import floats
 from samebits.numerics.fills import fills
 
 ENOUGH = -60
@@ -55,7 +56,8 @@ def compare_formulas(
         kind: the type of the output.
         excuses: what else formulas may differ by than by being others; none without it.
         in_range: as of a question. If not, values that differ count only where the formulas differ too, or where
-            roots, whose signs the fields do not know, are among them.
+            roots, whose signs the fields do not know, are among them; and numbers below the dtype of the output, such
+            as an exponential beside one that has left the range of float64, are all zero.
 
     Elements that are NaN say nothing. The others may show that formulas differ; if they are equal, nothing is proved.
 
@@ -80,6 +82,9 @@ def compare_formulas(
         other, apart = np.any(left.parts[0] != right.parts[0], 0), _apart(left, right) & ~zero
         if not in_range and not domain.rooted:
             apart &= other
+        if not in_range and kind.is_float:
+            seen = ~_below(floats.smallest(kind.dtype), *values)
+            other, apart = other & seen, apart & seen
         differs, clear = (other | apart) & ~unknown, bool(apart.any())
         _refuse_infinities(domain, name, left, right, differs)
         if domain.rooted and domain.ring.repetitions >= CONFIRMED:
@@ -168,6 +173,11 @@ def error_bound(domain: Field, degree: int, repetitions: int) -> float:
 def _chance(degree: int, prime: int) -> float:
     """The probability that a polynomial vanishes at a random point; its degree may be beyond every float."""
     return degree / prime if degree < prime else 1.0
+
+
+def _below(smallest: float, first: Array, second: Array) -> Array:
+    """Where both sides are finite and smaller than any number of the output's dtype."""
+    return np.asarray((np.abs(first) < smallest) & (np.abs(second) < smallest), bool)
 
 
 def _apart(left: FieldElement, right: FieldElement) -> Array:

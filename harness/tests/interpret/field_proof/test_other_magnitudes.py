@@ -115,8 +115,23 @@ def with_maximum(x: Any) -> Any:
     return without_maximum(x - x.max(-1, keepdims=True))
 
 
+def beside_a_sink(x: Any, largest: Any) -> Any:
+    """The weight of a small score beside a large one and beside a sink, whose score is 0.
+
+    64 times as large, the scores are 800 and 400: without a maximum that is subtracted, the normaliser is infinite and
+    the weight zero; with it, the weight is e^-400.
+    """
+    scores = jnp.stack([41.85 * x[0, 1], 20.92 * x[0, 1]])
+    powers = jnp.exp(scores - largest(scores))
+    return (powers / (jnp.exp(-largest(scores)) + powers.sum()))[1:]
+
+
 HONEST: dict[str, tuple[Side, Side]] = {
     "gradient of a softmax without its maximum": (softmax_gradient(with_maximum), softmax_gradient(without_maximum)),
+    "a sink beside an infinity": (
+        lambda x: beside_a_sink(x, lambda scores: jnp.maximum(scores.max(), 0)),
+        lambda x: beside_a_sink(x, lambda scores: 0.0),
+    ),
     "softplus, linear above 20": (
         lambda x: jnp.log1p(jnp.exp(x)),
         lambda x: jnp.where(x > 20, x, jnp.log1p(jnp.exp(jnp.minimum(x, 20.0)))),
