@@ -112,8 +112,9 @@ def _other_integers(question: Question) -> Iterator[_Other]:
 
 def _zero_rows(question: Question) -> Iterator[_Other]:
     """The question with the first row of one of its first float inputs zero; of what has no rows, the first element."""
-    unstated = [place for place, each in enumerate(question.inputs) if each.magnitudes != "stated"]
-    for place in [place for place in unstated if question.inputs[place].integers is None][:ZERO_ROWS]:
+    inputs = enumerate(question.inputs)
+    free = [place for place, each in inputs if each.integers is None and each.magnitudes != "stated"]
+    for place in free[:ZERO_ROWS]:
         argument = question.inputs[place]
         values, shape = np.array(argument.values), np.shape(argument.values)
         if not values.size:
@@ -146,7 +147,7 @@ def _values(question: Question, argument: Input) -> Iterator[tuple[Array, str, b
         for number in numbers[:MOST]:
             yield np.full(shape, number, dtype), f"= {_shown(number, dtype)}", drawn
         return
-    if dtype.kind == "b" or (low, high) == (0, 1):  # a mask
+    if dtype.kind == "b":
         for number in (1, 0):
             yield np.full(shape, number, dtype), f"= {_shown(number, dtype)} everywhere", False
         return

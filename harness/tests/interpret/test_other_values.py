@@ -129,14 +129,20 @@ def test_of_given_integers_they_may_not_be_allowed() -> None:
 
 
 def test_a_mask_that_is_false_everywhere_may_not_be_allowed() -> None:
-    for dtype, nothing in (("bool", "False"), ("int32", "0")):
-        shown = seen(
-            lambda x, n: jnp.where(n, x, 0).sum() / n.sum(),
-            lambda x, n: jnp.where(n, x, 0).sum() / jnp.maximum(n.sum(), 1),
-            np.array([1, 0] * 4, dtype),
-            (0, 1),
-        )
-        assert shown is not None and not shown.allowed and f"'n' = {nothing} everywhere" in shown.words
+    mask = np.array([True, False] * 4)
+    shown = seen(
+        lambda x, n: jnp.where(n, x, 0).sum() / n.sum(),
+        lambda x, n: jnp.where(n, x, 0).sum() / jnp.maximum(n.sum(), 1),
+        mask,
+        (0, 1),
+    )
+    assert shown is not None and not shown.allowed and "'n' = False everywhere" in shown.words
+
+
+def test_integers_below_two_may_be_equal_everywhere() -> None:
+    """All tokens may choose the first of two experts."""
+    shown = seen(mean_of_segments, mean_without_empty, np.array([0, 1] * 4, np.int32), (0, 1))
+    assert shown is not None and shown.allowed
 
 
 def test_stated_integers_are_taken_at_their_word() -> None:

@@ -110,7 +110,7 @@ def test_an_emulation_shows_in_the_results() -> None:
 
 @pytest.fixture
 def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if each program were one too many; and each is compiled where a cache of the tests would have it."""
+    """As if there were too much machine code whenever a program is added."""
     monkeypatch.setattr(machine_code, "is_crowded", lambda: True)
     monkeypatch.setattr(program_cache, "EVERY", 1)
 
