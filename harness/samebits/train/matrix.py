@@ -38,7 +38,7 @@ class MatrixResult:
         clusters: groups of names of runs with identical bits.
         envelope: of the first run.
         forced: for each run, its single steps from the first run's states.
-        trainers: the compiled trainer of each run.
+        trainers: of each run, without machine code until it is used again.
         problems: the runs that failed.
         seconds: wall time.
     """
@@ -137,7 +137,7 @@ def run_matrix(
                         say(f"the envelope of {config.name}")
                         result.envelope, base = measure(trainer, result.runs[config.name], steps, alone)
                         result.problems += other_training(result.envelope)
-                        result.forced[config.name] = base
+                        result.forced[config.name], alone = base, None
                     else:
                         result.forced[config.name] = forced(trainer, result.runs[first.name].states)
                     if group is not None:
@@ -147,6 +147,8 @@ def run_matrix(
                     raise
                 result.runs.pop(config.name, None)
                 result.problems.append(_problem(config, error))
+            finally:
+                result.trainers[config.name].free()  # a process has room for the machine code of some dozens of steps
         _compare(result, root)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.host import environment
+from samebits.programs import machine_code
 from samebits.schema.model import Config, Matrix, Model
 from samebits.train.compare import clusters, judge_runs
 from samebits.train.distance import loss_ulps, relative, step_distances
@@ -20,6 +22,7 @@ from samebits.train.matrix import MatrixResult, compared_runs, run_matrix
 from samebits.train.other_revision import matrix_at
 from samebits.train.record import leaf_record
 from samebits.train.request import TrainRequest, select
+from samebits.train.trainer import Trainer
 from tests.support.invoke import samebits
 from tests.support.revision_here import compared_here
 from tests.support.toy_model import MATRIX, commit, toy, training, write_tree
@@ -66,7 +69,7 @@ def test_a_trace_records_every_gradient_and_parameter_exactly(healthy: MatrixRes
 def _judged(found: MatrixResult, model: Model, change: dict[str, Any] | None = None) -> Any:
     """The second run of a model held against the healthy first."""
     from samebits.train.envelope import forced
-    from samebits.train.trainer import Trainer, pool
+    from samebits.train.trainer import pool
 
     threads = pool()
     trainer = Trainer(model, MATRIX.runs[0], HERE, threads)
@@ -187,6 +190,32 @@ def test_against_a_revision_says_what_changed_since(tmp_path: Path) -> None:
     ]
     with pytest.raises(RequestError, match="'no-such' is not a revision of "):
         _select_at(request, "no-such")
+
+
+def test_steps_are_freed_once_their_runs_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process has room for the machine code of some dozens of steps, and jax keeps what it compiled, too."""
+    import jax
+
+    def steps() -> int:
+        gc.collect()
+        return len(jax.devices()[0].client.live_executables())
+
+    options = environment.compile_options()
+    if not options:
+        pytest.skip("what is compiled without options stays with its lowering, as long as jax keeps that")
+    monkeypatch.setattr(Trainer, "_compile", lambda trainer, lowered: lowered.compile(options))  # tests keep some
+    machine_code.release()
+    before = steps()
+    found = _run(toy(HERE), steps=3)
+    assert not found.problems and steps() <= before
+    state = found.runs["one"].states[1]
+    with monkeypatch.context() as planted:
+        planted.setattr(machine_code, "release", lambda: None)
+        again = [trainer.single_step(state, 1)[1]["loss"] for trainer in found.trainers.values()]
+        for trainer in found.trainers.values():
+            trainer.free()
+        assert steps() == before + 2, "jax's own cache keeps them"
+    assert again[0] == found.runs["one"].run.steps[0].loss
 
 
 def _select_at(request: TrainRequest, revision: str) -> None:
