@@ -38,7 +38,6 @@ class MatrixResult:
         clusters: groups of names of runs with identical bits.
         envelope: of the first run.
         forced: for each run, its single steps from the first run's states.
-        trainers: of each run, without machine code until it is used again.
         problems: the runs that failed.
         seconds: wall time.
     """
@@ -49,7 +48,6 @@ class MatrixResult:
     clusters: list[list[str]] = field(default_factory=list)
     envelope: Envelope | None = None
     forced: dict[str, Forced] = field(default_factory=dict)
-    trainers: dict[str, Trainer] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -123,21 +121,21 @@ def run_matrix(
             alone = Trainer(model, one_device(first), root, threads, group=group)
         say(f"compiling {len(matrix.runs)} configurations")
         with contextlib.nullcontext() if group is None else group.point("building the configurations"):
-            result.trainers = _trainers(model, matrix, root, threads, result, group)
+            trainers = _trainers(model, matrix, root, threads, result, group)
         keep = forced_steps(steps)
         for config in matrix.runs:
-            if config.name not in result.trainers:
+            if config.name not in trainers:
                 continue
+            trainer = trainers.pop(config.name)  # so that its step is freed: a process has room for dozens of them only
             say(f"{config.name} on {config.mesh}")
             try:
                 with contextlib.nullcontext() if group is None else group.point(config.name):
-                    trainer = result.trainers[config.name]
                     result.runs[config.name] = trainer.run(steps, keep if config is first else ())
                     if config is first:
                         say(f"the envelope of {config.name}")
                         result.envelope, base = measure(trainer, result.runs[config.name], steps, alone)
                         result.problems += other_training(result.envelope)
-                        result.forced[config.name], alone = base, None
+                        result.forced[config.name] = base
                     else:
                         result.forced[config.name] = forced(trainer, result.runs[first.name].states)
                     if group is not None:
@@ -147,8 +145,6 @@ def run_matrix(
                     raise
                 result.runs.pop(config.name, None)
                 result.problems.append(_problem(config, error))
-            finally:
-                result.trainers[config.name].free()  # a process has room for the machine code of some dozens of steps
         _compare(result, root)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)

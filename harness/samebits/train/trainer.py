@@ -17,7 +17,6 @@ import jax
 from samebits.errors import CouldNotRun, SamebitsError
 from samebits.host.environment import compile_options
 from samebits.host.process_group import ProcessGroup
-from samebits.programs import machine_code
 from samebits.programs.placement import put_tree
 from samebits.programs.spanning import fetched_tree, in_step
 from samebits.schema.meshes import MeshSpec
@@ -76,7 +75,7 @@ class Trainer:
         except Exception as error:
             raise CouldNotRun(f"config '{config.name}' {one_line(error)}") from error
         self._seconds = time.perf_counter() - begin
-        self._compiled: Future[Any] | None = pool.submit(self._compile, lowered)
+        self._compiled: Future[Any] = pool.submit(self._compile, lowered)
 
     def _active(self) -> ExitStack:
         stack = ExitStack()
@@ -101,25 +100,15 @@ class Trainer:
         return compiled
 
     def compiled(self) -> Any:
-        """The compiled step; waits for its thread, and compiles again what was freed.
+        """The compiled step; waits for its thread.
 
         Raises:
             CouldNotRun: the step does not compile.
         """
         try:
-            if self._compiled is None:
-                with self._active():
-                    again = self._compile(self.traced.lower())
-                self._compiled = Future()
-                self._compiled.set_result(again)
             return self._compiled.result()
         except Exception as error:
             raise CouldNotRun(f"config '{self.config.name}' {one_line(error)}") from error
-
-    def free(self) -> None:
-        """Drop the machine code of the step; it is compiled again when it is needed again."""
-        self._compiled = None
-        machine_code.release()
 
     def single_step(self, state: Any, number: int, batch: Any = None) -> tuple[Any, Any]:
         """Run one step from a state on the host, and return the new state and the outputs on the host."""
