@@ -10,6 +10,7 @@ from typing import Any
 
 from samebits.check.outcome import LeafOutcome
 from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.other_values import Counterexample
 from samebits.schema.all_sizes import Sizes
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.difference import extent
@@ -22,6 +23,7 @@ SAME_PROGRAM = "both sides are compiled to the same program on one device, here"
 """Evidence that holds for this backend only: no reason to tighten a contract."""
 
 ELSEWHERE = "not so at other inputs"
+AT_OTHERS = "not the same at other inputs"
 LAWS = "the fields do not know every law of the functions in it"
 
 _RANK = {"proved": 3, "bitwise": 2, "rounding": 1}
@@ -39,7 +41,7 @@ class Ruling:
         undeclared: neither a contract nor an exemption of the declaration covers it.
         domain: for which inputs the contract promises it.
         sizes: of what is proved, whether that is for all sizes or for these of the case.
-        beyond: other values that perhaps do not occur, at which the sides differ, and how.
+        elsewhere: other inputs at which the sides differ: those that decide the verdict, or that perhaps do not occur.
         against_mesh: the verdict is on the comparison with the reference on the same mesh.
     """
 
@@ -52,8 +54,18 @@ class Ruling:
     undeclared: bool
     domain: str | None
     sizes: Sizes | None = None
-    beyond: str | None = None
+    elsewhere: Counterexample | None = None
     against_mesh: bool = False
+
+    @property
+    def decisive(self) -> Counterexample | None:
+        """The inputs that decide the verdict: witness, extent and lines are of these."""
+        return self.elsewhere if self.elsewhere is not None and self.elsewhere.allowed else None
+
+    @property
+    def beyond(self) -> str | None:
+        """How the sides differ at inputs that perhaps do not occur."""
+        return None if self.elsewhere is None or self.elsewhere.allowed else self.elsewhere.words
 
 
 def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
@@ -68,7 +80,7 @@ def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
     verdict, evidence = _found(outcome, contract)
     if not outcome.assuming:
         verdict, evidence = _unassuming(outcome, verdict, evidence)
-    verdict, evidence, beyond = _elsewhere(outcome, verdict, evidence)
+    verdict, evidence, other = _elsewhere(outcome, verdict, evidence)
     ok, required, reason = _held_against(verdict, outcome, contract, exemption)
     if ok and exemption is None and contract.sizes == "all" and point.variant != pair.reference_name:
         ok, reason = _for_all_sizes(outcome, contract, reason)
@@ -85,7 +97,7 @@ def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
         undeclared=exemption is None and contract not in pair.contracts,
         domain=None if contract.domain is None else str(contract.domain),
         sizes=_sizes(verdict, outcome),
-        beyond=beyond,
+        elsewhere=other,
     )
     return ruling if point.variant == pair.reference_name else _with_mesh(pair, point, outcome, ruling)
 
@@ -136,9 +148,10 @@ def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruling: Ruling) -
             return replace(ruling, evidence=f"{ruling.evidence}; {same}")
         on_mesh = outcome.same_on_mesh()
         seen = _found(on_mesh, contract)
-        verdict, evidence, beyond = _elsewhere(on_mesh, *seen)
+        verdict, evidence, other = _elsewhere(on_mesh, *seen)
         if seen[0] == "bitwise" and verdict == "different":
-            return replace(ruling, verdict=verdict, evidence=f"{evidence}, against the reference on this mesh")
+            against = f"{evidence}, against the reference on this mesh"
+            return replace(ruling, verdict=verdict, evidence=against, elsewhere=other)
         if verdict == "bitwise":
             is_moved = ruling.verdict == "rounding"
             moved = "the mesh moves both within rounding" if is_moved else "the sharding changes both: suspect it first"
@@ -147,7 +160,7 @@ def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruling: Ruling) -
                 verdict="bitwise",
                 ok=reaches("bitwise", contract.lowest),
                 evidence=f"{same}; {moved}: {ruling.evidence}",
-                beyond=ruling.beyond or beyond,
+                elsewhere=other if ruling.beyond is None else ruling.elsewhere,
                 against_mesh=True,
             )
     if ruling.verdict == "different" and outcome.reference_on_mesh is not None:
@@ -192,16 +205,18 @@ def _unassuming(outcome: LeafOutcome, verdict: Verdict, evidence: str | None) ->
     return verdict, evidence
 
 
-def _elsewhere(outcome: LeafOutcome, verdict: Verdict, evidence: str | None) -> tuple[Verdict, str | None, str | None]:
-    """The verdict where other values are known at which the sides differ, and these if they perhaps do not occur."""
+def _elsewhere(
+    outcome: LeafOutcome, verdict: Verdict, evidence: str | None
+) -> tuple[Verdict, str | None, Counterexample | None]:
+    """The verdict where other values are known at which the sides differ, and these."""
     if verdict not in _RANK or outcome.same_program or outcome.elsewhere is None:
         return verdict, evidence, None
     other = outcome.elsewhere()
     if other is None:
         return verdict, evidence, None
     if other.allowed:
-        return "different", f"not the same for other integers: {other.words}", None
-    return verdict, "; ".join((*filter(None, [evidence]), f"{ELSEWHERE}: {other.words}")), other.words
+        return "different", f"{AT_OTHERS}: {other.words}", other
+    return verdict, "; ".join((*filter(None, [evidence]), f"{ELSEWHERE}: {other.words}")), other
 
 
 def _proven(outcome: LeafOutcome) -> tuple[Verdict, str | None]:

@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 from samebits.check.execution import PendingPoint
 from samebits.check.point_proofs import PointProofs
 from samebits.errors import CouldNotRun, NotCovered
+from samebits.host.cache_keys import digest_of
 from samebits.interpret.alignment.align import Alignment, align
 from samebits.interpret.problem import Question
+from samebits.prove.problem import at_inputs
 from samebits.prove.prover import Unproved
 from samebits.schema.line_difference import NamedLines
 from samebits.schema.proof import ProofResult
@@ -72,13 +74,14 @@ class LineFinder:
     _points: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     _aligned: tuple[PendingPoint | None, dict[str, Alignment | str]] = (None, {})
 
-    def lines(self, job: PendingPoint, path: str, label: str | None) -> NamedLines:
+    def lines(self, job: PendingPoint, path: str, label: str | None, other: Question | None = None) -> NamedLines:
         """The lines that make a leaf of a point differ.
 
         Args:
             job: the point.
             path: of the leaf.
             label: of the input at which it was seen.
+            other: the programs at the inputs at which it was seen, where these are not of the case.
         """
         point = job.point
         searched = self._points.setdefault((point.variant, point.direction), [])
@@ -86,7 +89,7 @@ class LineFinder:
             return NamedLines(why=not_searched(point.variant))
         searched.append(str(point))
         try:
-            return self._named(job, path, label)
+            return self._named(job, path, label) if other is None else self._named_at(other, job, path)
         except CouldNotRun as error:
             return NamedLines(why=str(error))
         except Exception as error:  # a verdict that was found must not be lost to what explains it
@@ -116,12 +119,26 @@ class LineFinder:
                 why = why or (NO_LINE if aligned.has_places() else NO_PLACE)
         return NamedLines(why=why or "as written, both sides compute the same formulas at these inputs")
 
-    def _forward(self, job: PendingPoint) -> NamedLines | None:
+    def _named_at(self, question: Question, job: PendingPoint, path: str) -> NamedLines:
+        """The lines at other inputs than those of the case."""
+        if job.point.direction == "gradient":
+            forward = self._forward(job, question)
+            if forward is not None:
+                return forward
+        aligned = self._alignment(job, _digest(question), question)
+        if isinstance(aligned, str):
+            return NamedLines(why=aligned)
+        lines = aligned.lines([*question.outputs].index(path), refuted=True)
+        return NamedLines(lines) if lines else NamedLines(why=NO_LINE if aligned.has_places() else NO_PLACE)
+
+    def _forward(self, job: PendingPoint, other: Question | None = None) -> NamedLines | None:
         """The lines of the forward outputs of a gradient's point; None where these are the same formulas."""
         execution, point = self.proofs.execution, job.point
         reference = execution.pair.reference_name
         inputs = execution.inputs(job.alone, reference, "forward")
         first = {label: inputs[label] for label in [*inputs][:1]}
+        if other is not None:
+            first = {_digest(other): (at_inputs(record, other), {}) for record, _ in first.values()}
         questions = self.proofs.prover.questions("forward", job.alone, point.variant, job.on_mesh, first)
         for label, question in questions.items():
             aligned = self._alignment(job, f"forward {label}", question)
@@ -152,3 +169,7 @@ class LineFinder:
         ends = (self.proofs.execution.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
         first, second = (sides.forward(*end).traced.jaxpr for end in ends)
         return first, second
+
+
+def _digest(question: Question) -> str:
+    return digest_of([argument.values for argument in question.inputs])

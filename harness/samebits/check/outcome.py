@@ -14,6 +14,7 @@ from samebits.check.rounding import RoundingEvidence
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.machine_independence.proof import Independence
 from samebits.interpret.other_values import Counterexample
+from samebits.interpret.problem import Question
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison
 from samebits.numerics.difference_kinds import DECIDING, KINDS, Kind
@@ -57,7 +58,8 @@ class LeafOutcome:
         doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
         elsewhere: gives other values at which the programs differ in this leaf, if any are known; asked where it
             would pass.
-        lines: names the lines of the source that make the leaf differ; asked where it fails.
+        lines: names the lines of the source that make the leaf differ, at other inputs if these are given; asked where
+            it fails.
         arrays: gives both sides on every input, where bits differ.
         for_all: what is shown for all sizes of a family, `proved` or `rounding`; None where nothing is, or not asked.
         family: which these are.
@@ -87,7 +89,7 @@ class LeafOutcome:
     undefined: str | None = None
     doubt: str | None = None
     elsewhere: Callable[[], Counterexample | None] | None = None
-    lines: Callable[[], NamedLines] | None = None
+    lines: Callable[[Question | None], NamedLines] | None = None
     arrays: Callable[[], LeafArrays] | None = None
     for_all: Literal["proved", "rounding"] | None = None
     family: SizesShown | None = None

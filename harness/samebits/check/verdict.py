@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from samebits.check.judge import Ruling, rule, where
 from samebits.check.outcome import LeafOutcome
-from samebits.check.picture import BRIEF, FULL, picture
+from samebits.check.picture import BRIEF, FULL, LeafArrays, picture
 from samebits.check.runner import PointRun
 from samebits.interpret.field_proof.assumptions import of_inputs_tried, of_values
 from samebits.numerics.bits import Comparison
@@ -33,7 +34,13 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
     ruling, comparison = rule(pair, point, outcome), outcome.comparison
     if ruling.against_mesh:  # whose bits are equal; the evidence says what both are against one device
         comparison = Comparison(path=comparison.path, elements=comparison.elements)
-    element, label = _witness(outcome, comparison)
+    elsewhere = None if ruling.decisive is None else ruling.decisive.comparison(comparison.path)
+    if elsewhere is None:
+        element, label = _witness(outcome, comparison)
+    else:  # what the inputs of the case show says nothing of this verdict
+        assert ruling.decisive is not None and ruling.decisive.values is not None
+        comparison, element, label = elsewhere, elsewhere.witness, ruling.decisive.where
+        outcome = replace(outcome, evidence=None, arrays=partial(LeafArrays, {label: ruling.decisive.values}, {}))
     return Result(
         **where(point),
         pair=pair.name,
@@ -103,7 +110,7 @@ def _lines(ruling: Ruling, outcome: LeafOutcome) -> dict[str, Any]:
     """The lines that make a failing leaf differ, by the names of `Result`."""
     if ruling.verdict != "different" or ruling.ok or outcome.lines is None or outcome.comparison.detail is not None:
         return {}
-    named = outcome.lines()
+    named = outcome.lines(None if ruling.decisive is None else ruling.decisive.question)
     return {"lines": named.lines, "no_lines": named.why}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from samebits.check.derived_bounds import Derived, doubt
 from samebits.check.judge import rule, where
 from samebits.check.outcome import LeafOutcome
-from samebits.interpret.field_proof.assumptions import of_movement
+from samebits.interpret.field_proof.assumptions import of_inputs_tried, of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.label_proof import LabelIdentity
 from samebits.interpret.problem import Question
@@ -47,15 +47,17 @@ def by_labels(
         unkept=facts_not_kept(promises, questions.values()),
         routing=first.routing,
     )
+    argument = argued(pair, point, outcome)
+    taken = () if wrong else of_movement(in_words(promises) or None, first.routing, products)
     return replace(
-        argued(pair, point, outcome),
+        argument,
         method="labels",
         words=tuple(str(promise) for promise in promises),
         unkept=tuple(str(promise) for promise in outcome.unkept),
         domain=in_words(promises) or None,
         routing=first.routing,
         products=products,
-        assumptions=() if wrong else of_movement(in_words(promises) or None, first.routing, products),
+        assumptions=(*taken, *argument.assumptions),
     )
 
 
@@ -98,8 +100,9 @@ def by_fields(
     unsure = None
     if identity.equal and outcome.comparison.equal:
         unsure = derived.why if isinstance(derived, Unproved) else doubt(derived, leaf, limit)
+    argument = argued(pair, point, replace(outcome, identity=identity, doubt=unsure))
     argument = replace(
-        argued(pair, point, replace(outcome, identity=identity, doubt=unsure)),
+        argument,
         method="fields",
         routing=question.fixed,
         log2_error=identity.log2_error,
@@ -107,7 +110,7 @@ def by_fields(
         degree=identity.degree,
         unknown=identity.unknown,
         constants=identity.constants,
-        assumptions=identity.assumptions,
+        assumptions=(*identity.assumptions, *argument.assumptions),
     )
     if not identity.equal or isinstance(derived, Unproved):
         return argument
@@ -141,6 +144,7 @@ def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> ProofResult:
         elements=outcome.comparison.elements,
         witness=wrong if ruling.verdict == "different" else None,
         reason=ruling.reason,
+        assumptions=() if ruling.beyond is None else (of_inputs_tried(ruling.beyond),),
         sizes=ruling.sizes,
         family=outcome.family,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.host.cache_keys import ByIdentity, digest_of
-from samebits.interpret.equation import Type
+from samebits.interpret.equation import Array, Type
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question, first_place
@@ -59,6 +59,24 @@ def differences(question: Question, outputs: Sequence[str], relative: float | No
             if words is not None:
                 result[name] = words
     return result
+
+
+def values_of(question: Question, name: str) -> tuple[Array, Array] | None:
+    """An output of both programs in float64, rounded to its dtype; None where a program has no values there.
+
+    Args:
+        question: the programs and their inputs.
+        name: of the output.
+    """
+    number = question.outputs.index(name)
+    try:
+        both = [_evaluated(question, program)[number] for program in (question.reference, question.variant)]
+    except NotCovered:
+        return None if len(question.outputs) == 1 else values_of(question.only([name]), name)
+    dtype = question.types(question.reference)[number].dtype
+    with np.errstate(all="ignore"):
+        first, second = (np.asarray(array).astype(dtype) for array in both)
+    return first, second
 
 
 def _evaluated(question: Question, program: Any) -> list[Any]:

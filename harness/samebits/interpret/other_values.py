@@ -24,9 +24,10 @@ from samebits.errors import NotCovered
 from samebits.interpret.dead_code import live
 from samebits.interpret.equation import Array
 from samebits.interpret.field_proof.proof import identity
-from samebits.interpret.float64_differences import differences
+from samebits.interpret.float64_differences import differences, values_of
 from samebits.interpret.inner_equations import equations
 from samebits.interpret.problem import Input, Question
+from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 
 MOST = 12
 """How many other values of one argument are tried."""
@@ -49,10 +50,29 @@ class Counterexample:
         words: the values there, and which input has which values.
         allowed: such an input may be given; else it perhaps does not occur: an array was given in its place, all of
             a mask is true or false, or a row is zero.
+        where: these inputs, in words.
+        question: both programs at these inputs, where the lines that make them differ are looked for; None where they
+            cannot be interpreted.
+        values: what both gave there, in the dtype of the output; None where only formulas differ.
     """
 
     words: str
     allowed: bool
+    where: str = "other inputs"
+    question: Question | None = None
+    values: tuple[Array, Array] | None = None
+
+    def comparison(self, path: str) -> Comparison | None:
+        """How both sides differ there, with a witness; None where they have the same bits, or no values are known.
+
+        Args:
+            path: of the output.
+        """
+        if self.values is None:
+            return None
+        first, second = (Leaf(array=array) for array in self.values)
+        compared = compare_leaf(path, first, second)
+        return None if compared.equal else compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +101,13 @@ def counterexamples(question: Question) -> dict[str, Counterexample]:
             seen |= _other_formulas(other.question, [name for name in open_ if name not in seen])
         for name, words in seen.items():
             if other.allowed or name not in result:
-                result[name] = Counterexample(f"{words}, with {other.words}", other.allowed)
+                result[name] = Counterexample(
+                    f"{words}, with {other.words}",
+                    other.allowed,
+                    where=other.words,
+                    question=other.question,
+                    values=values_of(other.question, name),
+                )
     return result
 
 

@@ -58,6 +58,20 @@ def questions(
     return by_label
 
 
+def at_inputs(record: Record, question: Question) -> Record:
+    """The inputs of a case as a question has them, but for complex ones, of which it has the parts.
+
+    Args:
+        record: of the case.
+        question: at other inputs.
+    """
+    others = {argument.name: argument.values for argument in question.inputs}
+    return {
+        name: others[name] if name in others and np.shape(others[name]) == np.shape(array) else array
+        for name, array in record.items()
+    }
+
+
 def cotangents_of(sides: TracedSides, side: str, site: Site, kind: str = "random") -> dict[str, Array]:
     """The cotangents of one kind, as the runner draws them."""
     names = (sides.pair.name, site.case.id, site.dtype)

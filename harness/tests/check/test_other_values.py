@@ -51,7 +51,7 @@ def test_what_moves_at_another_step_is_different() -> None:
         (wrong,), (honest,) = ([row for row in rows if row.variant == side] for side in pair.variants)
         assert (wrong.variant, wrong.verdict, wrong.ok) == ("as_it_is", "different", False)
         words = wrong.witness if isinstance(wrong, ProofResult) else wrong.evidence
-        assert words is not None and words.startswith("not the same for other integers: out[0, 0] is ")
+        assert words is not None and words.startswith("not the same at other inputs: out[0, 0] is ")
         assert words.endswith("here, in float64, with 'step' = 0")
         assert (honest.variant, honest.verdict, honest.ok) == ("by_branch", "proved", True)
 
@@ -70,3 +70,42 @@ def test_of_a_given_step_the_others_are_a_note(step: int) -> None:
     assert "not so at other inputs: out[0, 0] is " in given.evidence
     (note,) = magnitude_notes(document(given))
     assert note.startswith("toy/as_it_is: forward, out: the same only at inputs like those tried: out[0, 0] is ")
+
+
+def _sines(x: Any, step: Any, *, factor: float) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.where(step == 0, jnp.sin(x), x)
+
+
+def _cosines(x: Any, step: Any, *, factor: float) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.where(step == 0, jnp.cos(x), x)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_witness_extent_and_line_are_of_the_input_that_shows_it(gradients: bool) -> None:
+    pair = replace(_pair(cosines=_cosines), reference=_sines, gradients=gradients)
+    proofs = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(full=True), 8)))
+    rows: list[Any] = [*of(run(pair), variant="cosines"), *(proof for proof in proofs if proof.variant == "cosines")]
+    for row in rows:
+        assert row.verdict == "different"
+        (line,) = row.lines
+        assert "jnp.cos(x)" in str(line) and "jnp.sin(x)" in str(line)
+        if not isinstance(row, ProofResult):
+            assert row.witness is not None and row.witness["input"] == "'step' = 0" and row.kind == "other"
+            assert row.mismatches == row.elements and row.picture is not None
+
+
+def test_a_proof_says_where_it_does_not_hold() -> None:
+    import numpy as np
+
+    pair = _pair(Given(array=np.int32(777)), as_it_is=_as_it_is)
+    (proof,) = (
+        p
+        for p in prove_points(pair, Locator(name="toy"), plan(pair, Request(full=True), 8))
+        if p.variant != pair.reference_name
+    )
+    (note,) = (assumption.counterexample for assumption in proof.assumptions if assumption.counterexample)
+    assert note.endswith("with 'step' = 0")

@@ -174,7 +174,7 @@ def test_a_threshold_out_of_reach_is_different() -> None:
 def test_another_branch_of_a_flag_is_different() -> None:
     ended = samebits("compare", "compared_fns:twice_or_once", "compared_fns:twice_or_thrice", "--forward", *FLAG)
     assert ended.code == 1
-    assert "not the same for other integers: out[0] is" in ended.out and "with 'flag' = False" in ended.out
+    assert "not the same at other inputs: out[0] is" in ended.out and "with 'flag' = False" in ended.out
 
 
 def test_a_mask_that_is_false_everywhere_is_a_note() -> None:
