@@ -156,7 +156,7 @@ def _judged_together(
     group: ProcessGroup, runner: Runner, locator: Locator, point: Point, job: PendingPoint | Result
 ) -> list[Result]:
     """The results of a point, of a group of processes that all come to it."""
-    name, again = runner.pair.name, replay(locator, point)
+    name, again = runner.pair.name, replay(locator, point, assuming=runner.assuming)
 
     def finish() -> list[Result]:
         assert not isinstance(job, Result)
@@ -188,7 +188,7 @@ def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Res
     """Start a point, or its result where it cannot run: an expected error, a mesh that does not fit, an error."""
     import jax
 
-    pair, again = runner.pair, replay(locator, point)
+    pair, again = runner.pair, replay(locator, point, assuming=runner.assuming)
     mesh = MeshSpec.parse(point.mesh)
     if mesh.devices > len(jax.devices()):
         reason = f"mesh '{point.mesh}' needs {mesh.devices} devices and {len(jax.devices())} are there"
@@ -208,7 +208,7 @@ def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Res
 
 
 def _finish(runner: Runner, point: Point, job: PendingPoint, locator: Locator) -> list[Result]:
-    again = replay(locator, point) + ("" if runner.assuming else " --no-assumptions")
+    again = replay(locator, point, assuming=runner.assuming)
     try:
         with runner.sides.programs.held_configuration():
             return judge_run(runner.pair, point, runner.finish(job), again)

@@ -175,6 +175,8 @@ def _measured(outcome: LeafOutcome) -> dict[str, Any]:
 def _assumptions(ruling: Ruling, outcome: LeafOutcome) -> tuple[Assumption, ...]:
     """What a proof of formulas takes for granted, and the values that a verdict is for."""
     same = outcome.identity
+    if not outcome.assuming and ruling.ok:
+        return ()  # what holds without any is what execution shows
     taken = same.assumptions if same is not None and same.equal else ()
     if ruling.verdict == "proved" and outcome.routing and not outcome.same_program:
         taken = (*taken, of_values(outcome.routing))

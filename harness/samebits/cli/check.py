@@ -72,11 +72,7 @@ class CheckOptions(
 @options.full
 @click.option("--no-skips", is_flag=True, help="Fail where a mesh does not fit, instead of skipping it.")
 @click.option("--shake", is_flag=True, help="Repeat under compiler options that change rounding; list fragile bits.")
-@click.option(
-    "--no-assumptions",
-    is_flag=True,
-    help="Accept no proof that assumes anything beyond shapes and rounding.",
-)
+@options.no_assumptions
 @click.option(
     "--all-sizes",
     is_flag=True,

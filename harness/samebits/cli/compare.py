@@ -27,6 +27,7 @@ from samebits.schema.argument_text import EXAMPLES
 @click.option("--forward", is_flag=True, help="No gradients.")
 @click.option("--has-aux", is_flag=True, help="The functions return (outputs, auxiliary); the first is differentiated.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many sets of inputs.")
+@options.no_assumptions
 @options.devices
 @options.platform
 @options.json_results
@@ -45,7 +46,7 @@ def compare(chosen: CompareFunctionsOptions) -> int:
     from samebits.cli.pipeline import run_command
     from samebits.engine.sweep import IN_PROCESS
     from samebits.programs.plan import Request
-    from samebits.schema.point import USUAL
+    from samebits.schema.point import Effort
 
     command = CompareCommand(
         pairs=(),
@@ -53,7 +54,7 @@ def compare(chosen: CompareFunctionsOptions) -> int:
         root=None,
         settings=IN_PROCESS,
         no_skips=False,
-        effort=USUAL,
+        effort=Effort(assuming=not chosen.no_assumptions),
         audited=False,
         verbose=True,  # two functions have few results
         chosen=chosen,

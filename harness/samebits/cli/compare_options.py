@@ -26,6 +26,7 @@ class CompareFunctionsOptions(options.ReportOptions):
     forward: bool
     has_aux: bool
     seeds: int
+    no_assumptions: bool = False
     devices: int | None
     platform: str | None
 
@@ -54,6 +55,7 @@ class CompareFunctionsOptions(options.ReportOptions):
         words += ["--accept", self.accept] if self.accept else []
         words += ["--forward"] if self.forward else []
         words += ["--has-aux"] if self.has_aux else []
+        words += ["--no-assumptions"] if self.no_assumptions else []
         words += ["--devices", str(self.devices)] if self.devices else []
         words += ["--platform", self.platform] if self.platform else []
         return shlex.join(words)

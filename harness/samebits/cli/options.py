@@ -54,6 +54,11 @@ platform = click.option(
     "--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default."
 )
 full = click.option("--full", is_flag=True, help="Run all combinations of settings, not the default selection.")
+no_assumptions = click.option(
+    "--no-assumptions",
+    is_flag=True,
+    help="Accept no proof that assumes anything beyond shapes and rounding (comparisons, ranges, integers).",
+)
 verbose = click.option("--verbose", is_flag=True, help="Print every row and every failure, not one screen.")
 whole = click.option(
     "--whole", is_flag=True, help="With --markdown: all of it, for a page; by default at most 60 lines."

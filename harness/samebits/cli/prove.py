@@ -53,11 +53,7 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
     type=click.Choice(["cpu", "tpu", "gpu"]),
     help="The platform whose lax.platform_dependent branches are taken; by default that of `samebits check` here.",
 )
-@click.option(
-    "--no-assumptions",
-    is_flag=True,
-    help="Accept no proof that assumes anything beyond shapes and rounding (comparisons, ranges, integers).",
-)
+@options.no_assumptions
 @click.option(
     "--all-sizes",
     is_flag=True,

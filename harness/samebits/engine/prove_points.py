@@ -115,9 +115,13 @@ class PointProver:
             return self._results(point)
 
     def _results(self, point: Point) -> list[ProofResult]:
+        import jax
+
         pair, sides = self.pair, self._sides
         case, mesh = pair.case(point.case), MeshSpec.parse(point.mesh)
-        built, again = mesh.abstract(point.mode), replay(self.locator, point, "prove")
+        built = mesh.abstract(point.mode)
+        target = self.platform if self.platform != jax.default_backend() else None
+        again = replay(self.locator, point, "prove", assuming=self._prover.assuming, platform=target)
         begin = time.perf_counter()
         refusal = case.refusal(point.variant)
         if refusal is not None:

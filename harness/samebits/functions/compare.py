@@ -9,6 +9,7 @@ from typing import Any
 from samebits.errors import RequestError
 from samebits.functions.all_sizes import with_sizes
 from samebits.functions.as_pair import pair_of
+from samebits.functions.passed import REPORTING
 from samebits.functions.request import CompareRequest, compare_request, short_text
 from samebits.functions.result import Comparing
 from samebits.functions.run import function_plan, rerun, run_functions, run_pair
@@ -45,8 +46,8 @@ def assert_same(
             name; by default each array's own sharding, or else its dimensions are split over the axes in their order.
         accept: the lowest verdict that passes: `proved`, `bitwise` or `rounding`. By default the same bits of what only
             moves data, and rounding of what computes.
-        more: `gradients=False`, `seeds=3`, `rename={"q": "query"}`, `adapt=Adapt(...)`, `has_aux=True`, `name=...`, as
-            in `CompareOptions`; and keyword arguments of the functions.
+        more: `gradients=False`, `seeds=3`, `assumptions=False`, `rename={"q": "query"}`, `adapt=Adapt(...)`,
+            `has_aux=True`, `name=...`, as in `CompareOptions`; and keyword arguments of the functions.
 
     Raises:
         AssertionError: a leaf is different, or below what is accepted; the message has the witness.
@@ -74,7 +75,8 @@ def check(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
         DeclarationError: the pair cannot be checked as declared.
     """
     if isinstance(reference, Pair):
-        return run_pair(reference, _filters("check", args, more))
+        filters, assuming = _filters("check", args, more)
+        return run_pair(reference, filters, assuming=assuming)
     return run_functions(_call("check", reference, args, more))
 
 
@@ -103,24 +105,28 @@ def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
     begin = time.perf_counter()
     if isinstance(reference, Pair):
         every = more.get("sizes") == "all"
-        filters = _filters("prove", args, {} if every and len(more) == 1 else more)
+        more = {name: value for name, value in more.items() if not (every and name == "sizes")}
+        filters, assuming = _filters("prove", args, more)
         pair = at_sizes(reference, read_sizes(filters.sizes))
         ran = plan(pair, filters, ANY_DEVICES)
     else:
         request = _call("prove", reference, args, more)
-        pair, every = pair_of(request), request.options.sizes is not None
+        pair, every, assuming = pair_of(request), request.options.sizes is not None, request.options.assumptions
         if request.options.sizes is not None:
             pair = with_sizes(pair, request.options.sizes)
         ran = function_plan(pair, ANY_DEVICES)
     locator = Locator(name=pair.name, rerun=rerun())
-    leaves = tuple((prove_sizes if every else prove_points)(pair, locator, ran))
+    assuming = assuming and REPORTING.assuming
+    if every and not assuming:
+        raise RequestError("sizes= prints what it assumes of sizes; it does not go with assumptions=False")
+    leaves = tuple(prove_sizes(pair, locator, ran) if every else prove_points(pair, locator, ran, assuming=assuming))
     return Comparing(
         name=pair.name,
         reference=pair.reference_name,
         leaves=leaves,
         notes=tuple(take_notes()),
         seconds=time.perf_counter() - begin,
-    )
+    ).noted()
 
 
 def _call(command: str, reference: Any, args: tuple[Any, ...], more: dict[str, Any]) -> CompareRequest:
@@ -133,11 +139,13 @@ def _call(command: str, reference: Any, args: tuple[Any, ...], more: dict[str, A
     return compare_request(reference, args[0], args[1:], more)
 
 
-def _filters(command: str, args: tuple[Any, ...], more: dict[str, Any]) -> Request:
-    """What is asked for of a declared pair: everything, or a `Request`."""
+def _filters(command: str, args: tuple[Any, ...], more: dict[str, Any]) -> tuple[Request, bool]:
+    """What is asked for of a declared pair: everything, or a `Request`; and whether assumptions are accepted."""
+    more, assuming = dict(more), bool(more.get("assumptions", True))
+    more.pop("assumptions", None)
     if more or len(args) > 1 or not all(isinstance(request, Request) for request in args):
         raise RequestError(
-            f"samebits.{command}(PAIR) takes a pair, and Request(...) to select from it; got "
+            f"samebits.{command}(PAIR) takes a pair, and Request(...) to select from it, and assumptions=False; got "
             f"{', '.join([*map(short_text, args), *more])} besides"
         )
-    return args[0] if args else Request()
+    return (args[0] if args else Request()), assuming

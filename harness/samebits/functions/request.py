@@ -35,6 +35,7 @@ class CompareOptions:
         rename: by the name of an argument that is passed by keyword, what the second function calls it.
         adapt: how the arguments and outputs of the second function correspond to those of the first.
         has_aux: whether the functions return `(outputs, auxiliary)`, of which only the first is differentiated.
+        assumptions: whether a verdict may rest on a proof with assumptions beyond shapes and rounding; True by default.
         name: of the comparison, in reports; made of the functions' names by default.
         sizes: for `prove`, what is proved for every size at once: by array its shape as a text of symbols, by static
             argument or by name in a shape an expression of symbols; or `all`, which makes every dimension a symbol.
@@ -52,6 +53,7 @@ class CompareOptions:
     rename: Mapping[str, str] = field(default_factory=dict)
     adapt: Adapt | None = None
     has_aux: bool = False
+    assumptions: bool = True
     name: str | None = None
     sizes: Mapping[str, str] | Literal["all"] | None = None
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from samebits.errors import CouldNotRun
 from samebits.functions.other_inputs import warn_of_other_inputs
+from samebits.functions.passed import REPORTING
 from samebits.report.failure import point_block
 from samebits.report.html import notebook_records as notebook_records  # by which each record shows itself too
 from samebits.report.html.notebook import notebook_table
 from samebits.report.leaves import leaf_rows, text
+from samebits.schema.assumption import Assumption, breakable
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Problem, Result, Verdict
 
@@ -59,6 +61,16 @@ class Comparing:
         """Whether something was compared, and every leaf reaches what was required."""
         return bool(self.leaves) and not self.problems and all(leaf.ok for leaf in self._counted())
 
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What the leaves that hold assume, and other values could break: each with how it could be false."""
+        return breakable(self.leaves)
+
+    def noted(self) -> Comparing:
+        """Itself, noted down for whoever reports on the comparisons of this process."""
+        REPORTING.add(self.name, self._counted(), ok=self.ok)
+        return self
+
     def raise_for_status(self) -> None:
         """Do nothing where every leaf reaches what is required, but warn where leaves differ at other inputs.
 
@@ -97,11 +109,13 @@ class Comparing:
         rows = leaf_rows(self.leaves, self.reference)
         lines = [text(f"{self._title()} ({self.seconds:.2g} s)", rows)]
         lines += [f"note: {note}" for note in (*(problem.message for problem in self.problems), *self.notes)]
+        lines += [f"assumes: {taken}" for taken in self.assumptions]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = leaf_rows(self.leaves, self.reference)
         notes = (*(problem.message for problem in self.problems), *self.notes)
+        notes += tuple(f"assumes: {taken}" for taken in self.assumptions)
         return notebook_table(self._title(), rows, notes, [] if self.ok else [self.failure()])
 
 

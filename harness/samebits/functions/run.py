@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from samebits.errors import RequestError
 from samebits.functions.as_pair import OUTSIDE, pair_of
+from samebits.functions.passed import REJECT_OPTION, REPORTING
 from samebits.functions.request import CompareRequest
 from samebits.functions.result import Comparing
 from samebits.host import environment
@@ -19,9 +20,10 @@ from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.other_sizes import at_sizes, read_sizes, sizes_text
 from samebits.programs.plan import Plan, Request, plan
-from samebits.programs.replay import without_group
+from samebits.programs.replay import CALL, without_group
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
+from samebits.schema.point import Effort
 
 if TYPE_CHECKING:
     from samebits.programs.program_cache import Programs
@@ -54,18 +56,24 @@ def run_functions(request: CompareRequest) -> Comparing:
     locator = Locator(name=pair.name, rerun=rerun())
     points = function_plan(pair).points
     meshes: dict[tuple[str, str], Any] = {(pair_mesh(pair).id, pair.modes[0]): built}
-    leaves = tuple(run_points(pair, locator, points, programs, session().effort(), meshes))
+    effort = session().effort(assuming=request.options.assumptions)
+    leaves = tuple(run_points(pair, locator, points, programs, effort, meshes))
     return Comparing(
         name=pair.name,
         reference=pair.reference_name,
         leaves=leaves,
         notes=(*notes, *take_notes()),
         seconds=time.perf_counter() - begin,
-    )
+    ).noted()
 
 
-def run_pair(pair: Pair, request: Request) -> Comparing:
+def run_pair(pair: Pair, request: Request, *, assuming: bool = True) -> Comparing:
     """The verdicts on a declared pair, as `samebits check` gives them for it.
+
+    Args:
+        pair: the declaration.
+        request: what of it.
+        assuming: whether a verdict may rest on assumptions beyond shapes and rounding.
 
     Raises:
         DeclarationError: the pair cannot be checked as declared.
@@ -82,7 +90,8 @@ def run_pair(pair: Pair, request: Request) -> Comparing:
     pair = at_sizes(pair, sizes).on(environment.devices_here()[0].platform)
     ran = plan(pair, request, len(environment.devices_here()))
     locator = Locator(name=pair.name, rerun=rerun(), sizes=sizes_text(sizes))
-    leaves = tuple(run_points(pair, locator, ran.points, session().use(pair.name)))
+    effort = Effort(assuming=assuming and REPORTING.assuming)
+    leaves = tuple(run_points(pair, locator, ran.points, session().use(pair.name), effort))
     audit = judge_declaration(pair, ran, leaves)
     return Comparing(
         name=pair.name,
@@ -91,7 +100,7 @@ def run_pair(pair: Pair, request: Request) -> Comparing:
         problems=tuple(audit.problems),
         notes=(*audit.notes, *take_notes()),
         seconds=time.perf_counter() - begin,
-    )
+    ).noted()
 
 
 def function_plan(pair: Pair, devices: int | None = None) -> Plan:
@@ -120,11 +129,11 @@ def rerun() -> str:
     """What shows a result of the current call again: the running test, or the line of the call."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     if test:
-        return f"pytest '{without_group(test)}'"
+        return f"pytest '{without_group(test)}'" + ("" if REPORTING.assuming else f" {REJECT_OPTION}")
     frame = sys._getframe(1)
     while frame.f_back is not None and str(Path(frame.f_code.co_filename).resolve()).startswith(_PACKAGE):
         frame = frame.f_back
-    return f"the call in {frame.f_code.co_filename}:{frame.f_lineno}"
+    return f"{CALL}{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 
+from samebits.functions.passed import REPORTING
 from samebits.programs.program_cache import Programs
 from samebits.schema.point import Effort
 
@@ -20,9 +21,13 @@ class SharedPrograms:
         self._names: OrderedDict[str, None] = OrderedDict()
         self._tested = False
 
-    def effort(self) -> Effort:
-        """How hard the points of a comparison are tried: only the first one of a process tests the checker itself."""
-        effort = Effort(selftest=not self._tested, idle_axes=True)
+    def effort(self, *, assuming: bool = True) -> Effort:
+        """How hard the points of a comparison are tried: only the first one of a process tests the checker itself.
+
+        Args:
+            assuming: whether a verdict may rest on assumptions.
+        """
+        effort = Effort(selftest=not self._tested, idle_axes=True, assuming=assuming and REPORTING.assuming)
         self._tested = True
         return effort
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 
@@ -11,8 +12,29 @@ from samebits.programs.catalogue import Locator
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
 
+CALL = "the call in "
+"""How the replay of a call in a script begins."""
 
-def replay(locator: Locator, point: Point, command: str = "check", here: Path | None = None) -> str:
+SETTINGS = {
+    "jax_enable_x64": False,
+    "jax_default_matmul_precision": None,
+    "jax_threefry_partitionable": True,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_numpy_rank_promotion": "allow",
+}
+"""The settings of jax that programs depend on, with their defaults; others are part of a replay."""
+
+
+def replay(
+    locator: Locator,
+    point: Point,
+    command: str = "check",
+    here: Path | None = None,
+    *,
+    assuming: bool = True,
+    platform: str | None = None,
+) -> str:
     """`samebits check PAIR` with every axis of the sweep pinned to one value; `prove` needs no devices.
 
     Args:
@@ -20,16 +42,42 @@ def replay(locator: Locator, point: Point, command: str = "check", here: Path | 
         point: the result's.
         command: of samebits.
         here: the folder in which it is typed; the current one by default.
+        assuming: whether a verdict may rest on assumptions beyond shapes and rounding.
+        platform: the target of a proof, where it is another one than that of this process.
     """
     if locator.rerun is not None:
-        return locator.rerun
+        return with_settings(locator.rerun)
     words = ["samebits", command, locator.name]
     for name in ("variant", "case", "dtype", "mesh", "mode", "direction"):
         words += [f"--{name}", getattr(point, name)]
     words += ["--sizes", locator.sizes] if locator.sizes else []
     if command == "check" and MeshSpec.parse(point.mesh).devices > environment.DEVICES:
         words += ["--devices", str(MeshSpec.parse(point.mesh).devices)]
-    return shlex.join([*words, *(of_tree(Path(locator.root), here) if locator.root else ())])
+    words += ["--platform", platform] if platform else []
+    words += [] if assuming else ["--no-assumptions"]
+    return with_settings(shlex.join([*words, *(of_tree(Path(locator.root), here) if locator.root else ())]))
+
+
+def with_settings(text: str) -> str:
+    """A replay with the settings of jax and XLA that it needs, where they are not the defaults.
+
+    Args:
+        text: a command, or the words for a call in a file, which has no environment of its own.
+    """
+    import jax
+
+    here = {name: getattr(jax.config, name, default) for name, default in SETTINGS.items()}
+    words = [f"{name.upper()}={_variable(here[name])}" for name in SETTINGS if here[name] != SETTINGS[name]]
+    flags = environment.without_device_count(os.environ.get("XLA_FLAGS", ""))
+    words += [f"XLA_FLAGS={shlex.quote(flags)}"] if flags else []
+    if not words:
+        return text
+    return f"{text}, with {' '.join(words)}" if text.startswith(CALL) else f"{' '.join(words)} {text}"
+
+
+def _variable(value: object) -> str:
+    """The value of a setting as its environment variable has it."""
+    return str(int(value)) if isinstance(value, bool) else shlex.quote(str(value))
 
 
 def of_tree(tree: Path, here: Path | None = None) -> list[str]:
@@ -64,7 +112,7 @@ def replay_together(text: str, processes: int) -> str:
     """
     import jax
 
-    words = text.removeprefix("samebits ")
+    settings, _, words = text.partition("samebits ")
     if jax.default_backend() != "cpu":
-        return f"samebits {words} --distributed"
-    return f"samebits launch -n {processes} --devices {jax.local_device_count()} -- {words}"
+        return f"{settings}samebits {words} --distributed"
+    return f"{settings}samebits launch -n {processes} --devices {jax.local_device_count()} -- {words}"

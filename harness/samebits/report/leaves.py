@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from samebits.schema.assumption import words_of
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
 
@@ -58,6 +59,8 @@ def _evidence(leaf: Result | ProofResult) -> str:
             words += [f"by {leaf.method}" if leaf.method else ""]
         elif leaf.method is not None:
             words += [f"for all sizes: {leaf.family.text}" if leaf.sizes == "all" else "not for all sizes"]
+        taken = words_of(leaf.assumptions) if leaf.ok else ""
+        words += [f"assumes {taken}" if taken else ""]
         words += [leaf.witness or "", leaf.reason or ""]
         words += [f"error probability 2^{leaf.log2_error:.0f}"] if leaf.log2_error is not None else []
     return "; ".join(word for word in words if word)

@@ -20,7 +20,8 @@ from samebits.report.prove import (
 from samebits.report.prove_failing import failing_proofs, leaves
 from samebits.report.screen import Form, Styled, cut, in_turn, show_fitted
 from samebits.report.tables import line
-from samebits.report.words import plural
+from samebits.report.words import assumed_sentence, plural
+from samebits.schema.assumption import words_of
 from samebits.schema.proof import ProofResult
 
 WORDS = {
@@ -34,9 +35,10 @@ WORDS = {
 
 
 def few_words(proof: ProofResult) -> str:
-    """What a proof comes to, in few words, and whether for all sizes."""
+    """What a proof comes to, in few words: whether for all sizes, and the kinds of what it assumes."""
     kept = proof.family.kept_text if proof.family is not None else ""
-    return _in_words(proof, f" with {kept}" if kept else "")
+    taken = words_of(proof.assumptions) if proof.verdict in ("proved", "rounding") else ""
+    return _in_words(proof, f" with {kept}" if kept else "") + (f", assuming {taken}" if taken else "")
 
 
 def _counted_words(proof: ProofResult) -> str:
@@ -133,5 +135,6 @@ def _end(document: ProofDocument, command: str | None) -> list[Styled]:
     lines = [(note, "") for note in document.notes[:NOTES]]
     if len(document.notes) > NOTES:
         lines.append((f"and {plural(len(document.notes) - NOTES, 'more note')}; --json FILE has all", ""))
+    lines += [(text, "") for text in [assumed_sentence(document.results)] if text is not None]
     lines.append((closing(document), "bold green" if all_reached(document) else "bold yellow"))
     return [*lines, *([] if command is None else [(f"next: {command}", "")])]

@@ -17,7 +17,7 @@ from samebits.report.shake import show_shake
 from samebits.report.tables import line
 from samebits.report.terminal_rows import show_accepted, show_failures, show_notes, show_pairs
 from samebits.report.terminal_screen import show_screen
-from samebits.report.words import closing, is_empty_shard, remembered_sentence
+from samebits.report.words import assumed_sentence, closing, is_empty_shard, remembered_sentence
 
 WIDTH = 140
 """Columns of a table that is written to a file or a pipe, unless COLUMNS says otherwise."""
@@ -77,6 +77,7 @@ def _end(document: Document, listed: Sequence[Cause]) -> list[tuple[str, str]]:
     failed = document.summary.failed or document.problems or nothing
     style = "bold red" if failed else "bold yellow" if document.incomplete else "bold green"
     command = first_command(listed)
-    lines = [(remembered_sentence(document), ""), (closing(document), style)]
+    lines = [(remembered_sentence(document), ""), (assumed_sentence(document.results), "")]
+    lines.append((closing(document), style))
     lines.append((None if command is None else f"next: {command}", ""))
     return [(text, style) for text, style in lines if text is not None]

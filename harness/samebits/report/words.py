@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from samebits.report.document import Document
+from samebits.schema.assumption import passing_words
 from samebits.schema.result import VERDICTS
 
 
@@ -60,6 +61,16 @@ def skips_words(document: Document) -> str:
     """That what was skipped fails the run, for a document in which it does."""
     skips = document.summary.skipped
     return f"{plural(skips, 'skipped result')} {'fails' if skips == 1 else 'fail'} the run (--no-skips)"
+
+
+def assumed_sentence(results: Iterable[Any]) -> str | None:
+    """How many results hold under assumptions that other values could break; None where none does.
+
+    Args:
+        results: of a check or of proofs.
+    """
+    words = passing_words(results)
+    return words and f"{words}; --no-assumptions accepts none, --json FILE has each with how it could be false"
 
 
 def closing(document: Document) -> str:

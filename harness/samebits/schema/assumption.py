@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +35,28 @@ class Assumption:
 def words_of(assumptions: Iterable[Assumption]) -> str:
     """The kinds of what is assumed beyond shapes and rounding, in words; empty where nothing is."""
     return ", ".join(assumption.word for assumption in assumptions if not assumption.inherent)
+
+
+def breakable(leaves: Iterable[Any]) -> tuple[Assumption, ...]:
+    """What results that hold assume beyond shapes and rounding, which other values could break; each text once.
+
+    Args:
+        leaves: of a check or of proofs.
+    """
+    taken = (each for leaf in leaves if leaf.ok for each in leaf.assumptions if not each.inherent)
+    return tuple({(each.word, each.text): each for each in taken}.values())
+
+
+def passing_words(leaves: Iterable[Any]) -> str | None:
+    """How many results hold under assumptions that other values could break, by kind; None where none does.
+
+    Args:
+        leaves: of a check or of proofs.
+    """
+    kinds = [dict.fromkeys(each.word for each in breakable([leaf])) for leaf in leaves]
+    assumed = sum(map(bool, kinds))
+    if not assumed:
+        return None
+    counts = Counter(word for words in kinds for word in words)
+    listed = ", ".join(f"{word} {count}" for word, count in counts.most_common())
+    return f"{assumed} of {len(kinds)} results hold under assumptions that other values could break ({listed})"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from samebits.testing import distributed, page
+from samebits.testing import assumed, distributed, page
 from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--samebits-no-skips", action="store_true", help="fail where a mesh does not fit, instead of skipping"
     )
+    assumed.add_options(group)
     page.add_option(group)
 
 
@@ -125,6 +126,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.pluginmanager.hasplugin("xdist"):
         config.addinivalue_line("markers", "xdist_group(name): cases that should run on one xdist worker")
     page.configure(config)
+    assumed.configure(config)
     config.pluginmanager.register(_Receiver(config))
     distributed.configure(config)
 
@@ -205,6 +207,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Of several processes, do not wait for those that are gone."""
+    assumed.unconfigure()
     distributed.unconfigure(config)
 
 
@@ -270,6 +273,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Send the results of a pair test with its report."""
     report = yield
     page.attach(item, report)
+    assumed.attach(report)
     return report
 
 
@@ -282,6 +286,7 @@ class _Receiver:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Take the results of one test."""
         page.receive(self.config, report)
+        assumed.receive(self.config, report)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -298,6 +303,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if counts:
         words = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda kv: -kv[1]))
         terminalreporter.write_line(f"samebits: leaves compared by verdict: {words}")
+    assumed.summary(terminalreporter)
     for line in terminalreporter.config.stash.get(distributed.ELSEWHERE, []):
         terminalreporter.write_line(f"samebits: {line}", red=True)
     if (line := page.line(terminalreporter.config)) is not None:

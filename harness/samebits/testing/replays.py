@@ -9,9 +9,10 @@ from types import ModuleType
 
 import pytest
 
+from samebits.functions.passed import REJECT_OPTION
 from samebits.programs.catalogue import SUITES, Locator
 from samebits.programs.implementations import root_of
-from samebits.programs.replay import replay, without_group
+from samebits.programs.replay import replay, with_settings, without_group
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 
@@ -28,18 +29,21 @@ def replay_of_test(pair: Pair, point: Point, item: pytest.Item) -> str:
         item: the test of the point.
     """
     start, module = item.config.invocation_params.dir, getattr(item, "module", None)
+    assuming = not item.config.getoption(REJECT_OPTION)
     if isinstance(module, ModuleType):
         if _is_of_a_tree(pair, module):
             root = root_of(pair)
-            return replay(Locator(name=pair.name, root=str(root)), point, here=start)
+            return replay(Locator(name=pair.name, root=str(root)), point, here=start, assuming=assuming)
         name = next((name for name, value in vars(module).items() if value is pair), None)
         if name is not None and _stands_alone(item):
-            return replay(Locator(name=f"{os.path.relpath(item.path, start)}:{name}"), point, here=start)
+            locator = Locator(name=f"{os.path.relpath(item.path, start)}:{name}")
+            return replay(locator, point, here=start, assuming=assuming)
     name = without_group(item.nodeid).partition("::")[2]
     words = ["python", "-m", "pytest", f"{os.path.relpath(item.path, start)}::{name}"]
     devices = item.config.getoption("--samebits-devices")
     full = ["--samebits-full"] if item.config.getoption("--samebits-full") else []
-    return shlex.join(words + (["--samebits-devices", str(devices)] if devices else []) + full)
+    full += [] if assuming else [REJECT_OPTION]
+    return with_settings(shlex.join(words + (["--samebits-devices", str(devices)] if devices else []) + full))
 
 
 def _is_of_a_tree(pair: Pair, module: ModuleType) -> bool:

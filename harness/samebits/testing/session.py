@@ -14,6 +14,7 @@ from samebits.check.runner import Runner
 from samebits.check.together import require_alike
 from samebits.check.verdict import judge_refusal, judge_run
 from samebits.errors import CouldNotRun, MeshNotSpanned, NoExplicitForm, RequestError, SamebitsError
+from samebits.functions.passed import REPORTING
 from samebits.host import environment
 from samebits.host.backend_start import require_answer
 from samebits.host.cache_keys import ByIdentity, key_of
@@ -25,7 +26,7 @@ from samebits.programs.program_cache import Programs
 from samebits.report.failure import block
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.point import Point
+from samebits.schema.point import Effort, Point
 from samebits.testing import page
 from samebits.testing.distributed import GROUP, point_of
 from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
@@ -50,7 +51,8 @@ class State:
         """The runner of a pair on this platform, made on first use."""
         key = _declared(pair)
         if key not in self.runners:
-            self.runners[key] = Runner(pair.on(devices_here()[0].platform), self.programs)
+            effort = Effort(assuming=REPORTING.assuming)
+            self.runners[key] = Runner(pair.on(devices_here()[0].platform), self.programs, effort)
         return self.runners[key]
 
     def start(self, pair: Pair, point: Point) -> PendingPoint:
@@ -122,6 +124,7 @@ def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str)
     record += [(VERDICT, result.verdict) for result in results]
     record += [(NOTE, text) for text in take_notes()]
     failed = [result for result in results if result.failed]
+    REPORTING.add(str(point), results, ok=not failed)
     if failed:
         pytest.fail("\n".join(line for result in failed for line in block(result)), pytrace=False)
     wrong = machine_dependent(runner.pair, results)

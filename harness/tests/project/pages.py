@@ -18,9 +18,11 @@ DOCS = REPOSITORY / "docs"
 PAGES = (README, REPOSITORY / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
 
 PYTEST_OPTIONS = {
+    "--samebits-assumptions",
     "--samebits-devices",
     "--samebits-distributed",
     "--samebits-full",
+    "--samebits-no-assumptions",
     "--samebits-no-skips",
     "--report-html",
     "--dist",
