@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from samebits.schema.contract import leaf_words
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -44,7 +46,7 @@ def _checked(document: Mapping[str, Any]) -> Iterator[Observation]:
     for result in document["results"]:
         name = f"{result['pair']}/{result['variant']}" if result.get("pair") else str(result["variant"])
         unproved = document["command"] == "prove" and not result["ok"] and _unproved(result)
-        leaf = f"gradient of {result['leaf']}" if result["direction"] == "gradient" else result["leaf"]
+        leaf = leaf_words(result["direction"], result["leaf"])
         yield Observation(
             place=f"{name}, case {result['case']}, {result['dtype']}, mesh {result['mesh']} ({result['mode']}), {leaf}",
             ok=result["ok"] or result["verdict"] == "skipped",

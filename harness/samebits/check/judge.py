@@ -12,7 +12,7 @@ from samebits.check.outcome import LeafOutcome
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.other_values import Counterexample
 from samebits.schema.all_sizes import Sizes
-from samebits.schema.contract import Contract, Exemption
+from samebits.schema.contract import DIFFERENTIATED, Contract, Exemption
 from samebits.schema.difference import extent
 from samebits.schema.domain import in_words, not_said, unsaid
 from samebits.schema.pair import Pair
@@ -81,6 +81,9 @@ def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
     if not outcome.assuming:
         verdict, evidence = _unassuming(outcome, verdict, evidence)
     verdict, evidence, other = _elsewhere(outcome, verdict, evidence)
+    if verdict == "different" and leaf_of(outcome).endswith(DIFFERENTIATED):
+        output = leaf_of(outcome).removesuffix(DIFFERENTIATED)
+        evidence = f"'{output}' as the differentiated program returns it is another output: {evidence}"
     ok, required, reason = _held_against(verdict, outcome, contract, exemption)
     if ok and exemption is None and contract.sizes == "all" and point.variant != pair.reference_name:
         ok, reason = _for_all_sizes(outcome, contract, reason)

@@ -22,7 +22,7 @@ from samebits.programs.host_trees import HostTree, compare_trees
 from samebits.programs.inputs import Array
 from samebits.programs.placement import parts
 from samebits.schema.all_sizes import SizesShown
-from samebits.schema.contract import Direction
+from samebits.schema.contract import DIFFERENTIATED, Direction
 from samebits.schema.domain import RequiredFact
 from samebits.schema.line_difference import NamedLines
 
@@ -157,7 +157,7 @@ def compared_nothing(reference: ProgramOutputs, path: str, direction: Direction)
 
 def says_nothing(arrays: Sequence[Array], path: str, direction: str) -> str | None:
     """Why the values of a leaf, one array per input, say nothing; None where they do, or where there are none."""
-    if not arrays:
+    if not arrays or path.endswith(DIFFERENTIATED):  # of which the forward direction says it
         return None
     if not any(array.size for array in arrays):
         return f"'{path}' has no elements; nothing was compared"

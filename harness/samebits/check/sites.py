@@ -10,6 +10,7 @@ from samebits.programs.alone import baseline, on_mesh_of
 from samebits.programs.captured_values import equations
 from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site, TracedSides
+from samebits.prove.primal_outputs import with_primal
 from samebits.schema.point import Point
 from samebits.user_errors import one_line
 
@@ -31,7 +32,7 @@ def traced_point(execution: Execution, point: Point, on_mesh: Site, order: Trace
     sides, reference = execution.sides, execution.pair.reference_name
     sites = dict.fromkeys((point.variant, reference), on_mesh)
     first = order.before(sites)
-    on_mesh = on_mesh_of(sides, point.variant, on_mesh)
+    on_mesh = with_primal(sides, point.direction, point.variant, on_mesh_of(sides, point.variant, on_mesh))
     order.require_same(first, sites)
     alone, remark = baseline(sides, on_mesh)
     job = PendingPoint(point, alone=alone, on_mesh=on_mesh, remarks=() if remark is None else (remark,))

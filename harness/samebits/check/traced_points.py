@@ -13,6 +13,7 @@ from samebits.interpret.problem import Question
 from samebits.programs.alone import baseline, on_mesh_of
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides
+from samebits.prove.primal_outputs import with_primal
 from samebits.prove.prover import Prover, Unproved
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -65,8 +66,9 @@ class PointInterpreter:
         pair, mesh = self._execution.pair, MeshSpec.parse(point.mesh)
         case, built = pair.case(point.case), mesh.abstract(point.mode)
         on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
-        on_mesh = on_mesh_of(self._execution.sides, point.variant, on_mesh)
-        return baseline(self._execution.sides, on_mesh, runs=False)[0], on_mesh
+        sides = self._execution.sides
+        on_mesh = with_primal(sides, point.direction, point.variant, on_mesh_of(sides, point.variant, on_mesh))
+        return baseline(sides, on_mesh, runs=False)[0], on_mesh
 
     def everywhere(self, point: Point, leaf: str) -> Independence:
         """Whether the bits of a leaf are the same on every machine, on both sides and at every input of a point."""

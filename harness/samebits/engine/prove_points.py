@@ -31,6 +31,7 @@ from samebits.programs.replay import replay
 from samebits.programs.sides import Site, TracedSides
 from samebits.prove.mesh_queries import Query, conditions_of, other_devices, place_of_devices, platform_of_process
 from samebits.prove.partitioned_gather import needed_by_sums
+from samebits.prove.primal_outputs import with_primal
 from samebits.prove.problem import cotangents_of, other_outputs
 from samebits.prove.prover import Prover, Unproved
 from samebits.prove.selftest import check_proofs
@@ -198,7 +199,7 @@ def sites_of(sides: TracedSides, point: Point, on_mesh: Site) -> Sites:
         NoExplicitForm: the point is of the reference itself, which cannot be traced on explicit axes.
     """
     reference = sides.pair.reference_name
-    on_mesh = on_mesh_of(sides, point.variant, on_mesh)
+    on_mesh = with_primal(sides, point.direction, point.variant, on_mesh_of(sides, point.variant, on_mesh))
     alone, remark = baseline(sides, on_mesh, runs=False)
     if remark is not None:
         note(f"pair '{sides.pair.name}': {remark}")

@@ -31,6 +31,7 @@ from samebits.programs.side_call import side_call, structure_key
 from samebits.programs.transforms import transformed
 from samebits.programs.widened import widened
 from samebits.schema.case import Arg, Case
+from samebits.schema.contract import DIFFERENTIATED
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.pair import Pair
 
@@ -42,6 +43,7 @@ class Site:
     `alone` is on one device, under a mesh of one device where `built` is one; `mesh` is that of the point all the same.
     `pinned` lays outputs out as declared, as the steps around a component do; else the compiler chooses (auto mode).
     `draw` numbers the draws of inputs: every comparison is of draw 0, errors are measured on further ones too.
+    `primal` has gradients return the outputs too, as the rules of differentiation give them.
     """
 
     case: Case
@@ -53,6 +55,7 @@ class Site:
     pinned: bool = False
     draw: int = 0
     alone: bool = False
+    primal: bool = False
 
     @property
     def on_mesh(self) -> bool:
@@ -73,7 +76,7 @@ class Site:
     @property
     def key(self) -> Hashable:
         """Everything in it but the draw; the case and the devices count as the objects that they are."""
-        where = self.dtype, self.mesh.id, self.mode, self.x64, self.pinned, self.alone
+        where = self.dtype, self.mesh.id, self.mode, self.x64, self.pinned, self.alone, self.primal
         return ByIdentity(self.case), ByIdentity(self.built), *where
 
     def widen(self, dtype: Any) -> np.dtype[Any]:
@@ -191,10 +194,11 @@ class TracedSides:
         cotangents = self.cotangent_types(side, site)
 
         def pull_back(chosen: dict[str, Any], rest: dict[str, Any], cotangents: list[Any]) -> Any:
-            def floats_of(chosen: dict[str, Any]) -> list[Any]:
-                return list(self.pulled_back(call({**chosen, **rest})).values())
-
-            gradients = jax.vjp(floats_of, chosen)[1](cotangents)[0]
+            outputs, pull = self._differentiated(call, chosen, rest)
+            gradients = pull(cotangents)[0]
+            if site.primal:
+                leaves = named_leaves(returned(outputs), "forward")
+                return {**gradients, **{f"{path}{DIFFERENTIATED}": leaf for path, leaf in leaves.items()}}
             if not site.pinned:
                 return gradients
             return {
@@ -210,6 +214,40 @@ class TracedSides:
                 self._ideal(pull_back, site, lambda narrow: self.gradient(side, narrow)),
                 (chosen, rest, list(cotangents.values())),
             ),
+        )
+
+    def _differentiated(
+        self, call: Callable[..., Any], chosen: dict[str, Any], rest: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """The outputs of a side as rules of differentiation give them, and what pulls cotangents back."""
+
+        def outputs_of(chosen: dict[str, Any]) -> tuple[list[Any], Any]:
+            outputs = call({**chosen, **rest})
+            return list(self.pulled_back(outputs).values()), outputs
+
+        _, pull, outputs = jax.vjp(outputs_of, chosen, has_aux=True)
+        return outputs, pull
+
+    def differentiated(self, side: str, site: Site) -> Program:
+        """The traced program of a side's outputs as rules of differentiation give them, of the arguments by name."""
+        program: Program = self._once(
+            ("differentiated", side, site.key), lambda: self._outputs_differentiated(side, site)
+        )
+        return program
+
+    def _outputs_differentiated(self, side: str, site: Site) -> Program:
+        types, call = self.types(site), self._call(side, site, self._written(site))
+        names = differentiable(self.args(site), site.dtype)
+
+        def outputs_of(arrays: dict[str, Any]) -> Any:
+            rest = {name: array for name, array in arrays.items() if name not in names}
+            return self._differentiated(call, {name: arrays[name] for name in names}, rest)[0]
+
+        return self.programs.trace(
+            self._key("differentiated", side, site, types),
+            self._label(side, site, "differentiated"),
+            site.setup,
+            lambda: (outputs_of, (types,)),
         )
 
     def cotangent_types(self, side: str, site: Site) -> dict[str, Any]:
@@ -298,7 +336,7 @@ class TracedSides:
         if site.pinned or (direction == "gradient" and site.built is not None):
             declared = {**self.pair.output_spec(site.case, site.mesh)}
             laid_out = key_of((declared, [arg.spec for arg in args.values()]))
-        if direction == "gradient" or site.case.transform is not None:
+        if direction != "forward" or site.case.transform is not None:
             pulled = differentiable(args, site.dtype)
         statics = key_of(self.pair.statics(site.case, site.mesh))
         function, transform = ByIdentity(self.functions[side]), site.case.transform
@@ -306,7 +344,8 @@ class TracedSides:
         built = tuple((name, structure_key(tree.structure)) for name, tree in trees.items())
         called = built, key_of(self.pair.adapt.get(side)), key_of(dict(self.pair.rename)), self.pair.has_aux
         signature = arrays, statics, laid_out, pulled, called
-        return (self.pair.name, function, direction, place, site.x64, site.pinned, transform, signature)
+        asked = direction, site.primal and direction == "gradient"
+        return (self.pair.name, function, asked, place, site.x64, site.pinned, transform, signature)
 
     def _label(self, side: str, site: Site, direction: str) -> str:
         where = f"mesh '{site.mesh.id}' ({site.mode})" if site.on_mesh else "one device"

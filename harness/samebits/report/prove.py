@@ -16,6 +16,7 @@ from samebits.interpret.field.residues import PRIMES
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural, short_meshes, verdict_counts
 from samebits.schema.assumption import Assumption
+from samebits.schema.contract import leaf_words as words_of_leaf
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Problem
 
@@ -101,7 +102,7 @@ def proof_groups(proofs: Iterable[ProofResult]) -> list[list[ProofResult]]:
 
 def leaf_words(proof: ProofResult) -> str:
     """The leaf of a proof: `out`, or `gradient of x`."""
-    return f"gradient of {proof.leaf}" if proof.direction == "gradient" else proof.leaf
+    return words_of_leaf(proof.direction, proof.leaf)
 
 
 def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:

@@ -12,6 +12,15 @@ from samebits.schema.domain import Domain
 Direction = Literal["forward", "gradient"]
 DIRECTIONS: tuple[Direction, ...] = ("forward", "gradient")
 
+DIFFERENTIATED = " under differentiation"
+"""What follows the path of an output where that is compared as the differentiated program returns it."""
+
+
+def leaf_words(direction: str, leaf: str) -> str:
+    """A leaf in words: `out`, `gradient of x`, or `out under differentiation`."""
+    return f"gradient of {leaf}" if direction == "gradient" and not leaf.endswith(DIFFERENTIATED) else leaf
+
+
 Rung = Literal["proved", "bitwise", "rounding", "different"]
 """The rungs that a contract can name, highest first."""
 RUNGS: tuple[Rung, ...] = ("proved", "bitwise", "rounding", "different")

@@ -15,7 +15,7 @@ from samebits.errors import DeclarationError
 from samebits.schema.adapt import Adapt
 from samebits.schema.argument_trees import ArgTree, argument_tree
 from samebits.schema.case import COPIES, Arg, AxisSize, Case, Spec
-from samebits.schema.contract import COMPUTES, MOVES, Contract, Exemption
+from samebits.schema.contract import COMPUTES, DIFFERENTIATED, MOVES, Contract, Exemption
 from samebits.schema.document_claim import Documented
 from samebits.schema.meshes import AXES, MODES, NO_MESH, MeshSpec, Mode
 from samebits.schema.pair_checks import check_fields, check_pair, transformed_cases
@@ -238,13 +238,29 @@ class Pair:
     def contract(self, *, moves: bool = False, **where: Any) -> Contract:
         """The contract of a result: the last that covers it, else `bitwise` of what only moves data and `rounding`.
 
+        Of an output under differentiation it is that of the forward output; bits that are promised of this direction
+        alone are not promised there.
+
         Args:
             moves: whether both sides were shown to only move data.
             where: the point and the leaf.
         """
-        matching = [contract for contract in self.contracts if contract.covers(**where)]
-        return matching[-1] if matching else MOVES if moves else COMPUTES
+        there = _of_output(where)
+        matching = [contract for contract in self.contracts if contract.covers(**there)]
+        if not matching or there is where or matching[-1].lowest == "rounding":
+            return matching[-1] if matching else MOVES if moves else COMPUTES
+        both = matching[-1].covers(**there | {"direction": where["direction"]})
+        return matching[-1] if both else COMPUTES
 
     def exemption(self, **where: Any) -> Exemption | None:
         """The exemption of a result, if there is one."""
-        return next((exemption for exemption in self.exemptions if exemption.covers(**where)), None)
+        there = _of_output(where)
+        return next((exemption for exemption in self.exemptions if exemption.covers(**there)), None)
+
+
+def _of_output(where: dict[str, Any]) -> dict[str, Any]:
+    """Where a result is declared: an output under differentiation as the forward output that it is."""
+    leaf = where["leaf"]
+    if leaf is None or not leaf.endswith(DIFFERENTIATED):
+        return where
+    return {**where, "direction": "forward", "leaf": leaf.removesuffix(DIFFERENTIATED)}

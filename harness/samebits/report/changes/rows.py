@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
+from samebits.schema.contract import leaf_words
 from samebits.train.envelope import Envelope
 from samebits.train.record import RunRecord
 
@@ -40,7 +41,7 @@ class ResultPlace:
         """Which output, such as `gradient of scale`; empty where the result is of all."""
         leaf = "" if self.leaf == "*" else self.leaf
         if self.direction == "gradient" and not self.target:
-            return f"gradient of {leaf}" if leaf else "gradient"
+            return leaf_words(self.direction, leaf) if leaf else "gradient"
         return " ".join(part for part in (self.direction if self.target else "", leaf) if part)
 
     def where(self) -> str:

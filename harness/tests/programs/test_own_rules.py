@@ -1,0 +1,29 @@
+"""Which rules of differentiation are code's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from samebits.programs.own_rules import own_rules
+
+
+def test_rules_of_jax_are_not_named() -> None:
+    program = jax.make_jaxpr(lambda x: jax.nn.relu(x) + jax.nn.softmax(x) + jnp.logaddexp(x, x))(jnp.ones(3))
+    assert "custom_jvp_call" in str(program) and own_rules(program) == ()
+
+
+def test_rules_are_found_inside_of_loops_and_calls() -> None:
+    @jax.custom_jvp
+    def double(x: Any) -> Any:
+        return 2 * x
+
+    double.defjvps(lambda t, out, x: 2 * t)
+
+    def looped(x: Any) -> Any:
+        return jax.jit(lambda x: jax.lax.fori_loop(0, 2, lambda _, y: double(y), x))(x)
+
+    (found,) = own_rules(jax.make_jaxpr(looped)(jnp.ones(3)))
+    assert "double at " in found and "test_own_rules.py" in found
