@@ -344,8 +344,8 @@ class TracedSides:
         built = tuple((name, structure_key(tree.structure)) for name, tree in trees.items())
         called = built, key_of(self.pair.adapt.get(side)), key_of(dict(self.pair.rename)), self.pair.has_aux
         signature = arrays, statics, laid_out, pulled, called
-        asked = direction, site.primal and direction == "gradient"
-        return (self.pair.name, function, asked, place, site.x64, site.pinned, transform, signature)
+        program = direction, site.primal and direction == "gradient"
+        return (self.pair.name, function, program, place, site.x64, site.pinned, transform, signature)
 
     def _label(self, side: str, site: Site, direction: str) -> str:
         where = f"mesh '{site.mesh.id}' ({site.mode})" if site.on_mesh else "one device"
