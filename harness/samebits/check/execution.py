@@ -222,6 +222,23 @@ class Execution:
             replicas=list(replicas.values())[::-1],
         )
 
+    def tree_at(
+        self,
+        program: Program,
+        side: str,
+        site: Site,
+        direction: Direction,
+        record: Record,
+        cotangents: dict[str, Array],
+    ) -> HostTree:
+        """What a program gives once at inputs that are not among those of its points.
+
+        Raises:
+            CouldNotRun: it does not compile.
+        """
+        _, call = self.placed(side, site, direction, record, cotangents)
+        return self._called(program, call, direction).tree
+
     def placed(
         self, side: str, site: Site, direction: Direction, record: Record, cotangents: dict[str, Array]
     ) -> tuple[dict[str, Any], tuple[Any, ...]]:

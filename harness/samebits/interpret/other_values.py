@@ -26,6 +26,7 @@ from samebits.interpret.equation import Array
 from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.float64_differences import differences, values_of
 from samebits.interpret.inner_equations import equations
+from samebits.interpret.other_cotangents import other_cotangents
 from samebits.interpret.problem import Input, Question
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 
@@ -92,7 +93,7 @@ def counterexamples(question: Question) -> dict[str, Counterexample]:
         question: the programs and their inputs.
     """
     result: dict[str, Counterexample] = {}
-    for other in chain(_other_integers(question), _zero_rows(question)):
+    for other in chain(_other_integers(question), _other_cotangents(question), _zero_rows(question)):
         open_ = [name for name in question.outputs if name not in result or not result[name].allowed]
         if not open_ or (not other.allowed and set(open_) <= set(result)):
             continue
@@ -134,6 +135,12 @@ def _other_integers(question: Question) -> Iterator[_Other]:
                 continue
             small = values.size == 1 and values.dtype.kind != "b" and int(values.reshape(-1)[0]) in SMALL
             yield _Other(_with(question, place, values), f"'{argument.name}' {words}", allowed, small)
+
+
+def _other_cotangents(question: Question) -> Iterator[_Other]:
+    """The question with other cotangents, where a program decides by them."""
+    for other, words, allowed in other_cotangents(question):
+        yield _Other(other, words, allowed, small=False)
 
 
 def _zero_rows(question: Question) -> Iterator[_Other]:

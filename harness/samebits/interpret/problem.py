@@ -27,6 +27,7 @@ class Input:
             `given` where there is an array of them, `stated` where a distribution is declared. Of integers `all` where
             every one in their range may be given.
         integers: the smallest and the largest integer that may be given; None of floats.
+        is_cotangent: it multiplies a gradient, and may be anything.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Input:
     is_index_operand: bool = False
     magnitudes: Magnitudes = "stated"
     integers: tuple[int, int] | None = None
+    is_cotangent: bool = False
 
     def kind(self, aval: Any) -> Type:
         """The type that a program gives this input.

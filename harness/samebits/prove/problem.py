@@ -171,7 +171,9 @@ def _inputs(
         return tuple(jax.tree.leaves(known, is_leaf=lambda leaf: isinstance(leaf, Input)))
     chosen = {name: known[name] for name in differentiable(args, dtype)}
     rest = {name: argument for name, argument in known.items() if name not in chosen}
-    pulled = [Input(cotangent_of(path), _real(np.asarray(array))) for path, array in cotangents.items()]
+    pulled = [
+        Input(cotangent_of(path), _real(np.asarray(array)), is_cotangent=True) for path, array in cotangents.items()
+    ]
     return tuple(jax.tree.leaves((chosen, rest, pulled), is_leaf=lambda leaf: isinstance(leaf, Input)))
 
 

@@ -1,0 +1,229 @@
+"""Other cotangents than those of the case, at which both programs are evaluated: large, small and zero ones.
+
+What a gradient is multiplied by comes from the rest of a model, and nothing is known of it: a loss is scaled, most rows
+of a batch are masked, or only one of the outputs is used. Where both programs are linear in their cotangents, random
+ones show everything. Else a clip or a guard on the way back decides by them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from samebits.interpret.control_flow import scan_sizes
+from samebits.interpret.dead_code import live
+from samebits.interpret.equation import Array, type_of
+from samebits.interpret.float64_differences import values_of
+from samebits.interpret.interpreter import CALLS
+from samebits.interpret.problem import Question
+from samebits.numerics import floats
+
+FACTORS = (2.0**6, 2.0**20, 2.0**-10, 2.0**-30)
+"""By how much cotangents are scaled: beyond a clip at 5, 50 or 1e5, and below a guard such as 1e-6.
+
+Powers of two, so that no number is rounded.
+"""
+
+_EACH = 4  # of the outputs: with the cotangents of all others zero
+
+_TOGETHER = """
+add add_any all_gather all_gather_invariant all_gather_reduced all_to_all broadcast broadcast_in_dim concatenate conj
+convert_element_type copy copy_p cumsum device_put expand_dims imag mesh_cast neg optimization_barrier pad pbroadcast
+ppermute preduced psum psum2 psum_invariant psum_scatter pvary ragged_all_to_all real reduce_precision reduce_scatter
+reduce_sum reduce_window_sum reshape reshard rev sharding_constraint slice split squeeze stop_gradient sub tile
+transpose unreduced_psum vary_unreduced_cast
+"""
+_ALL = frozenset(_TOGETHER.split())
+"""Primitives that are linear in all operands together."""
+
+_EITHER = frozenset({"conv_general_dilated", "dot_general", "mul", "ragged_dot_general"})
+"""Primitives that are linear in any one operand."""
+
+_SOME = {
+    "div": (0,),
+    "dynamic_slice": (0,),
+    "dynamic_update_slice": (0, 1),
+    "gather": (0,),
+    "scatter": (0, 2),
+    "scatter-add": (0, 2),
+    "scatter_add": (0, 2),
+    "select_and_scatter_add": (0,),
+    "triangular_solve": (1,),
+}
+"""By primitive, the operands in which it is linear together; the others select or scale."""
+
+
+def other_cotangents(question: Question) -> Iterator[tuple[Question, str, bool]]:
+    """The question at other cotangents, in words, and whether any gradient may be given them; nothing without need."""
+    if not _decides(question):
+        return
+    places = [place for place, argument in enumerate(question.inputs) if argument.is_cotangent]
+    given = [np.asarray(question.inputs[place].values, np.float64) for place in places]
+    names = [question.inputs[place].name for place in places]
+    for arrays, words, allowed in changed(
+        given, names, [type_of(question.reference.in_avals[p]).dtype for p in places]
+    ):
+        inputs = list(question.inputs)
+        for place, array in zip(places, arrays, strict=True):
+            inputs[place] = replace(inputs[place], values=array)
+        yield replace(question, inputs=inputs), words, allowed
+
+
+def must_run(question: Question, output: str) -> bool:
+    """Whether a program may decide by cotangents, and an output has no value in float64 that would show it."""
+    return output in question.outputs and _decides(question) and values_of(question, output) is None
+
+
+def _decides(question: Question) -> bool:
+    places = tuple(place for place, argument in enumerate(question.inputs) if argument.is_cotangent)
+    return any(decides_by(program, places) for program in (question.reference, question.variant))
+
+
+def changed(
+    given: Sequence[Array], names: Sequence[str], dtypes: Sequence[Any]
+) -> Iterator[tuple[list[Array], str, bool]]:
+    """Other cotangents, in words, and whether they are plain numbers.
+
+    Args:
+        given: random ones.
+        names: by which a reader knows them.
+        dtypes: whose range they keep.
+    """
+    for factor in FACTORS:
+        if all(_holds(array, factor, dtype) for array, dtype in zip(given, dtypes, strict=True)):
+            power = abs(int(math.log2(factor)))
+            times = f"{2**power if power <= 10 else f'2^{power}'} times {'as large' if factor > 1 else 'smaller'}"
+            yield [array * factor for array in given], f"cotangents {times}", True
+    yield [np.zeros_like(array) for array in given], "cotangents of zero", True
+    yield [np.ones_like(array) for array in given], "cotangents of one", True
+    for number, name in enumerate(names[:_EACH] if len(names) > 1 else ()):
+        alone = [array if n == number else np.zeros_like(array) for n, array in enumerate(given)]
+        yield alone, f"all cotangents zero but {name}", True
+    for axis, index, words in ((0, 0, "first row"), (0, -1, "last row"), (-1, -1, "last column")):
+        if any(_has(array, axis) for array in given):
+            yield [_kept(array, axis, index) for array in given], f"cotangents of zero but in their {words}", True
+    yield [_with_first(array, math.inf) for array in given], "cotangents with an infinite first element", False
+
+
+def _holds(array: Array, factor: float, dtype: Any) -> bool:
+    """Whether a dtype holds the numbers of an array, scaled, in its normal range."""
+    info = ml_dtypes.finfo(dtype)
+    sizes = np.abs(array[array != 0]) * factor
+    return not sizes.size or bool(np.max(sizes) <= float(info.max) and np.median(sizes) >= float(info.tiny))
+
+
+def _has(array: Array, axis: int) -> bool:
+    return array.ndim > (0 if axis == 0 else 1) and array.shape[axis] > 1
+
+
+def _kept(array: Array, axis: int, index: int) -> Array:
+    """An array that is zero but at one index of an axis; itself where it has no other."""
+    if not _has(array, axis):
+        return array
+    kept = np.zeros_like(array)
+    np.moveaxis(kept, axis, 0)[index] = np.moveaxis(array, axis, 0)[index]
+    return kept
+
+
+def _with_first(array: Array, number: float) -> Array:
+    other = np.array(array)
+    other.reshape(-1)[:1] = number
+    return other
+
+
+@functools.lru_cache(maxsize=256)
+def decides_by(closed: Any, places: tuple[int, ...]) -> bool:
+    """Whether a program does anything to some of its inputs that is not linear in them.
+
+    Args:
+        closed: a closed jaxpr.
+        places: of these inputs.
+    """
+    program = live(closed).jaxpr
+    try:
+        _followed(program, [number in places for number in range(len(program.invars))])
+    except _NotLinear:
+        return True
+    return False
+
+
+class _NotLinear(Exception):
+    """A value that depends on a cotangent decides something, or nothing is known of what is done to it."""
+
+
+def _followed(jaxpr: Any, inputs: Sequence[bool]) -> list[bool]:
+    """Which outputs depend on the marked inputs.
+
+    Raises:
+        _NotLinear: something is not linear in them.
+    """
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    marked = {var for var, is_marked in zip(jaxpr.invars, inputs, strict=True) if is_marked}
+
+    def of(values: Sequence[Any]) -> list[bool]:
+        return [not hasattr(var, "val") and var in marked for var in values]
+
+    for equation in jaxpr.eqns:
+        operands = of(equation.invars)
+        if any(operands):
+            results = _results(equation, operands)
+            marked |= {var for var, is_marked in zip(equation.outvars, results, strict=True) if is_marked}
+    return of(jaxpr.outvars)
+
+
+def _results(equation: Any, operands: list[bool]) -> list[bool]:
+    name, params = equation.primitive.name, equation.params
+    inner = params.get(CALLS.get(name, ""), params.get("jaxpr") if name == "shard_map" else None)
+    if inner is not None:
+        return _followed(inner, operands)
+    if name == "scan":
+        return _fixed(params["jaxpr"], operands, *scan_sizes(params))
+    if name == "while":
+        return _of_while(params, operands)
+    if name == "cond":
+        if operands[0]:
+            raise _NotLinear
+        branches = [_followed(branch, operands[1:]) for branch in params["branches"]]
+        return [any(each) for each in zip(*branches, strict=True)]
+    if name == "convert_element_type" and not _is_float(params["new_dtype"]):
+        raise _NotLinear
+    some = _SOME.get(name, () if name != "select_n" else tuple(range(1, len(operands))))
+    together = any(is_marked for place, is_marked in enumerate(operands) if place not in some)
+    if name in _ALL or (name in _EITHER and sum(operands) == 1) or (some and not together):
+        return [True] * len(equation.outvars)
+    raise _NotLinear
+
+
+def _is_float(dtype: Any) -> bool:
+    return floats.is_float(dtype) or floats.is_complex(dtype)
+
+
+def _fixed(body: Any, operands: list[bool], constants: int, carried: int) -> list[bool]:
+    """The outputs of a loop's body, which carries what is marked until nothing new is."""
+    while True:
+        results = _followed(body, operands)
+        grown = [before or after for before, after in zip(operands[constants:], results[:carried], strict=False)]
+        if grown == operands[constants : constants + carried]:
+            return results
+        operands = [*operands[:constants], *grown, *operands[constants + carried :]]
+
+
+def _of_while(params: Any, operands: list[bool]) -> list[bool]:
+    tests, bodies = params["cond_nconsts"], params["body_nconsts"]
+    carried = len(operands) - tests - bodies
+    results = _fixed(params["body_jaxpr"], operands[tests:], bodies, carried)
+    if any(_reads(params["cond_jaxpr"].jaxpr, [*operands[:tests], *results])):
+        raise _NotLinear
+    return results
+
+
+def _reads(jaxpr: Any, inputs: Sequence[bool]) -> Iterator[bool]:
+    """Per marked input of a predicate, whether it is used."""
+    used: Collection[Any] = {var for equation in jaxpr.eqns for var in equation.invars if not hasattr(var, "val")}
+    return (var in used for var, is_marked in zip(jaxpr.invars, inputs, strict=True) if is_marked)
