@@ -34,10 +34,10 @@ _EACH = 4  # of the outputs: with the cotangents of all others zero
 
 _TOGETHER = """
 add add_any all_gather all_gather_invariant all_gather_reduced all_to_all broadcast broadcast_in_dim concatenate conj
-convert_element_type copy copy_p cumsum device_put expand_dims imag mesh_cast neg optimization_barrier pad pbroadcast
+convert_element_type copy copy_p cumsum device_put expand_dims fft imag mesh_cast neg optimization_barrier pad pbroadcast
 ppermute preduced psum psum2 psum_invariant psum_scatter pvary ragged_all_to_all real reduce_precision reduce_scatter
-reduce_sum reduce_window_sum reshape reshard rev sharding_constraint slice split squeeze stop_gradient sub tile
-transpose unreduced_psum vary_unreduced_cast
+reduce_sum reduce_window_sum reshape reshard rev sharding_constraint slice split squeeze stack stop_gradient sub tile
+transpose unreduced_psum unstack vary_unreduced_cast
 """
 _ALL = frozenset(_TOGETHER.split())
 """Primitives that are linear in all operands together."""
