@@ -14,7 +14,7 @@ import numpy as np
 from samebits.check.execution import Execution, PendingPoint
 from samebits.errors import CouldNotRun
 from samebits.interpret.float64_differences import HIDDEN
-from samebits.interpret.other_cotangents import changed
+from samebits.interpret.other_cotangents import ONES, changed
 from samebits.interpret.other_values import Counterexample
 from samebits.interpret.problem import first_place
 from samebits.numerics import floats
@@ -55,23 +55,25 @@ class ExecutedCotangents:
         import jax
 
         inputs = self._execution.inputs(job.alone, self._execution.pair.reference_name, "gradient")
-        record, given = next(iter(inputs.values()))
-        usual, found = self._ran(job, record, given), set()
-        apart = {path: _apart(usual[0], usual[1], path) for path in usual[0].leaves}
-        wide = [np.asarray(array, np.complex128 if array.dtype.kind == "c" else np.float64) for array in given.values()]
-        for arrays, words, allowed in changed(wide, [*given], [floats.parts(array).dtype for array in given.values()]):
-            if not allowed or words == "cotangents of one":  # which the check has tried
+        record, drawn = next(iter(inputs.values()))
+        usual, named = self._ran(job, record, drawn), set[str]()
+        wide = [np.asarray(array, np.result_type(array, np.float64)) for array in drawn.values()]
+        for arrays, words, allowed in changed(wide, [*drawn], [floats.parts(array).dtype for array in drawn.values()]):
+            if not allowed or words == ONES:  # which the check has tried
                 continue
-            other = {path: array.astype(given[path].dtype) for path, array in zip(given, arrays, strict=True)}
+            other = {path: array.astype(drawn[path].dtype) for path, array in zip(drawn, arrays, strict=True)}
             try:
                 first, second = self._ran(job, record, other)
             except jax.errors.JaxRuntimeError:  # a callback need not take all numbers
                 continue
             for path, leaf in first.leaves.items():
-                least = HIDDEN * 2.0 ** -floats.digits(floats.parts(leaf.array).dtype) if _is_float(leaf.array) else 0
-                if path not in found and _apart(first, second, path) > max(MORE * apart[path], least):
-                    found.add(path)
-                    yield path, _counterexample(path, leaf.array, second.leaves[path].array, words)
+                if path in named or leaf.array.dtype.kind in "biu":
+                    continue
+                hidden = HIDDEN * 2.0 ** -floats.digits(floats.parts(leaf.array).dtype)
+                least = max(MORE * np.max(_apart(*usual, path), initial=0.0), hidden)
+                if np.max(_apart(first, second, path), initial=0.0) > least:
+                    named.add(path)
+                    yield path, _counterexample(first, second, path, words)
 
     def _ran(self, job: PendingPoint, record: Any, cotangents: Mapping[str, Array]) -> tuple[HostTree, HostTree]:
         """The outputs of the reference alone and of the variant on the mesh."""
@@ -82,35 +84,18 @@ class ExecutedCotangents:
         return trees[0], trees[1]
 
 
-def _is_float(array: Array) -> bool:
-    return floats.is_float(array.dtype) or floats.is_complex(array.dtype)
+def _apart(first: HostTree, second: HostTree, path: str) -> Array:
+    """How far the elements of a leaf are apart, relative to its largest value; 0 where either is not finite."""
+    both = (np.asarray(floats.parts(tree.leaves[path].array), np.float64) for tree in (first, second))
+    left, right = (np.where(np.isfinite(array), array, np.nan) for array in both)
+    apart = np.nan_to_num(np.abs(left - right))
+    return np.asarray(apart / (np.max(np.abs(np.nan_to_num(left)), initial=0.0) or 1.0))
 
 
-def _differences(first: Array, second: Array) -> tuple[Array, float]:
-    """Where both are finite how far they are apart, and the largest value of the first."""
-    left, right = (np.asarray(floats.parts(array), np.float64) for array in (first, second))
-    finite = np.isfinite(left) & np.isfinite(right)
-    with np.errstate(invalid="ignore"):
-        return np.where(finite, np.abs(left - right), 0.0), float(np.max(np.abs(left), where=finite, initial=0.0))
-
-
-def _apart(first: HostTree, second: HostTree, path: str) -> float:
-    """How far a leaf of both is apart, relative to its largest value; 0 where it is not of floats."""
-    if path not in second.leaves or not _is_float(first.leaves[path].array):
-        return 0.0
-    apart, largest = _differences(first.leaves[path].array, second.leaves[path].array)
-    top = float(np.max(apart, initial=0.0))
-    return top / largest if largest else float(top > 0)
-
-
-def _counterexample(path: str, first: Array, second: Array, words: str) -> Counterexample:
-    apart, _ = _differences(first, second)
+def _counterexample(first: HostTree, second: HostTree, path: str, words: str) -> Counterexample:
+    apart, values = _apart(first, second, path), (first.leaves[path].array, second.leaves[path].array)
     at = first_place(apart == np.max(apart))
-    left, right = (floats.parts(array)[at].item() for array in (first, second))
+    left, right = (floats.parts(array)[at].item() for array in values)
     place = f"{path}[{', '.join(map(str, at))}]"
-    return Counterexample(
-        f"{place} is {left!r} in the reference, {right!r} here, executed with {words}",
-        allowed=True,
-        where=words,
-        values=(first, second),
-    )
+    text = f"{place} is {left!r} in the reference, {right!r} here, executed with {words}"
+    return Counterexample(text, allowed=True, where=words, values=values)

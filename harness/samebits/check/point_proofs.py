@@ -124,9 +124,9 @@ class PointProofs:
     def counterexample(self, job: PendingPoint, path: str) -> Counterexample | None:
         """Other values at which a leaf differs; cotangents are executed where the programs cannot be interpreted."""
         questions = self.questions(job)
-        found, first = self.prover.counterexample(questions, path), next(iter(questions.values()))
-        if found is not None or job.point.direction != "gradient" or first.uneven is not None:
-            return found
+        other, first = self.prover.counterexample(questions, path), next(iter(questions.values()))
+        if other is not None or job.point.direction != "gradient" or first.uneven is not None:
+            return other
         return self._cotangents.counterexample(job, path) if must_run(first, path) else None
 
     def independence(self, job: PendingPoint, path: str) -> Independence:

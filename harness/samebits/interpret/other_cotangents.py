@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,6 @@ from samebits.interpret.equation import Array, type_of
 from samebits.interpret.float64_differences import values_of
 from samebits.interpret.interpreter import CALLS
 from samebits.interpret.problem import Question
-from samebits.numerics import floats
 
 FACTORS = (2.0**6, 2.0**20, 2.0**-10, 2.0**-30)
 """By how much cotangents are scaled: beyond a clip at 5, 50 or 1e5, and below a guard such as 1e-6.
@@ -30,14 +29,15 @@ FACTORS = (2.0**6, 2.0**20, 2.0**-10, 2.0**-30)
 Powers of two, so that no number is rounded.
 """
 
+ONES = "cotangents of one"
 _EACH = 4  # of the outputs: with the cotangents of all others zero
 
 _TOGETHER = """
 add add_any all_gather all_gather_invariant all_gather_reduced all_to_all broadcast broadcast_in_dim concatenate conj
-convert_element_type copy copy_p cumsum device_put expand_dims fft imag mesh_cast neg optimization_barrier pad pbroadcast
-ppermute preduced psum psum2 psum_invariant psum_scatter pvary ragged_all_to_all real reduce_precision reduce_scatter
-reduce_sum reduce_window_sum reshape reshard rev sharding_constraint slice split squeeze stack stop_gradient sub tile
-transpose unreduced_psum unstack vary_unreduced_cast
+convert_element_type copy copy_p cumsum device_put expand_dims fft imag mesh_cast neg optimization_barrier pad
+pbroadcast ppermute preduced psum psum2 psum_invariant psum_scatter pvary ragged_all_to_all real reduce_precision
+reduce_scatter reduce_sum reduce_window_sum reshape reshard rev sharding_constraint slice split squeeze stack
+stop_gradient sub tile transpose unreduced_psum unstack vary_unreduced_cast
 """
 _ALL = frozenset(_TOGETHER.split())
 """Primitives that are linear in all operands together."""
@@ -64,10 +64,10 @@ def other_cotangents(question: Question) -> Iterator[tuple[Question, str, bool]]
     if not _decides(question):
         return
     places = [place for place, argument in enumerate(question.inputs) if argument.is_cotangent]
-    given = [np.asarray(question.inputs[place].values, np.float64) for place in places]
+    drawn = [np.asarray(question.inputs[place].values, np.float64) for place in places]
     names = [question.inputs[place].name for place in places]
     for arrays, words, allowed in changed(
-        given, names, [type_of(question.reference.in_avals[p]).dtype for p in places]
+        drawn, names, [type_of(question.reference.in_avals[p]).dtype for p in places]
     ):
         inputs = list(question.inputs)
         for place, array in zip(places, arrays, strict=True):
@@ -86,29 +86,29 @@ def _decides(question: Question) -> bool:
 
 
 def changed(
-    given: Sequence[Array], names: Sequence[str], dtypes: Sequence[Any]
+    drawn: Sequence[Array], names: Sequence[str], dtypes: Sequence[Any]
 ) -> Iterator[tuple[list[Array], str, bool]]:
     """Other cotangents, in words, and whether they are plain numbers.
 
     Args:
-        given: random ones.
+        drawn: random ones.
         names: by which a reader knows them.
         dtypes: whose range they keep.
     """
     for factor in FACTORS:
-        if all(_holds(array, factor, dtype) for array, dtype in zip(given, dtypes, strict=True)):
+        if all(_holds(array, factor, dtype) for array, dtype in zip(drawn, dtypes, strict=True)):
             power = abs(int(math.log2(factor)))
             times = f"{2**power if power <= 10 else f'2^{power}'} times {'as large' if factor > 1 else 'smaller'}"
-            yield [array * factor for array in given], f"cotangents {times}", True
-    yield [np.zeros_like(array) for array in given], "cotangents of zero", True
-    yield [np.ones_like(array) for array in given], "cotangents of one", True
+            yield [array * factor for array in drawn], f"cotangents {times}", True
+    yield [np.zeros_like(array) for array in drawn], "cotangents of zero", True
+    yield [np.ones_like(array) for array in drawn], ONES, True
     for number, name in enumerate(names[:_EACH] if len(names) > 1 else ()):
-        alone = [array if n == number else np.zeros_like(array) for n, array in enumerate(given)]
+        alone = [array if n == number else np.zeros_like(array) for n, array in enumerate(drawn)]
         yield alone, f"all cotangents zero but {name}", True
     for axis, index, words in ((0, 0, "first row"), (0, -1, "last row"), (-1, -1, "last column")):
-        if any(_has(array, axis) for array in given):
-            yield [_kept(array, axis, index) for array in given], f"cotangents of zero but in their {words}", True
-    yield [_with_first(array, math.inf) for array in given], "cotangents with an infinite first element", False
+        if any(_has(array, axis) for array in drawn):
+            yield [_kept(array, axis, index) for array in drawn], f"cotangents of zero but in their {words}", True
+    yield [_with_first(array, math.inf) for array in drawn], "cotangents with an infinite first element", False
 
 
 def _holds(array: Array, factor: float, dtype: Any) -> bool:
@@ -148,7 +148,7 @@ def decides_by(closed: Any, places: tuple[int, ...]) -> bool:
     program = live(closed).jaxpr
     try:
         _followed(program, [number in places for number in range(len(program.invars))])
-    except _NotLinear:
+    except _NotLinear:  # which is what was asked
         return True
     return False
 
@@ -183,47 +183,25 @@ def _results(equation: Any, operands: list[bool]) -> list[bool]:
     if inner is not None:
         return _followed(inner, operands)
     if name == "scan":
-        return _fixed(params["jaxpr"], operands, *scan_sizes(params))
-    if name == "while":
-        return _of_while(params, operands)
-    if name == "cond":
-        if operands[0]:
-            raise _NotLinear
+        return _looped(params, operands)
+    if name == "cond" and not operands[0]:
         branches = [_followed(branch, operands[1:]) for branch in params["branches"]]
         return [any(each) for each in zip(*branches, strict=True)]
-    if name == "convert_element_type" and not _is_float(params["new_dtype"]):
-        raise _NotLinear
     some = _SOME.get(name, () if name != "select_n" else tuple(range(1, len(operands))))
     together = any(is_marked for place, is_marked in enumerate(operands) if place not in some)
-    if name in _ALL or (name in _EITHER and sum(operands) == 1) or (some and not together):
+    rounded = name == "convert_element_type" and params["new_dtype"].kind in "biu"
+    if (name in _ALL and not rounded) or (name in _EITHER and sum(operands) == 1) or (some and not together):
         return [True] * len(equation.outvars)
     raise _NotLinear
 
 
-def _is_float(dtype: Any) -> bool:
-    return floats.is_float(dtype) or floats.is_complex(dtype)
-
-
-def _fixed(body: Any, operands: list[bool], constants: int, carried: int) -> list[bool]:
-    """The outputs of a loop's body, which carries what is marked until nothing new is."""
+def _looped(params: Any, operands: list[bool]) -> list[bool]:
+    """The outputs of a scan, which carries what is marked until nothing new is."""
+    constants, carried = scan_sizes(params)
     while True:
-        results = _followed(body, operands)
-        grown = [before or after for before, after in zip(operands[constants:], results[:carried], strict=False)]
-        if grown == operands[constants : constants + carried]:
+        results = _followed(params["jaxpr"], operands)
+        carry = slice(constants, constants + carried)
+        grown = [before or after for before, after in zip(operands[carry], results[:carried], strict=True)]
+        if grown == operands[carry]:
             return results
-        operands = [*operands[:constants], *grown, *operands[constants + carried :]]
-
-
-def _of_while(params: Any, operands: list[bool]) -> list[bool]:
-    tests, bodies = params["cond_nconsts"], params["body_nconsts"]
-    carried = len(operands) - tests - bodies
-    results = _fixed(params["body_jaxpr"], operands[tests:], bodies, carried)
-    if any(_reads(params["cond_jaxpr"].jaxpr, [*operands[:tests], *results])):
-        raise _NotLinear
-    return results
-
-
-def _reads(jaxpr: Any, inputs: Sequence[bool]) -> Iterator[bool]:
-    """Per marked input of a predicate, whether it is used."""
-    used: Collection[Any] = {var for equation in jaxpr.eqns for var in equation.invars if not hasattr(var, "val")}
-    return (var in used for var, is_marked in zip(jaxpr.invars, inputs, strict=True) if is_marked)
+        operands[carry] = grown

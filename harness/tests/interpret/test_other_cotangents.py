@@ -184,17 +184,6 @@ def test_what_decides_is_not_linear(name: str) -> None:
     assert decides_by(*_pull_back(WRONG[name][1]))
 
 
-def test_loops_that_stop_by_a_cotangent_are_not_linear() -> None:
-    def pulled(g: Any, n: Any, by: bool) -> Any:
-        def goes_on(carry: Any) -> Any:
-            return (carry[1] < 3) & (jnp.all(carry[0] < 9) if by else True)
-
-        return jax.lax.while_loop(goes_on, lambda c: (2 * c[0], c[1] + 1), (g, n))
-
-    for by in (True, False):
-        assert decides_by(jax.make_jaxpr(lambda g, n, by=by: pulled(g, n, by))(jnp.ones(3), 0), (0,)) == by
-
-
 def test_cotangents_stay_in_the_range_of_their_dtype() -> None:
     one = np.ones((2, 3))
     words = [text for _, text, _ in changed([one], ["out"], [np.float16])]
