@@ -134,6 +134,7 @@ class EvidenceCollector:
         else:
             functions = ", ".join(sorted(identity.unknown))
             known["unproved"] = identity.unsure or f"the fields do not know every law of {functions}"
+            known["unproved"] += f"; assumes {identity.assumed}" if identity.assumed else ""
         if "unproved" in known:
             samples, known["constants"] = _by_constants(questions, path, samples)
         floored = [label for label, sample in samples.items() if sample.floor is not None]

@@ -251,7 +251,9 @@ def _unequal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | N
             sentence = f"differs in the sign of zero alone; {sentence}"
         if outcome.promises is not None:
             sentence += "; as written both sides only move data, so it is the compiler that rounds"
-        return ("rounding" if outcome.evidence.is_rounding else "different"), sentence
+        if outcome.evidence.is_rounding:
+            return "rounding", sentence if same is None else _with_others(sentence, same)
+        return "different", sentence
     if comparison.detail is not None:
         return "different", f"{comparison.kind}: {comparison.detail}"
     text = extent(comparison.differences, comparison.elements)
@@ -276,7 +278,7 @@ def _equal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | Non
     if outcome.promises is None:
         if same is None:
             return "bitwise", None
-        return "bitwise", _same_formulas(same) if same.equal else f"not proved: {same.unsure or LAWS}"
+        return "bitwise", _same_formulas(same) if same.equal else _with_others(f"not proved: {_why_open(same)}", same)
     missing = unsaid(contract.domain, outcome.promises)
     if missing:
         return "bitwise", f"would be proved for: {in_words(missing)}; {not_said(missing)}"
@@ -286,6 +288,15 @@ def _equal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | Non
 def _same_formulas(same: FieldIdentity) -> str:
     """What the fields say, and the kinds of what they assume; each is in the result with how it could be false."""
     words = f"the same formulas ({same.probability}" + (f"; assumes {same.assumed})" if same.assumed else ")")
+    return _with_others(words, same)
+
+
+def _why_open(same: FieldIdentity) -> str:
+    return (same.unsure or LAWS) + (f"; assumes {same.assumed}" if same.assumed else "")
+
+
+def _with_others(words: str, same: FieldIdentity) -> str:
+    """What the fields say, and other inputs at which it is not so."""
     beyond = [each.counterexample for each in same.assumptions if each.counterexample is not None]
     return "; ".join((words, *(f"{ELSEWHERE}: {text}" for text in beyond)))
 

@@ -177,7 +177,7 @@ def _assumptions(ruling: Ruling, outcome: LeafOutcome) -> tuple[Assumption, ...]
     same = outcome.identity
     if not outcome.assuming and ruling.ok:
         return ()  # what holds without any is what execution shows
-    taken = same.assumptions if same is not None and same.equal else ()
+    taken = same.assumptions if same is not None and (same.equal or ruling.verdict in ("bitwise", "rounding")) else ()
     if ruling.verdict == "proved" and outcome.routing and not outcome.same_program:
         taken = (*taken, of_values(outcome.routing))
     if ruling.beyond is None:

@@ -7,13 +7,14 @@ range. All other inputs stay as they are. At the smallest numbers of a single in
 training, formulas are compared where rounding hides a difference of float64 numbers.
 
 Numbers that are drawn are never zero, and never tie. Rows of zeros are what padding leaves in a batch: they have no
-norm, no largest element and no first choice among experts. One row of an argument is made zero, and nothing else.
+norm, no largest element and no first choice among experts. One row near either end of each argument is made zero,
+another one in each, and those of all arguments at once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -36,8 +37,8 @@ MOST = 12
 SMALL = (0, 1, 2)
 """The first steps of a training, or the shortest of anything: there formulas are compared, not only numbers."""
 
-ZERO_ROWS = 3
-"""In how many arguments a row of zeros is tried."""
+ZERO_ALONE = 3
+"""How many arguments of one row are made zero each by itself; the others all at once."""
 
 NOISE = 1e-11
 """A relative difference in float64 below which formulas are not compared again: it may be noise."""
@@ -78,12 +79,17 @@ class Counterexample:
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """A question with one input changed; to a small integer, at which formulas are compared too."""
+    """A question with other inputs; with a small integer, at which formulas are compared too.
+
+    Args:
+        parts: how it is with fewer of them changed, if it is.
+    """
 
     question: Question
     words: str
     allowed: bool
     small: bool
+    parts: Callable[[], list[_Other]] = list
 
 
 def counterexamples(question: Question) -> dict[str, Counterexample]:
@@ -97,18 +103,27 @@ def counterexamples(question: Question) -> dict[str, Counterexample]:
         open_ = [name for name in question.outputs if name not in result or not result[name].allowed]
         if not open_ or (not other.allowed and set(open_) <= set(result)):
             continue
-        seen = {name: f"{words}, in float64" for name, words in differences(other.question, open_).items()}
-        if other.small:
-            seen |= _other_formulas(other.question, [name for name in open_ if name not in seen])
-        for name, words in seen.items():
+        for name, (words, shown) in _seen(other, open_).items():
             if other.allowed or name not in result:
                 result[name] = Counterexample(
-                    f"{words}, with {other.words}",
+                    f"{words}, with {shown.words}",
                     other.allowed,
-                    where=other.words,
-                    question=other.question,
-                    values=values_of(other.question, name),
+                    where=shown.words,
+                    question=shown.question,
+                    values=values_of(shown.question, name),
                 )
+    return result
+
+
+def _seen(other: _Other, outputs: list[str]) -> dict[str, tuple[str, _Other]]:
+    """By output that differs at other inputs, how, and at which: those with the fewest changed that show it."""
+    seen = {name: f"{words}, in float64" for name, words in differences(other.question, outputs).items()}
+    if other.small:
+        seen |= _other_formulas(other.question, [name for name in outputs if name not in seen])
+    result = {name: (words, other) for name, words in seen.items()}
+    for part in other.parts() if seen else ():
+        narrower = _seen(part, [name for name in seen if result[name][1] is other])
+        result |= narrower
     return result
 
 
@@ -144,22 +159,46 @@ def _other_cotangents(question: Question) -> Iterator[_Other]:
 
 
 def _zero_rows(question: Question) -> Iterator[_Other]:
-    """The question with the first row of one of its first float inputs zero; of what has no rows, the first element."""
+    """The question with rows of its float inputs zero; of what has no rows, elements.
+
+    Not the same row of two arguments, since a product with zero hides what the other one does.
+    """
     inputs = enumerate(question.inputs)
-    free = [place for place, each in inputs if each.integers is None and each.magnitudes != "stated"]
-    for place in free[:ZERO_ROWS]:
-        argument = question.inputs[place]
-        values, shape = np.array(argument.values), np.shape(argument.values)
-        if not values.size:
-            continue
-        if len(shape) > 1 and shape[-1] > 1:
-            values[(0,) * (len(shape) - 1)] = 0
-            words = "zero in its first row"
-        else:
-            values[(0,) * len(shape)] = 0
-            words = "zero in its first element" if values.size > 1 else "= 0"
-        if not np.array_equal(values, argument.values):
-            yield _Other(_with(question, place, values), f"'{argument.name}' {words}", allowed=False, small=False)
+    free = [
+        place for place, each in inputs if each.integers is None and each.magnitudes != "stated" and each.values.size
+    ]
+    counts = {place: len(_in_rows(question.inputs[place].values)) for place in free}
+    several = [place for place in free if counts[place] > 1]
+    one = [(place, 0) for place in free if counts[place] == 1]
+    near_start = [(place, number % counts[place]) for number, place in enumerate(several)]
+    near_end = [(place, counts[place] - 1 - row) for place, row in near_start if counts[place] > 3]
+    for rows in (near_start + near_end, *([each] for each in one[:ZERO_ALONE]), one[ZERO_ALONE:]):
+        rows = [(place, row) for place, row in rows if _in_rows(question.inputs[place].values)[row].any()]
+        if rows:
+            yield _with_zeros(question, rows)
+
+
+def _with_zeros(question: Question, rows: Sequence[tuple[int, int]]) -> _Other:
+    """The question with some rows zero, each given as the place of an input and its own number there."""
+    changed, words = question, []
+    for place, row in rows:
+        argument, values = question.inputs[place], np.array(changed.inputs[place].values)
+        count, of_rows = len(_in_rows(values)), values.ndim > 1 and values.shape[-1] > 1
+        _in_rows(values)[row] = 0
+        changed = _with(changed, place, values)
+        kind = "row" if of_rows else "element"
+        where = {0: f"its first {kind}", count - 1: f"its last {kind}"}.get(row, f"{kind} {row}")
+        words.append(f"'{argument.name}' " + (f"zero in {where}" if count > 1 else "= 0"))
+    middle = len(rows) // 2
+    halves = (rows[:middle], rows[middle:]) if len(rows) > 1 else ()
+    named = " and ".join(words[:2]) + (f" and {len(words) - 2} more" if len(words) > 2 else "")
+    return _Other(changed, named, False, False, lambda: [_with_zeros(question, half) for half in halves])
+
+
+def _in_rows(values: Array) -> Array:
+    """The same elements as rows along the last axis; of what has no rows, each by itself."""
+    width = values.shape[-1] if values.ndim > 1 and values.shape[-1] > 1 else 1
+    return values.reshape(-1, width)
 
 
 def _with(question: Question, place: int, values: Array) -> Question:

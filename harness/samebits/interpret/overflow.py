@@ -17,6 +17,7 @@ import numpy as np
 
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.equation import Array, Step
+from samebits.interpret.field_proof.float64_noise import Excuses
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question, first_place
@@ -108,10 +109,10 @@ def reach_of(question: Question) -> OverflowReach:
     left = {
         side: tuple(domain.left) for side, domain in zip(("reference", "variant"), domains, strict=True) if domain.left
     }
-    different = {}
+    different, excuses = {}, Excuses(question)
     for number, name in enumerate(question.outputs if left else ()):
         if question.mismatch(number) is None:
-            words = _difference(name, np.asarray(outputs[0][number]), np.asarray(outputs[1][number]))
+            words = _difference(name, np.asarray(outputs[0][number]), np.asarray(outputs[1][number]), excuses)
             if words is not None:
                 different[name] = f"{words}: {next(iter(left.get('variant', left.get('reference', ()))))}"
     largest: dict[str, float] = {}
@@ -122,8 +123,8 @@ def reach_of(question: Question) -> OverflowReach:
     return OverflowReach(left, different, tuple(growing), largest)
 
 
-def _difference(name: str, first: Array, second: Array) -> str | None:
-    """Where two outputs differ by what the range made of them, in words."""
+def _difference(name: str, first: Array, second: Array, excuses: Excuses) -> str | None:
+    """Where two outputs differ by what the range made of them, in words; where all cancels, noise is the largest."""
     left, right = first.astype(np.float64), second.astype(np.float64)
     finite = np.isfinite(left) & np.isfinite(right)
     fill = fills(left, right, finite)
@@ -132,7 +133,7 @@ def _difference(name: str, first: Array, second: Array) -> str | None:
         far = np.abs(left - right) > VISIBLE * largest
     same = np.isnan(left) & np.isnan(right)
     differs = np.where(finite, far, (left != right) & ~same)
-    if not differs.any():
+    if not differs.any() or not (differs := differs & excuses.beyond(name, left, right)).any():
         return None
     at = first_place(differs)
     place = f"{name}[{', '.join(map(str, at))}]"

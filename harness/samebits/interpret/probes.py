@@ -12,7 +12,7 @@ Inputs whose distribution is declared are not changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,50 +55,99 @@ STRETCHES = (64.0, 2.0**-10)
 Powers of two, so that no number is rounded.
 """
 
-_NAMED = 3  # of the inputs that are stretched; the rest is counted
-_ALIKE = 3  # of the inputs whose rows are made alike: each is tried by itself
+_NAMED = 3  # of the inputs that are changed; the rest is counted
+_NUDGE = 1 + 2.0**-11  # less than bfloat16 distinguishes
 
 
 @dataclass(frozen=True, slots=True)
 class Stretched:
-    """A question at inputs of other magnitudes, or with rows that are nearly alike.
+    """A question with some of its inputs at other magnitudes, of the other sign, or with rows that are nearly alike.
 
     Args:
-        words: how its inputs are those of the case, in words.
-        question: the programs, with these inputs.
-        beyond_given: an array was given instead of one of them, and such numbers perhaps do not occur.
+        asked: the question at the inputs of the case.
+        names: the inputs that are changed.
+        change: what is done with each of them.
+        how: the same, in words, with a place for these inputs.
+        which: all of those that may be changed, or all that are drawn, in words; None for others.
     """
 
-    words: str
-    question: Question
-    beyond_given: bool
+    asked: Question
+    names: tuple[str, ...]
+    change: Callable[[Array], Array]
+    how: str
+    which: str | None = None
+
+    @property
+    def question(self) -> Question:
+        """The programs, with these inputs."""
+        inputs = [
+            replace(argument, values=self.change(np.asarray(argument.values, np.float64)))
+            if argument.name in self.names
+            else argument
+            for argument in self.asked.inputs
+        ]
+        return replace(self.asked, inputs=inputs, in_range=False)
+
+    @property
+    def words(self) -> str:
+        """How the inputs are those of the case, in words."""
+        named = "'" + "', '".join(self.names[:_NAMED]) + "'"
+        named += f" and {len(self.names) - _NAMED} more" if len(self.names) > _NAMED else ""
+        return self.how.format(self.which or named)
+
+    @property
+    def beyond_given(self) -> bool:
+        """Whether an array was given instead of one of them, so that such numbers perhaps do not occur."""
+        return any(each.magnitudes == "given" for each in self.asked.inputs if each.name in self.names)
+
+    @property
+    def halves(self) -> list[Stretched]:
+        """The same with fewer inputs changed; none where that is one already, or all that are to be."""
+        middle, several = len(self.names) // 2, len(self.names) > 1 and self.which is None
+        halves = (self.names[:middle], self.names[middle:]) if several else ()
+        return [replace(self, names=half) for half in halves]
+
+    @property
+    def nudged(self) -> Stretched:
+        """The same with numbers that are a little larger, where some are equal to a threshold of the programs."""
+        return replace(self, change=lambda values: self.change(values * _NUDGE))
 
 
-def stretched(question: Question) -> Iterator[Stretched]:
+def stretched(question: Question, *, negated: bool = False) -> Iterator[Stretched]:
     """The question with inputs of other magnitudes, all of them and every other one, and with rows that are alike.
 
     Those that are drawn come by themselves, too: what differs at other magnitudes of given arrays refutes nothing.
+
+    Args:
+        question: the programs and their inputs.
+        negated: whether inputs of the other sign are tried, too: a root of a square is its number without the sign.
     """
-    free = [argument.name for argument in question.inputs if argument.magnitudes != "stated" and not argument.integers]
+    inputs = [argument for argument in question.inputs if argument.magnitudes != "stated" and not argument.integers]
+    free = tuple(argument.name for argument in inputs)
     larger, smaller = STRETCHES
     if not free:
         return
-    drawn = [argument.name for argument in question.inputs if argument.name in free and argument.magnitudes == "all"]
+    drawn = tuple(argument.name for argument in inputs if argument.magnitudes == "all")
     for chosen in (drawn, free) if drawn and len(drawn) < len(free) else (free,):
-        which = "inputs" if chosen is free else "inputs that are drawn"
-        yield _times(question, chosen, larger, f"with the {which} {larger:g} times as large")
-        yield _times(question, chosen, smaller, f"with the {which} {1 / smaller:g} times smaller")
-    for chosen in (free[::2], free[1::2]) if len(free) > 1 else ():
-        named = "'" + "', '".join(chosen[:_NAMED]) + "'"
-        named += f" and {len(chosen) - _NAMED} more" if len(chosen) > _NAMED else ""
-        yield _times(question, chosen, larger, f"with {named} {larger:g} times as large")
-    tables = [name for name in free if _has_rows(question, name)]
-    for name in tables[:_ALIKE]:
-        yield _changed(question, [name], _nearly_alike, f"with the rows of '{name}' nearly alike")
+        which = "the inputs" if chosen is free else "the inputs that are drawn"
+        yield Stretched(question, chosen, _times(larger), f"with {{}} {larger:g} times as large", which)
+        yield Stretched(question, chosen, _times(smaller), f"with {{}} {1 / smaller:g} times smaller", which)
+        if negated:
+            yield Stretched(
+                question, chosen, _times(-larger), f"with {{}} negated and {larger:g} times as large", which
+            )
+    for chosen in _alternating(free):
+        yield Stretched(question, chosen, _times(larger), f"with {{}} {larger:g} times as large")
+    tables = tuple(argument.name for argument in inputs if _has_rows(argument.values.shape))
+    for chosen in (tables, *_alternating(tables)) if tables else ():
+        yield Stretched(question, chosen, _nearly_alike, "with the rows of {} nearly alike")
 
 
-def _has_rows(question: Question, name: str) -> bool:
-    shape = next(argument.values.shape for argument in question.inputs if argument.name == name)
+def _alternating(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return (names[::2], names[1::2]) if len(names) > 1 else ()
+
+
+def _has_rows(shape: tuple[int, ...]) -> bool:
     return len(shape) > 1 and math.prod(shape[:-1]) > 1 and shape[-1] > 1
 
 
@@ -108,21 +157,8 @@ def _nearly_alike(values: Array) -> Array:
     return np.asarray(rows[0] + (rows - rows[0]) * STRETCHES[1]).reshape(values.shape)
 
 
-def _times(question: Question, names: Collection[str], factor: float, words: str) -> Stretched:
-    """The question with some of its inputs multiplied."""
-    return _changed(question, names, lambda values: values * factor, words)
-
-
-def _changed(question: Question, names: Collection[str], change: Callable[[Array], Array], words: str) -> Stretched:
-    """The question with some of its inputs changed."""
-    inputs = [
-        replace(argument, values=change(np.asarray(argument.values, np.float64)))
-        if argument.name in names
-        else argument
-        for argument in question.inputs
-    ]
-    beyond = any(argument.magnitudes == "given" for argument in inputs if argument.name in names)
-    return Stretched(words, replace(question, inputs=inputs, in_range=False), beyond)
+def _times(factor: float) -> Callable[[Array], Array]:
+    return lambda values: np.asarray(values * factor)
 
 
 def stored(question: Question) -> dict[str, str]:

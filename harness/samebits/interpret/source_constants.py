@@ -119,6 +119,20 @@ def computed_alone(first: Any, second: Any) -> dict[float, SourceConstant]:
     }
 
 
+def narrow_alone(first: Any, second: Any) -> dict[float, float]:
+    """The constants of a dtype narrower than float32 that one of two closed jaxprs alone has; half their last unit.
+
+    Relative to the number. Those of few digits, such as 0.5, were not rounded.
+    """
+    sides = constants(first), constants(second)
+    return {
+        value: 2.0 ** -_digits(constant.dtype)
+        for own, others in (sides, sides[::-1])
+        for value, constant in own.items()
+        if value not in others and _digits(constant.dtype) < 24 and _used(constant) >= _digits(constant.dtype) - 3
+    }
+
+
 def _is_computed(constant: SourceConstant) -> bool:
     return Fraction(constant.value).denominator > literals.SIMPLE if constant.table else not _is_written(constant)
 

@@ -49,13 +49,53 @@ def test_what_is_as_good_as_equal_is_not(reference: Side, variant: Side) -> None
     assert differences(asked(reference, variant), ["out"]) == {}
 
 
-def test_rounding_hides_more_in_a_shorter_dtype() -> None:
-    def both(x: Any) -> Question:
-        return asked(lambda x: x, lambda x: x * 1.05, x)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float8_e4m3fn"])
+def test_a_short_dtype_hides_no_more_in_float64(dtype: str) -> None:
+    x = X.astype(dtype)
+    off = asked(lambda x: x, lambda x: (x.astype(jnp.float32) * 1.001).astype(x.dtype), x)
+    assert "out" in differences(off, ["out"])
+    assert hidden(asked(lambda x: x, lambda x: x, x), "out") == 2.0**-18
 
-    assert "out" in differences(both(X), ["out"])
-    assert differences(both(X.astype(jnp.bfloat16)), ["out"]) == {}
-    assert hidden(both(X.astype(jnp.bfloat16)), "out") == 0.25
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_what_the_rounding_of_constants_explains_is_no_difference(dtype: str) -> None:
+    table = np.cos(1.1 * np.arange(3))
+    rounded = table.astype(dtype)
+    assert differences(asked(lambda x: x * table, lambda x: x * rounded), ["out"]) == {}
+    assert "out" in differences(asked(lambda x: x * table, lambda x: x * rounded * 1.02), ["out"])
+
+
+def centred(x: Any) -> Any:
+    return x - x.mean()
+
+
+def test_where_all_cancels_float64_leaves_noise() -> None:
+    x = np.array([0.1, 0.7, 64.3], np.float32)
+    question = asked(lambda x: centred(x).sum()[None], lambda x: (centred(x) + 1).sum()[None] - 3, x)
+    assert differences(question, ["out"]) == {}
+    moved = asked(lambda x: centred(x).sum()[None], lambda x: (centred(x) + 1).sum()[None] - 3.0001, x)
+    assert "out" in differences(moved, ["out"])
+
+
+def logs(x: Any) -> Any:
+    return jnp.log(jnp.abs(x) + 1) + jnp.log(jnp.abs(x) + 2)
+
+
+def log(x: Any) -> Any:
+    return jnp.log((jnp.abs(x) + 1) * (jnp.abs(x) + 2))
+
+
+def test_what_float64_shows_for_certain_is_finite_and_beyond_its_noise() -> None:
+    def certain(reference: Side, variant: Side, x: Any = X) -> dict[str, str]:
+        return differences(asked(reference, variant, x), ["out"], certain=["out"])
+
+    assert "out" in certain(logs, lambda x: log(x) * 1.001)
+    assert certain(logs, log) == {}
+    large = 1000 * X
+    assert certain(lambda x: 1 / jnp.log(1 + jnp.exp(x)), lambda x: 1 / jax.nn.softplus(x), large) == {}
+    assert "out" in differences(
+        asked(lambda x: 1 / jnp.log(1 + jnp.exp(x)), lambda x: 1 / jax.nn.softplus(x), large), ["out"]
+    )
 
 
 def test_other_inputs_and_outputs_are_not_taken_for_these() -> None:

@@ -200,7 +200,7 @@ ZERO: dict[str, tuple[Side, Side, tuple[Any, ...], str]] = {
         lambda x, y, z: x + y + jnp.sign(z),
         lambda x, y, z: x + y + jnp.where(z >= 0, 1, -1),
         (X, X, X),
-        "with 'z' zero in its first element",
+        "with 'z' zero in element 2",
     ),
     "a number": (
         lambda x: jnp.log(x * x),

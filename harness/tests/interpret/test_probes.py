@@ -33,6 +33,36 @@ def test_inputs_with_stated_values_are_not_stretched() -> None:
     assert not list(stretched(Question(None, None, [Input("x", np.array([1.0]))], ["out"])))
 
 
+def asked(count: int) -> Question:
+    inputs = [Input(f"a{number}", np.eye(3) + number, magnitudes="all") for number in range(count)]
+    return Question(None, None, inputs, ["out"])
+
+
+def test_the_rows_of_all_inputs_are_alike_at_once_however_many() -> None:
+    alike = [other for other in stretched(asked(40)) if "alike" in other.words]
+    assert [len(other.names) for other in alike] == [40, 20, 20]
+    assert set(alike[1].names) | set(alike[2].names) == set(alike[0].names)
+    assert len(list(stretched(asked(40)))) == len(list(stretched(asked(2)))) == 7
+
+
+def test_halves_lead_to_the_one_input_that_shows_it() -> None:
+    other = next(other for other in stretched(asked(5)) if "alike" in other.words)
+    assert other.words == "with the rows of 'a0', 'a1', 'a2' and 2 more nearly alike"
+    assert [half.names for half in other.halves] == [("a0", "a1"), ("a2", "a3", "a4")]
+    assert [half.words for half in other.halves[0].halves] == [
+        "with the rows of 'a0' nearly alike",
+        "with the rows of 'a1' nearly alike",
+    ]
+    assert other.halves[0].halves[0].halves == []
+
+
+def test_inputs_of_the_other_sign_are_tried_where_roots_ask_for_them() -> None:
+    assert not any("negated" in other.words for other in stretched(asked(1)))
+    (negated,) = (other for other in stretched(asked(1), negated=True) if "negated" in other.words)
+    assert negated.words == "with the inputs negated and 64 times as large"
+    assert np.array_equal(negated.question.inputs[0].values, -64 * np.eye(3))
+
+
 def test_rows_are_nearly_alike_and_no_two_equal() -> None:
     rows = np.array([[1.0, 2.0], [-3.0, 5.0], [4.0, 1.0]])
     line = Input("line", np.array([1.0, 2.0]), magnitudes="all")

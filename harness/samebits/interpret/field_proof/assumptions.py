@@ -31,10 +31,17 @@ def assumptions(
         domain: in which they were found equal.
         reach: what the range of the dtypes does at these inputs; None where the programs cannot be evaluated.
         elsewhere: whether the proof was found to hold with the elements of the inputs permuted, too.
-        counterexample: where comparisons come out otherwise, and the formulas with them.
+        counterexample: where comparisons come out otherwise, or roots have the other sign, and the formulas with them.
     """
     taken = tuple(_of(question, domain, reach, elsewhere))
-    return tuple(replace(each, counterexample=counterexample) if each.word == "comparisons" else each for each in taken)
+    words = [word for word in ("comparisons", "roots", "functions") for each in taken if each.word == word]
+    return tuple(replace(each, counterexample=counterexample) if each.word in words[:1] else each for each in taken)
+
+
+def by_numbers(taken: Iterable[Assumption]) -> tuple[Assumption, ...]:
+    """Of the assumptions of a proof, those that what is only not refuted rests on: what the numbers tried decided."""
+    words = ("values", "comparisons", "roots")
+    return tuple(each for each in taken if each.word in words or each.counterexample is not None)
 
 
 def of_movement(domain: str | None, routing: Sequence[str], products: bool) -> tuple[Assumption, ...]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from samebits.errors import NotCovered
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field_proof.assumptions import assumptions
+from samebits.interpret.field_proof.assumptions import assumptions, by_numbers
 from samebits.interpret.field_proof.attempts import ProofAttempt, attempt_by_parts
 from samebits.interpret.field_proof.result import APART, FieldIdentity
 from samebits.interpret.float64_differences import differences
 from samebits.interpret.overflow import reach_of
-from samebits.interpret.probes import permuted, stored, stretched
+from samebits.interpret.probes import Stretched, permuted, stored, stretched
 from samebits.interpret.problem import Question
+
+_MOST_HALVED = 3  # inputs that no proof covers are tried apart, or nudged, so often
 
 
 def confirmed(
@@ -51,9 +54,9 @@ def confirmed(
         if result[name].equal or (result[name].undecided and result[name].not_covered is None):
             result[name] = result[name].refuted(words, math.inf)
     for name, proof in result.items():
-        if proof.equal:
+        if proof.equal or (proof.undecided and proof.not_covered is None):
             taken = assumptions(question, by[name].domain, reach, elsewhere[name], beyond.get(name))
-            result[name] = replace(proof, assumptions=taken)
+            result[name] = replace(proof, assumptions=taken if proof.equal else by_numbers(taken))
     return result
 
 
@@ -126,24 +129,56 @@ def _at_other_magnitudes(
         beyond: gets what differs only beyond the magnitudes of a given array, which refutes nothing.
     """
     domain, result = shown.domain, dict(proofs)
-    if not domain.decisions:
+    undecided = {name for name, proof in proofs.items() if proof.undecided and not proof.is_open}
+    if not (domain.decisions or domain.rooted or undecided):
         return result
-    for other in stretched(question):
-        open_ = list(differences(other.question, [name for name, proof in result.items() if proof.is_open]))
-        if not open_:
-            continue
-        try:
-            others = attempt_by_parts(other.question, partial(_again, shown), shown.make, open_)
-        except NotCovered:  # such as an overflow: these magnitudes decide nothing
-            continue
-        for name in open_:
-            proof = others[name].proofs[name]
-            root = APART if others[name].domain.rooted else 0.0  # a root has any sign there
-            if not proof.equal and not proof.undecided and proof.gap > root:
-                witness = f"{proof.witness}, {other.words}"
-                if not other.beyond_given:
-                    witness += " (their values are not stated)"
-                    result[name] = result[name].refuted(witness, proof.gap)
-                else:
-                    beyond.setdefault(name, witness)
+    for other in stretched(question, negated=domain.rooted):
+        known = beyond if other.beyond_given else ()
+        left = [name for name, proof in result.items() if (proof.is_open or proof.undecided) and name not in known]
+        for name, seen in _refuted_at(other, shown, left, undecided).items():
+            if seen.beyond_given:
+                beyond.setdefault(name, seen.witness)
+            else:
+                result[name] = result[name].refuted(f"{seen.witness} (their values are not stated)", seen.gap)
+    return result
+
+
+class _Seen(NamedTuple):
+    """How an output differs at other inputs, by how much, and whether these perhaps do not occur."""
+
+    witness: str
+    gap: float
+    beyond_given: bool
+
+
+def _refuted_at(
+    other: Stretched, shown: ProofAttempt, outputs: Sequence[str], undecided: Collection[str], halved: int = 0
+) -> dict[str, _Seen]:
+    """The outputs that are other formulas at other inputs; of these, the fewest that show it or can be evaluated.
+
+    Args:
+        other: the question at these inputs.
+        shown: the attempt that showed them equal at those of the case.
+        outputs: the names of the outputs to look at.
+        undecided: those of which the fields say nothing at the inputs of the case, so that float64 alone decides.
+        halved: how often the inputs were halved, or moved off what they tie with.
+    """
+    apart = differences(other.question, outputs, certain=undecided) if outputs else {}
+    found = {name: (f"{words}, in float64", math.inf) for name, words in apart.items() if name in undecided}
+    open_, is_covered = [name for name in apart if name not in undecided], True
+    try:
+        others = attempt_by_parts(other.question, partial(_again, shown), shown.make, open_) if open_ else {}
+    except NotCovered:  # such as an overflow: these magnitudes decide nothing
+        others, is_covered = {}, halved >= _MOST_HALVED
+    for name, attempted in others.items():
+        proof = attempted.proofs[name]
+        root = APART if attempted.domain.rooted else 0.0  # a root has any sign there
+        if not proof.equal and not proof.undecided and proof.gap > root:
+            found[name] = str(proof.witness), proof.gap
+    result = {name: _Seen(f"{words}, {other.words}", gap, other.beyond_given) for name, (words, gap) in found.items()}
+    parts = other.halves if found or not is_covered else []
+    for part in parts or ([] if is_covered else [other.nudged]):
+        for name, seen in _refuted_at(part, shown, list(apart), undecided, halved + 1).items():
+            if name not in result or not seen.beyond_given or result[name].beyond_given:
+                result[name] = seen
     return result

@@ -8,8 +8,9 @@ that log(a) leaves of it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,13 +22,14 @@ from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.estimate import estimate_errors, evaluate_with_bounds
 from samebits.interpret.rounding_error.value import BoundedValue, lifted
-from samebits.interpret.source_constants import SourceConstant, computed_alone
+from samebits.interpret.source_constants import SourceConstant, computed_alone, narrow_alone
 
 _SHOWN = 3
 _FIELDS = ("value", "error", "likely", "blame")
 _FLOAT64 = np.dtype(np.float64)
 _HALF_UNIT = 2.0**-24  # of float32, relative to the number: at least what rounding to the nearest is off by
 _SLACK = 4.0  # of a bound: what is beyond that is not for libraries whose functions are off by some units
+_SUMS = ("cumsum", "dot_general", "reduce_sum", "scatter-add")
 _NO_DIGIT = 2.0**-20  # of its bound: such a number can be zero in float64; one beyond it is not looked at
 
 
@@ -49,22 +51,28 @@ class WidenedRounding(RoundingDomain):
     """The domain of numbers with error bounds, for a program whose floats are float64 and whose casts round nothing.
 
     Args:
-        rounded: float32 constants that are the roundings of numbers that are not known: each is off by half a unit.
-            Where there are any, what a program computes from constants is off by what its own dtypes lose.
+        rounded: constants that are the roundings of numbers that are not known, and by how much, relative to the
+            number. Where there are any, what a program computes from constants is off by what its own dtypes lose.
     """
 
-    def __init__(self, rounded: Collection[float] = ()) -> None:
+    def __init__(self, rounded: Mapping[float, float] = MappingProxyType({})) -> None:
         super().__init__("cpu", usual=False)  # where float64 is multiplied as it is
-        self._rounded = np.array(sorted(rounded), np.float64)
+        self._rounded = np.array(sorted(rounded.items()), np.float64).reshape(-1, 2).T
         self._steps: dict[int, tuple[Step, Step]] = {}
+        self.left_range = False
+        """Whether finite numbers gave one that is not, which float64 may have made of them."""
 
     def lift(self, array: Array, kind: Type) -> BoundedValue:
         """The number that a constant stands for."""
         value = np.asarray(literals.meant(array))
         own = np.asarray(array, np.float64)
         with np.errstate(invalid="ignore"):  # infinities
-            error = np.where(np.isin(own, self._rounded), _HALF_UNIT * np.abs(own) + np.abs(own - value), 0.0)
+            error = np.where(np.isin(own, self._rounded[0]), self._units(own) * np.abs(own) + np.abs(own - value), 0.0)
         return Constant(value, error, error)
+
+    def _units(self, own: Array) -> Array:
+        values, units = self._rounded
+        return units[np.minimum(np.searchsorted(values, own), units.size - 1)] if units.size else np.zeros(())
 
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> BoundedValue:
         """Elements with their errors."""
@@ -81,7 +89,22 @@ class WidenedRounding(RoundingDomain):
             sides = (tuple(_wide(kind) for kind in kinds) for kinds in (step.inputs, step.outputs))
             inputs, outputs = sides
             self._steps[id(step)] = step, replace(step, inputs=inputs, outputs=outputs)
-        return super().apply(self._steps[id(step)][1], values)
+        results = super().apply(self._steps[id(step)][1], values)
+        if step.name in _SUMS and all(map(_is_whole, values)):  # of integers float64 loses none, such as of counts
+            results = [BoundedValue(each.value, zero, zero) for each in results for zero in [np.zeros(each.shape)]]
+        self.left_range = self.left_range or (
+            not all(map(_is_finite, results)) and all(_is_finite(value) for value in values)
+        )
+        return results
+
+
+def _is_whole(value: Any) -> bool:
+    exact = not isinstance(value, BoundedValue) or not value.error.any()
+    return exact and bool(np.all(lifted(value).value == np.round(lifted(value).value)))
+
+
+def _is_finite(value: Any) -> bool:
+    return not isinstance(value, BoundedValue) or bool(np.isfinite(value.value).all())
 
 
 def _wide(kind: Type) -> Type:
@@ -93,19 +116,32 @@ class Float64Noise:
 
     Args:
         question: with the inputs at which the programs are compared.
-        rounded: float32 constants that are the roundings of numbers that are not known, whose rounding counts too.
+        rounded: constants that are the roundings of numbers that are not known, whose rounding counts too.
     """
 
-    def __init__(self, question: Question, rounded: Collection[float] = ()) -> None:
+    def __init__(self, question: Question, rounded: Mapping[float, float] = MappingProxyType({})) -> None:
         self._question = question
         self._rounded = rounded
         self._sides: list[dict[str, Array]] = []
+        self.certain = True
+        """Whether float64 decides each comparison on the way, and makes no finite number infinite; once it is asked."""
 
     def side(self, number: int, output: str) -> Array | None:
         """How far an output can be off on one side, 0 the reference's; None where that is not known."""
         if not self._sides:
-            self._sides = [_bounds(program, self._question, self._rounded) for program in _programs(self._question)]
+            self._sides = [self._bounds(program) for program in _programs(self._question)]
         return self._sides[number].get(output)
+
+    def _bounds(self, program: Any) -> dict[str, Array]:
+        domain, question = WidenedRounding(self._rounded), self._question
+        inputs = [np.asarray(argument.values) for argument in question.inputs]
+        try:
+            outputs = evaluate_with_bounds(domain, program, question, inputs)
+        except NotCovered:
+            return {}
+        self.certain = self.certain and not (domain.near_ties or domain.left_range)
+        # An integer that was made of a number that may as well be below it hands no bound on.
+        return {} if domain.jumps else {name: output.error for name, output in outputs.items()}
 
     def both(self, output: str) -> Array | None:
         """How far two equal formulas of an output can be apart; infinite or None where that is not known."""
@@ -139,7 +175,12 @@ class Excuses:
 
     @functools.cached_property
     def _constants(self) -> Float64Noise:
-        return Float64Noise(self._question, self._alone)
+        return Float64Noise(self._question, dict.fromkeys(self._alone, _HALF_UNIT))
+
+    @functools.cached_property
+    def _all_constants(self) -> Float64Noise:
+        narrow = narrow_alone(*_programs(self._question))
+        return Float64Noise(self._question, {**dict.fromkeys(self._alone, _HALF_UNIT), **narrow})
 
     def laws(self, output: str, first: Array, second: Array, differs: Array) -> bool:
         """Whether all that differs does so by no more than float64 itself can: some law of functions may be missing."""
@@ -161,6 +202,20 @@ class Excuses:
         named = [str(constant) for constant in self._alone.values()]
         more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
         return f"the rounding of constants that were computed explains what differs: {', '.join(named[:_SHOWN])}{more}"
+
+    def beyond(self, output: str, first: Array, second: Array) -> Array:
+        """Where neither float64 nor the rounding of constants, in whatever dtype, explains what differs."""
+        return ~self._all_constants.explains(output, first, second)
+
+    def certain(self, output: str, first: Array, second: Array) -> Array:
+        """Where float64 itself shows that two finite numbers differ; nowhere without a bound."""
+        noise = self._all_constants
+        bound = noise.both(output)
+        if bound is None or bound.shape != first.shape or not noise.certain:
+            return np.zeros(first.shape, bool)
+        with np.errstate(invalid="ignore"):  # infinities of one sign
+            apart = np.abs(first - second)
+        return np.asarray((apart > _SLACK * bound) & np.isfinite(apart))
 
     def both(self, output: str, exact: bool) -> Array | None:
         """How far two equal formulas can be apart in float64; with constants that are exact, or may be rounded."""
@@ -213,15 +268,3 @@ def floor_of(value: Array, bound: Array, noise: Float64Noise, output: str) -> Ar
 
 def _programs(question: Question) -> tuple[Any, Any]:
     return question.reference, question.variant
-
-
-def _bounds(program: Any, question: Question, rounded: Collection[float]) -> dict[str, Array]:
-    domain = WidenedRounding(rounded)
-    try:
-        outputs = evaluate_with_bounds(
-            domain, program, question, [np.asarray(argument.values) for argument in question.inputs]
-        )
-    except NotCovered:
-        return {}
-    # An integer that was made of a number that may as well be below it hands no bound on.
-    return {} if domain.jumps else {name: output.error for name, output in outputs.items()}

@@ -71,6 +71,126 @@ FAULTS: dict[str, tuple[Side, Side, str, str]] = {
 }
 
 
+def logs(x: Any) -> Any:
+    return jnp.log(jnp.abs(x) + 1) + jnp.log(jnp.abs(x) + 2)
+
+
+def log(x: Any) -> Any:
+    """The same, by a law that the fields do not know."""
+    return jnp.log((jnp.abs(x) + 1) * (jnp.abs(x) + 2))
+
+
+def angles(x: Any) -> Any:
+    return jnp.sin(x) * jnp.cos(x)
+
+
+def twice(x: Any) -> Any:
+    return 0.5 * jnp.sin(2 * x)
+
+
+LARGE = "with the inputs 64 times as large"
+
+UNDECIDED: dict[str, tuple[Side, Side, str, str]] = {
+    "saturation": (lambda x: jax.nn.relu(x) + logs(x), lambda x: jnp.minimum(jax.nn.relu(x), 6) + log(x), "x", LARGE),
+    "a clip": (lambda x: jnp.clip(x, -20, 20) + angles(x), lambda x: x + twice(x), "x", LARGE),
+    "a clip in bfloat16": (lambda x: jnp.clip(x, -90, 90) + angles(x), lambda x: x + twice(x), "x", LARGE),
+    "a branch": (lambda x: jnp.where(x > 30, 0, x) + logs(x), lambda x: x + log(x), "x", LARGE),
+    "a clipped gradient": (
+        jax.grad(lambda x: (angles(x) + jnp.clip(x, -40, 40) ** 2).sum()),
+        jax.grad(lambda x: (twice(x) + x**2).sum()),
+        "x",
+        LARGE,
+    ),
+    "a small norm": (lambda x: clipped(x) + logs(x), lambda x: normalised(x) + log(x), "x", "1024 times smaller"),
+    "a history": (
+        lambda x, h: with_history(x, h) + logs(x),
+        lambda x, h: without_history(x, h) + log(x),
+        "xh",
+        "with 'h' 64 times as large",
+    ),
+    "a capacity": (
+        lambda x, r: routed(x, r, capacity=3) * logs(x),
+        lambda x, r: routed(x, r, capacity=3, in_order=False) * log(x),
+        "xr",
+        "with the rows of 'x' nearly alike",
+    ),
+}
+"""Beside what fields leave undecided."""
+
+ROOTS: dict[str, tuple[Side, Side]] = {
+    "of a shifted square": (lambda x: jnp.sqrt((x + 100) ** 2), lambda x: x + 100),
+    "of a square in parts": (lambda x: jnp.sqrt(x * x + 80 * x + 1600), lambda x: x + 40),
+    "of a product": (lambda x: jnp.sqrt((x + 50) * (x + 50)) * x, lambda x: x * x + 50 * x),
+    "in a gradient": (
+        jax.grad(lambda x: (x * jnp.sqrt((x + 60) ** 2)).sum()),
+        jax.grad(lambda x: (x * x + 60 * x).sum()),
+    ),
+}
+"""Whose sign is one at the inputs of the case, and another one elsewhere."""
+
+LATE: dict[str, tuple[Side, Side, str, str]] = {
+    "a capacity": (
+        lambda a, b, c, r, x: routed(x, r, capacity=3) + a + b + c,
+        lambda a, b, c, r, x: routed(x, r, capacity=3, in_order=False) + a + b + c,
+        "abcrx",
+        "with the rows of 'x' nearly alike",
+    ),
+    "its gradient": (
+        lambda a, b, c, r, x: jax.grad(lambda x: (routed(x, r, capacity=3) * (a + b) * c).sum())(x),
+        lambda a, b, c, r, x: jax.grad(lambda x: (routed(x, r, capacity=3, in_order=False) * (a + b) * c).sum())(x),
+        "abcrx",
+        "with the rows of 'x' nearly alike",
+    ),
+    "a share that is capped": (
+        lambda a, b, c, d, e: (a + b + c + d) * jax.nn.one_hot(jnp.argmax(e, -1), 6).mean(0).max(),
+        lambda a, b, c, d, e: (a + b + c + d) * jnp.minimum(jax.nn.one_hot(jnp.argmax(e, -1), 6).mean(0).max(), 0.75),
+        "abcde",
+        "with the rows of 'e' nearly alike",
+    ),
+    "rows that are far apart": (
+        lambda a, b, c, d, e: a * b * c * d * jnp.maximum(jnp.var(e, 0).sum(), 1e-2),
+        lambda a, b, c, d, e: a * b * c * d * jnp.var(e, 0).sum(),
+        "abcde",
+        "with the inputs 1024 times smaller",
+    ),
+}
+"""What only an argument shows that is not one of the first three."""
+
+
+@pytest.mark.parametrize(
+    "fault", [*UNDECIDED, *(f"root {name}" for name in ROOTS), *(f"late: {name}" for name in LATE)]
+)
+def test_nothing_is_left_out_at_other_magnitudes(fault: str) -> None:
+    root, late = fault.removeprefix("root "), fault.removeprefix("late: ")
+    if fault in UNDECIDED:
+        reference, variant, names, words = UNDECIDED[fault]
+    elif root in ROOTS and root != fault:
+        (reference, variant), names, words = ROOTS[root], "x", LARGE
+    else:
+        reference, variant, names, words = LATE[late]
+    result = proof(reference, variant, names, dtype="bfloat16" if "bfloat16" in fault else "float32")
+    assert not result.equal and not result.undecided
+    assert result.witness is not None and f"{words} (their values are not stated)" in result.witness
+    assert proof(reference, variant, names, stated=True).undecided == (fault in UNDECIDED)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(("first", "second"), [(90.0, 100.0), (90.0, 90.5), (60.0, 61.0), (41.0, 50.0)])
+def test_a_short_dtype_hides_no_threshold(dtype: str, first: float, second: float) -> None:
+    def clip(limit: float) -> Side:
+        return lambda x: jnp.clip(x, -limit, limit)
+
+    assert LARGE in str(proof(clip(first), clip(second), dtype=dtype).witness)
+    assert proof(clip(first), lambda x: jnp.maximum(jnp.minimum(x, first), -first), dtype=dtype).equal
+
+
+def test_where_nothing_was_found_it_is_assumed() -> None:
+    far = proof(lambda x: jax.nn.relu(x) + logs(x), lambda x: jnp.minimum(jax.nn.relu(x), 1e6) + log(x))
+    assert far.undecided and far.assumed == "comparisons"
+    shifted = proof(lambda x: jnp.sqrt((x + 1e5) ** 2), lambda x: x + 1e5)
+    assert shifted.equal and "roots" in shifted.assumed
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_threshold_out_of_reach_is_a_fault(fault: str) -> None:
     reference, variant, names, words = FAULTS[fault]
@@ -124,6 +244,31 @@ def beside_a_sink(x: Any, largest: Any) -> Any:
     scores = jnp.stack([41.85 * x[0, 1], 20.92 * x[0, 1]])
     powers = jnp.exp(scores - largest(scores))
     return (powers / (jnp.exp(-largest(scores)) + powers.sum()))[1:]
+
+
+LAWS: dict[str, tuple[Side, Side]] = {
+    "a product of logarithms": (logs, log),
+    "beside a relu": (lambda x: jax.nn.relu(x) + logs(x), lambda x: jnp.where(x > 0, x, 0) + log(x)),
+    "double angles": (angles, twice),
+    "a logarithm of a softmax": (lambda x: jnp.log(jax.nn.softmax(9 * x)), lambda x: jax.nn.log_softmax(9 * x)),
+    "one over a softplus": (lambda x: 1 / jnp.log1p(jnp.exp(x)), lambda x: 1 / jax.nn.softplus(9 * x / 9)),
+    "a swish by its logarithm": (lambda x: x * jnp.exp(jax.nn.log_sigmoid(x)), jax.nn.silu),
+    "its gradient": (
+        jax.grad(lambda x: (x * jnp.exp(jax.nn.log_sigmoid(x))).sum()),
+        jax.grad(lambda x: jax.nn.silu(x).sum()),
+    ),
+    "a choice beside logarithms": (
+        lambda x: jnp.sort(x, -1) + logs(x),
+        lambda x: -jnp.sort(-x, -1)[..., ::-1] + log(x),
+    ),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_honest_laws_are_not_refuted_at_other_magnitudes(law: str, dtype: str) -> None:
+    result = proof(*LAWS[law], dtype=dtype)
+    assert result.undecided or result.equal, result.witness
 
 
 HONEST: dict[str, tuple[Side, Side]] = {

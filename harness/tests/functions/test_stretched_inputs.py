@@ -1,0 +1,117 @@
+"""Functions that are the same at the inputs tried and differ at other magnitudes, through every front door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec
+
+import samebits
+
+Side = Callable[..., Any]
+X = jax.ShapeDtypeStruct((8, 4), jnp.float32)
+ROUTER = jax.ShapeDtypeStruct((3, 4), jnp.float32)
+
+
+def routed(x: Any, router: Any, capacity: int) -> Any:
+    """Each row is multiplied by the number of its expert, or dropped where the expert is full."""
+    chosen = jax.nn.one_hot(jnp.argmax(x @ router.T, -1), router.shape[0])
+    kept = chosen * (jnp.cumsum(chosen, 0) - chosen < capacity)
+    return x * (kept @ jnp.arange(1.0, router.shape[0] + 1))[:, None]
+
+
+def layers(params: Any, x: Any, capacity: int) -> Any:
+    for weights in params["before"]:
+        x = x + jnp.tanh(x @ weights)
+    return routed(x, params["router"], capacity)
+
+
+PARAMETERS = {"before": [jax.ShapeDtypeStruct((4, 4), jnp.float32)] * 12, "router": ROUTER}
+
+
+def logs(x: Any) -> Any:
+    return jnp.log(jnp.abs(x) + 1) + jnp.log(jnp.abs(x) + 2)
+
+
+def log(x: Any) -> Any:
+    return jnp.log((jnp.abs(x) + 1) * (jnp.abs(x) + 2))
+
+
+def short(*shape: int) -> Any:
+    return jax.ShapeDtypeStruct(shape, jnp.bfloat16)
+
+
+FAULTS: dict[str, tuple[Side, Side, tuple[Any, ...]]] = {
+    "a capacity, x last": (
+        lambda a, b, c, r, x: routed(x, r, 7) + a + b + c,
+        lambda a, b, c, r, x: routed(x, r, 8) + a + b + c,
+        (X, X, X, ROUTER, X),
+    ),
+    "a capacity behind parameters": (
+        lambda params, x: layers(params, x, 7),
+        lambda params, x: layers(params, x, 8),
+        (PARAMETERS, X),
+    ),
+    "saturation beside a law": (
+        lambda x: jax.nn.relu(x) + logs(x),
+        lambda x: jnp.minimum(jax.nn.relu(x), 6) + log(x),
+        (X,),
+    ),
+    "a root": (lambda x: jnp.sqrt((x + 80) ** 2), lambda x: x + 80, (X,)),
+    "a clip in bfloat16": (lambda x: jnp.clip(x, -60, 60), lambda x: jnp.clip(x, -61, 61), (short(8, 16),)),
+    "a branch in bfloat16": (lambda x: jnp.where(x > 40, x * 1.02, x), lambda x: x, (short(8, 16),)),
+}
+FAST = ("a capacity, x last", "saturation beside a law", "a root", "a clip in bfloat16")
+
+
+@pytest.mark.parametrize(
+    "fault", [fault if fault in FAST else pytest.param(fault, marks=pytest.mark.slow) for fault in FAULTS]
+)
+@pytest.mark.parametrize("ask", [samebits.prove, pytest.param(samebits.check, marks=pytest.mark.slow)])
+def test_thresholds_are_seen_whatever_hid_them(ask: Any, fault: str) -> None:
+    reference, variant, args = FAULTS[fault]
+    assert ask(reference, variant, *args, gradients=False).verdict == "different"
+    assert ask(reference, lambda *args: reference(*args) * 1, *args, gradients=False).ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_gradients_and_meshes_see_them_too(fault: str) -> None:
+    reference, variant, args = FAULTS[fault]
+    with pytest.raises(AssertionError, match=r"64 times as large|nearly alike"):
+        samebits.assert_same(reference, variant, *args)
+    specs = jax.tree.map(lambda array: PartitionSpec("dp" if array.shape[0] == 8 else None), args)
+    assert samebits.check(reference, variant, *args, mesh="dp4", specs=specs, gradients=False).verdict == "different"
+
+
+def test_of_given_arrays_it_is_a_note() -> None:
+    x = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+    reference, variant, _ = FAULTS["saturation beside a law"]
+    with pytest.warns(samebits.OtherInputsWarning, match="with the inputs 64 times as large"):
+        samebits.assert_same(reference, variant, x, gradients=False)
+    with pytest.warns(samebits.OtherInputsWarning, match="with the inputs negated and 64 times as large"):
+        samebits.assert_same(lambda x: jnp.sqrt(x * x), lambda x: x, np.abs(x) + 1, gradients=False)
+    with pytest.warns(samebits.OtherInputsWarning, match=r"'e' zero in row [34]"):
+        samebits.assert_same(
+            lambda a, b, c, d, e: a + b + c + d + e / jnp.abs(e).max(-1, keepdims=True),
+            lambda a, b, c, d, e: a + b + c + d + e / jnp.maximum(jnp.abs(e).max(-1, keepdims=True), 1e-30),
+            *(x[:, ::-1] + number for number in range(4)),
+            x,
+            gradients=False,
+        )
+
+
+@pytest.mark.slow
+def test_a_gradient_that_cancels_out_is_not_noted() -> None:
+    def biased(q: Any, k: Any, v: Any, b: Any) -> Any:
+        return jax.nn.softmax(q @ (k + b).T, -1) @ v
+
+    def beside(q: Any, k: Any, v: Any, b: Any) -> Any:
+        return jax.nn.softmax(q @ k.T + (q @ b)[:, None], -1) @ v
+
+    samebits.assert_same(biased, beside, X, X, X, jax.ShapeDtypeStruct((4,), jnp.float32))  # warnings are errors
