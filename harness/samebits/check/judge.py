@@ -287,8 +287,7 @@ def _equal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | Non
 
 def _same_formulas(same: FieldIdentity) -> str:
     """What the fields say, and the kinds of what they assume; each is in the result with how it could be false."""
-    words = f"the same formulas ({same.probability}" + (f"; assumes {same.assumed})" if same.assumed else ")")
-    return _with_others(words, same)
+    return _with_others(same.same, same)
 
 
 def _why_open(same: FieldIdentity) -> str:

@@ -168,7 +168,9 @@ def _measured(outcome: LeafOutcome) -> dict[str, Any]:
         **{name: None if outcome.evidence is None else getattr(outcome.evidence, name) for name in names},
         **{name: None if accuracy is None else getattr(accuracy, attribute) for name, attribute in over_draws.items()},
         "bias": None if accuracy is None else accuracy.bias,
-        "log2_error": outcome.identity.log2_error if proved and outcome.identity is not None else None,
+        "log2_error": None
+        if outcome.identity is None or not proved or outcome.identity.tried
+        else outcome.identity.log2_error,
     }
 
 

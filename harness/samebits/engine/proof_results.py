@@ -105,7 +105,7 @@ def by_fields(
         argument,
         method="fields",
         routing=question.fixed,
-        log2_error=identity.log2_error,
+        log2_error=None if identity.tried else identity.log2_error,
         points=identity.repetitions,
         degree=identity.degree,
         unknown=identity.unknown,

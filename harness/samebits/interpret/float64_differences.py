@@ -104,19 +104,28 @@ def _evaluated(question: Question, program: Any) -> list[Any]:
     if key not in kept:
         while len(kept) >= _KEPT:
             del kept[next(iter(kept))]
-        args = [
-            np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
-            for argument, aval in zip(question.inputs, program.in_avals, strict=True)
-        ]
         try:
-            with np.errstate(all="ignore"):
-                kept[key] = list(Interpreter(Oracle(), question.platform)(program, *args))
+            kept[key] = outputs_of(question, program)
         except NotCovered as error:
             kept[key] = error
     outputs = kept[key]
     if isinstance(outputs, NotCovered):
         raise outputs
     return outputs
+
+
+def outputs_of(question: Question, program: Any) -> list[Any]:
+    """The outputs of one program at the inputs of a question, in float64.
+
+    Raises:
+        NotCovered: an equation has no value in float64.
+    """
+    args = [
+        np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
+        for argument, aval in zip(question.inputs, program.in_avals, strict=True)
+    ]
+    with np.errstate(all="ignore"):
+        return list(Interpreter(Oracle(), question.platform)(program, *args))
 
 
 def _differs(left: Any, right: Any, kind: Type, relative: float) -> Any:

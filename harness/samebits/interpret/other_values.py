@@ -169,10 +169,10 @@ def _zero_rows(question: Question) -> Iterator[_Other]:
     ]
     counts = {place: len(_in_rows(question.inputs[place].values)) for place in free}
     several = [place for place in free if counts[place] > 1]
-    one = [(place, 0) for place in free if counts[place] == 1]
+    scalars = [(place, 0) for place in free if counts[place] == 1]
     near_start = [(place, number % counts[place]) for number, place in enumerate(several)]
     near_end = [(place, counts[place] - 1 - row) for place, row in near_start if counts[place] > 3]
-    for rows in (near_start + near_end, *([each] for each in one[:ZERO_ALONE]), one[ZERO_ALONE:]):
+    for rows in (near_start + near_end, *([each] for each in scalars[:ZERO_ALONE]), scalars[ZERO_ALONE:]):
         rows = [(place, row) for place, row in rows if _in_rows(question.inputs[place].values)[row].any()]
         if rows:
             yield _with_zeros(question, rows)

@@ -28,12 +28,13 @@ from samebits.numerics.free_places import free_places
 from samebits.numerics.seeds import generator
 
 
-def permuted(question: Question, seed: str) -> Question | None:
+def permuted(question: Question, seed: str, *, again: bool = False) -> Question | None:
     """The question with the elements of its free inputs in another order; None where there are none.
 
     Args:
         question: the programs and their inputs.
         seed: names what the order depends on.
+        again: whether some come more than once and others not at all, so that counts and sums are others, too.
     """
     inputs, moved = [], False
     for argument, fixed in zip(question.inputs, question.is_fixed, strict=True):
@@ -41,7 +42,8 @@ def permuted(question: Question, seed: str) -> Question | None:
         if not places.size:
             inputs.append(argument)
             continue
-        order = generator("permuted", seed, argument.name).permutation(places.size)
+        random = generator("permuted", seed, argument.name)
+        order = random.integers(0, places.size, places.size) if again else random.permutation(places.size)
         values = argument.values.reshape(-1).copy()
         values[places] = values[places[order]]
         inputs.append(replace(argument, values=values.reshape(argument.values.shape)))
@@ -175,13 +177,15 @@ def stored(question: Question) -> dict[str, str]:
 
 def _reads(program: Any) -> list[bool]:
     """Per output of a program, whether it is computed from an input."""
+    return [any(inputs_of(program, number)) for number in range(len(program.jaxpr.outvars))]
+
+
+def inputs_of(program: Any, number: int) -> list[bool]:
+    """Which inputs an output of a program is computed from."""
     from jax.interpreters import partial_eval
 
-    jaxpr, reads = program.jaxpr, []
-    for number in range(len(jaxpr.outvars)):
-        _, used = partial_eval.dce_jaxpr(jaxpr, [number == other for other in range(len(jaxpr.outvars))])
-        reads.append(any(used))
-    return reads
+    outputs = len(program.jaxpr.outvars)
+    return list(partial_eval.dce_jaxpr(program.jaxpr, [number == other for other in range(outputs)])[1])
 
 
 def _follows(question: Question, program: Any, number: int) -> bool:

@@ -5,12 +5,14 @@ Nothing is compiled here and no device is needed: programs are traced for abstra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samebits.errors import BrokenPromise, MissingRule, NotCovered, NothingCompared, not_interpreted
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
+from samebits.interpret.jumps import other_jumps
 from samebits.interpret.label_proof import LabelIdentity, LabelProver
 from samebits.interpret.other_values import Counterexample, counterexamples
 from samebits.interpret.problem import Question
@@ -149,14 +151,27 @@ class Prover:
         if key not in self._identities:
             try:
                 proofs = identity(question, seed=self.sides.pair.name)
-                self._identities[key] = {name: self._of(proof) for name, proof in proofs.items()}
+                self._identities[key] = self._with_jumps(question, {name: self._of(proofs[name]) for name in proofs})
             except BrokenPromise as error:
                 undefined = error.undefined if error.by_variant else None
                 self._identities[key] = Unproved(str(error), None if undefined else str(error), undefined)
             except NotCovered as error:
                 lasting = isinstance(error, MissingRule)
-                self._identities[key] = Unproved(str(error), not_interpreted(error), at_inputs=not lasting)
+                unproved = Unproved(str(error), not_interpreted(error), at_inputs=not lasting)
+                proved = self._with_jumps(question, dict.fromkeys(question.outputs, unproved))
+                self._identities[key] = proved if any(proof is not unproved for proof in proved.values()) else unproved
         return self._identities[key]
+
+    def _with_jumps(
+        self, question: Question, proofs: Mapping[str, FieldIdentity | Unproved]
+    ) -> dict[str, FieldIdentity | Unproved]:
+        """The same, where integers that the fields say nothing of at these inputs are seen to jump at others."""
+        kinds = dict(zip(question.outputs, question.types(question.reference), strict=True))
+        lost = [name for name, proof in proofs.items() if isinstance(proof, Unproved) and not kinds[name].is_float]
+        lost = [name for name in lost if question.mismatch(question.outputs.index(name)) is None]
+        jumps = other_jumps(question, lost, self.sides.pair.name, covered=False)
+        refuted = {name: FieldIdentity(False, 0, witness=words, gap=math.inf) for name, words in jumps.items()}
+        return {**proofs, **refuted}
 
     def _of(self, proof: FieldIdentity) -> FieldIdentity | Unproved:
         if proof.not_covered is not None:

@@ -58,7 +58,7 @@ def test_a_short_dtype_hides_no_more_in_float64(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_what_the_rounding_of_constants_explains_is_no_difference(dtype: str) -> None:
+def test_what_rounded_constants_explain_is_no_difference(dtype: str) -> None:
     table = np.cos(1.1 * np.arange(3))
     rounded = table.astype(dtype)
     assert differences(asked(lambda x: x * table, lambda x: x * rounded), ["out"]) == {}
@@ -85,7 +85,7 @@ def log(x: Any) -> Any:
     return jnp.log((jnp.abs(x) + 1) * (jnp.abs(x) + 2))
 
 
-def test_what_float64_shows_for_certain_is_finite_and_beyond_its_noise() -> None:
+def test_what_is_certain_is_finite_and_beyond_noise() -> None:
     def certain(reference: Side, variant: Side, x: Any = X) -> dict[str, str]:
         return differences(asked(reference, variant, x), ["out"], certain=["out"])
 

@@ -56,7 +56,7 @@ def test_halves_lead_to_the_one_input_that_shows_it() -> None:
     assert other.halves[0].halves[0].halves == []
 
 
-def test_inputs_of_the_other_sign_are_tried_where_roots_ask_for_them() -> None:
+def test_inputs_of_the_other_sign_are_tried_for_roots() -> None:
     assert not any("negated" in other.words for other in stretched(asked(1)))
     (negated,) = (other for other in stretched(asked(1), negated=True) if "negated" in other.words)
     assert negated.words == "with the inputs negated and 64 times as large"

@@ -65,6 +65,7 @@ def compare_formulas(
         NotCovered: infinities at these inputs, or roots without a sign, say nothing of the formulas.
     """
     unknown = None
+    first, second = _formulas_of(first, second)
     symbolic = isinstance(first, FieldElement) or isinstance(second, FieldElement)
     if not symbolic and not (domain.keeps_constants and kind.is_float):
         differs = np.asarray(first) != np.asarray(second)
@@ -124,6 +125,14 @@ def compare_formulas(
         (n for n in range(max(points, 1), MOST_POINTS + 1) if error_bound(domain, degree, n) <= ENOUGH), MOST_POINTS + 1
     )
     return proof, enough if points else 0
+
+
+def _formulas_of(first: Any, second: Any) -> tuple[Any, Any]:
+    """Two values; of integers that are one rounded formula of floats, this formula."""
+    left, right = getattr(first, "element", None), getattr(second, "element", None)
+    if left is None or right is None or not np.array_equal(left.parts[0], right.parts[0]):
+        return first, second
+    return left, right
 
 
 def _refuse_infinities(domain: Field, name: str, left: FieldElement, right: FieldElement, differs: Array) -> None:

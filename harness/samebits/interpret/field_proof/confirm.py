@@ -8,14 +8,17 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from samebits.errors import NotCovered
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field_proof.assumptions import assumptions, by_numbers
 from samebits.interpret.field_proof.attempts import ProofAttempt, attempt_by_parts
 from samebits.interpret.field_proof.result import APART, FieldIdentity
 from samebits.interpret.float64_differences import differences
+from samebits.interpret.jumps import other_jumps
 from samebits.interpret.overflow import reach_of
-from samebits.interpret.probes import Stretched, permuted, stored, stretched
+from samebits.interpret.probes import Stretched, inputs_of, permuted, stored, stretched
 from samebits.interpret.problem import Question
 
 _MOST_HALVED = 3  # inputs that no proof covers are tried apart, or nudged, so often
@@ -53,6 +56,7 @@ def confirmed(
     for name, words in (reach.different if reach is not None else {}).items():
         if result[name].equal or (result[name].undecided and result[name].not_covered is None):
             result[name] = result[name].refuted(words, math.inf)
+    result.update(_of_decisions(question, by, result))
     for name, proof in result.items():
         if proof.equal or (proof.undecided and proof.not_covered is None):
             taken = assumptions(question, by[name].domain, reach, elsewhere[name], beyond.get(name))
@@ -143,6 +147,22 @@ def _at_other_magnitudes(
     return result
 
 
+def _of_decisions(
+    question: Question, by: Mapping[str, ProofAttempt], proofs: Mapping[str, FieldIdentity]
+) -> dict[str, FieldIdentity]:
+    """The outputs that are equal and made by decisions on floats alone, and whether both sides decide alike."""
+    floats = [not fixed for fixed in question.is_fixed]
+    decided = {}
+    for number, name in enumerate(question.outputs):
+        suspect = name in proofs and proofs[name].equal and proofs[name].constant and by[name].domain.decisions
+        if suspect and np.any(np.logical_and(inputs_of(question.reference, number), floats)):
+            decided[name] = replace(proofs[name], tried=True)
+    seed = next(iter(by.values())).domain.seed if decided else ""
+    for name, words in other_jumps(question, list(decided), seed).items():
+        decided[name] = proofs[name].refuted(words, math.inf)
+    return decided
+
+
 class _Seen(NamedTuple):
     """How an output differs at other inputs, by how much, and whether these perhaps do not occur."""
 
@@ -164,7 +184,7 @@ def _refuted_at(
         halved: how often the inputs were halved, or moved off what they tie with.
     """
     apart = differences(other.question, outputs, certain=undecided) if outputs else {}
-    found = {name: (f"{words}, in float64", math.inf) for name, words in apart.items() if name in undecided}
+    witnesses = {name: (f"{words}, in float64", math.inf) for name, words in apart.items() if name in undecided}
     open_, is_covered = [name for name in apart if name not in undecided], True
     try:
         others = attempt_by_parts(other.question, partial(_again, shown), shown.make, open_) if open_ else {}
@@ -174,9 +194,11 @@ def _refuted_at(
         proof = attempted.proofs[name]
         root = APART if attempted.domain.rooted else 0.0  # a root has any sign there
         if not proof.equal and not proof.undecided and proof.gap > root:
-            found[name] = str(proof.witness), proof.gap
-    result = {name: _Seen(f"{words}, {other.words}", gap, other.beyond_given) for name, (words, gap) in found.items()}
-    parts = other.halves if found or not is_covered else []
+            witnesses[name] = str(proof.witness), proof.gap
+    result = {
+        name: _Seen(f"{words}, {other.words}", gap, other.beyond_given) for name, (words, gap) in witnesses.items()
+    }
+    parts = other.halves if witnesses or not is_covered else []
     for part in parts or ([] if is_covered else [other.nudged]):
         for name, seen in _refuted_at(part, shown, list(apart), undecided, halved + 1).items():
             if name not in result or not seen.beyond_given or result[name].beyond_given:

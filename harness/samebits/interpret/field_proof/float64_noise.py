@@ -123,8 +123,7 @@ class Float64Noise:
         self._question = question
         self._rounded = rounded
         self._sides: list[dict[str, Array]] = []
-        self.certain = True
-        """Whether float64 decides each comparison on the way, and makes no finite number infinite; once it is asked."""
+        self._certain = True
 
     def side(self, number: int, output: str) -> Array | None:
         """How far an output can be off on one side, 0 the reference's; None where that is not known."""
@@ -139,9 +138,15 @@ class Float64Noise:
             outputs = evaluate_with_bounds(domain, program, question, inputs)
         except NotCovered:
             return {}
-        self.certain = self.certain and not (domain.near_ties or domain.left_range)
+        self._certain = self._certain and not (domain.near_ties or domain.left_range or domain.jumps)
         # An integer that was made of a number that may as well be below it hands no bound on.
         return {} if domain.jumps else {name: output.error for name, output in outputs.items()}
+
+    @property
+    def decides(self) -> bool:
+        """Whether float64 decides each comparison on the way, and makes no finite number infinite."""
+        self.side(0, "")
+        return self._certain
 
     def both(self, output: str) -> Array | None:
         """How far two equal formulas of an output can be apart; infinite or None where that is not known."""
@@ -179,8 +184,7 @@ class Excuses:
 
     @functools.cached_property
     def _all_constants(self) -> Float64Noise:
-        narrow = narrow_alone(*_programs(self._question))
-        return Float64Noise(self._question, {**dict.fromkeys(self._alone, _HALF_UNIT), **narrow})
+        return Float64Noise(self._question, half_units(self._question))
 
     def laws(self, output: str, first: Array, second: Array, differs: Array) -> bool:
         """Whether all that differs does so by no more than float64 itself can: some law of functions may be missing."""
@@ -211,7 +215,7 @@ class Excuses:
         """Where float64 itself shows that two finite numbers differ; nowhere without a bound."""
         noise = self._all_constants
         bound = noise.both(output)
-        if bound is None or bound.shape != first.shape or not noise.certain:
+        if bound is None or bound.shape != first.shape or not noise.decides:
             return np.zeros(first.shape, bool)
         with np.errstate(invalid="ignore"):  # infinities of one sign
             apart = np.abs(first - second)
@@ -220,6 +224,12 @@ class Excuses:
     def both(self, output: str, exact: bool) -> Array | None:
         """How far two equal formulas can be apart in float64; with constants that are exact, or may be rounded."""
         return (self.float64 if exact else self._constants).both(output)
+
+
+def half_units(question: Question) -> dict[float, float]:
+    """The constants that one of both programs alone has and that may be rounded, with half their last unit."""
+    programs = _programs(question)
+    return {**dict.fromkeys(computed_alone(*programs), _HALF_UNIT), **narrow_alone(*programs)}
 
 
 class IdealValue(NamedTuple):

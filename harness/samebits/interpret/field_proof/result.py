@@ -41,6 +41,7 @@ class FieldIdentity:
         clear: float64 distinguishes the formulas too, by more than its noise: no law of roots makes them equal.
         not_covered: why the fields say nothing of this output, in words; it is undecided then.
         not_interpreted: what of the programs could not be interpreted, where that is why.
+        tried: what is equal are numbers that only decisions make, such as integers, at the inputs tried: no formulas.
         others_equal: of an output that is not covered because some elements are NaN, the other elements are equal.
     """
 
@@ -60,6 +61,7 @@ class FieldIdentity:
     clear: bool = False
     not_covered: str | None = None
     not_interpreted: str | None = None
+    tried: bool = False
     others_equal: bool = False
 
     @classmethod
@@ -92,6 +94,14 @@ class FieldIdentity:
             witness=witness,
             gap=gap,
         )
+
+    @property
+    def same(self) -> str:
+        """That both sides are equal, and how surely, in words."""
+        assumes = f"; assumes {self.assumed})" if self.assumed else ")"
+        if self.tried:
+            return f"the same numbers at the inputs tried, which only decisions make (not by formulas{assumes}"
+        return f"the same formulas ({self.probability}{assumes}"
 
     @property
     def probability(self) -> str:
