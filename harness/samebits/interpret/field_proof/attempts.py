@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from samebits.errors import BrokenPromise, NotCovered
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.square_roots import CONFIRMED
-from samebits.interpret.field_proof.comparison import ENOUGH, MOST_POINTS, compare_formulas
+from samebits.interpret.field_proof.comparison import ENOUGH, MOST_POINTS, compare_formulas, formulas_of
 from samebits.interpret.field_proof.float64_noise import Excuses
 from samebits.interpret.field_proof.parts import by_parts
 from samebits.interpret.field_proof.result import FieldIdentity
@@ -84,7 +84,7 @@ def attempt(question: Question, domain: Field, make: Make, outputs: Sequence[str
             continue
         kind = question.types(question.reference)[number]
         try:
-            sides = first[number], second[number]
+            sides = formulas_of(first[number], second[number])
             proofs[name], enough = compare_formulas(domain, name, *sides, kind, excuses, in_range=question.in_range)
         except NotCovered as error:  # the other outputs may have numbers that say something
             proofs[name], enough = replace(FieldIdentity.uncovered(error), unknown=dict.fromkeys(domain.calls, 1)), 0

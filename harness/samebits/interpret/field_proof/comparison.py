@@ -65,7 +65,6 @@ def compare_formulas(
         NotCovered: infinities at these inputs, or roots without a sign, say nothing of the formulas.
     """
     unknown = None
-    first, second = _formulas_of(first, second)
     symbolic = isinstance(first, FieldElement) or isinstance(second, FieldElement)
     if not symbolic and not (domain.keeps_constants and kind.is_float):
         differs = np.asarray(first) != np.asarray(second)
@@ -127,7 +126,7 @@ def compare_formulas(
     return proof, enough if points else 0
 
 
-def _formulas_of(first: Any, second: Any) -> tuple[Any, Any]:
+def formulas_of(first: Any, second: Any) -> tuple[Any, Any]:
     """Two values; of integers that are one rounded formula of floats, this formula."""
     left, right = getattr(first, "element", None), getattr(second, "element", None)
     if left is None or right is None or not np.array_equal(left.parts[0], right.parts[0]):

@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeGuard
 
+import ml_dtypes
+import numpy as np
+
 from samebits.interpret.all_sizes.facts import (
     Carried,
     Element,
@@ -43,6 +46,7 @@ from samebits.interpret.all_sizes.formulas.variances import Variances
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import WIDER
+from samebits.numerics import floats
 
 _FLOAT = re.compile(r"(bfloat|float)\d")
 _HALF = Fraction(1, 2)
@@ -50,6 +54,8 @@ COUNTING = "iota:"
 
 COUNTED = frozenset({"int32", "int64", "uint32", "uint64"})
 """The dtypes of sums of integers that are taken for exact when they become floats; narrower ones soon are not."""
+
+_LONG = 24  # binary digits, which hold the sizes of arrays
 
 EXACT = "no sum of integers that becomes a float is too large for its dtype"
 """What is assumed there."""
@@ -167,7 +173,7 @@ class NormalForms:
         if not _FLOAT.match(dtype):
             return atom(Opaque(source))
         if name.startswith(COUNTING) and isinstance(source.operands[0], Integer):
-            return polynomial(source.operands[0].value)
+            return self._whole(source.operands[0].value, dtype)
         operands = [self.formula(operand, facts) for operand in source.operands]
         if name in ("max", "min"):
             chosen = compared(self._space, facts, source)
@@ -181,13 +187,24 @@ class NormalForms:
             return law(self.ring, source.operation, operands)
         return self.ring.function(source.operation.rpartition(":")[0], *operands)
 
+    def _whole(self, value: Polynomial, dtype: str) -> Formula:
+        """An index or a size as a float, which a narrow one holds up to some size."""
+        digits = floats.digits(np.dtype(getattr(ml_dtypes, dtype, dtype)))
+        if value.constant is None and digits < _LONG:
+            self.note(f"no index or size that becomes a {dtype} is above {2**digits}")
+        return polynomial(value)
+
     def _cast(self, source: Term, facts: Facts) -> Formula:
         before, after = cast_of(source)
         (operand,) = source.operands
         if not _FLOAT.match(after):
             return atom(Opaque(source))
         if _FLOAT.match(before):
+            if isinstance(operand, Term) and operand.operands and isinstance(operand.operands[0], Integer):
+                self._whole(operand.operands[0].value, after)
             return self.formula(operand, facts)
+        if isinstance(operand, Integer):
+            self._whole(operand.value, after)
         dtype = ""
         if isinstance(operand, Reduction) and operand.kind == "sum" and operand.dtype in COUNTED:
             dtype = operand.dtype
