@@ -85,6 +85,9 @@ INPUTS_CACHED = 32
 SPLITTING = ("shard_map", "sharding_constraint", "reshard")
 """Primitives that split arrays within a program whatever its arguments are."""
 
+ELSEWHERE_CACHED = 64
+"""How many outputs on other records are held: a reference is run with each of its variants."""
+
 PLACED_CACHED = 8
 """How many records are held on the devices."""
 
@@ -120,6 +123,7 @@ class Execution:
         self._ran: dict[_Key, _Ran] = {}
         self._further: dict[_Key, _Ran] = {}
         self._inputs: OrderedDict[Hashable, Inputs] = OrderedDict()
+        self._elsewhere: OrderedDict[Hashable, HostTree] = OrderedDict()
         self._placed: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
 
     def inputs(self, site: Site, side: str, direction: Direction) -> Inputs:
@@ -236,8 +240,14 @@ class Execution:
         Raises:
             CouldNotRun: it does not compile.
         """
-        _, call = self.placed(side, site, direction, record, cotangents)
-        return self._called(program, call, direction).tree
+        words = (*record, *cotangents)
+        key = program, site.case.id, site.dtype, digest_of([*record.values(), *cotangents.values()], *words)
+        if key not in self._elsewhere:
+            while len(self._elsewhere) >= ELSEWHERE_CACHED:
+                self._elsewhere.popitem(last=False)
+            _, call = self.placed(side, site, direction, record, cotangents)
+            self._elsewhere[key] = self._called(program, call, direction).tree
+        return self._elsewhere[key]
 
     def placed(
         self, side: str, site: Site, direction: Direction, record: Record, cotangents: dict[str, Array]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from samebits.check.outcome import LeafOutcome
+from samebits.check.rounding import COMPILER, RoundingEvidence
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.other_values import Counterexample
 from samebits.schema.all_sizes import Sizes
@@ -24,6 +25,7 @@ SAME_PROGRAM = "both sides are compiled to the same program on one device, here"
 
 ELSEWHERE = "not so at other inputs"
 AT_OTHERS = "not the same at other inputs"
+MOVES = "as written both sides only move data"
 LAWS = "the fields do not know every law of the functions in it"
 
 _RANK = {"proved": 3, "bitwise": 2, "rounding": 1}
@@ -141,7 +143,8 @@ def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruling: Ruling) -
     Bits that are equal on the inputs tried are not enough: fields that refute the formulas, of the variant against the
     reference on the same mesh, keep it `different`, and so do other integers at which these differ.
     """
-    if ruling.verdict not in ("rounding", "different") or outcome.undefined is not None:
+    wrong = ruling.evidence is not None and ruling.evidence.startswith(COMPILER)
+    if ruling.verdict not in ("rounding", "different") or outcome.undefined is not None or wrong:
         return ruling
     own_row = f"see '{pair.reference_name}' on this mesh"
     contract = _contract(pair, point, outcome)
@@ -211,14 +214,16 @@ def _unassuming(outcome: LeafOutcome, verdict: Verdict, evidence: str | None) ->
 def _elsewhere(
     outcome: LeafOutcome, verdict: Verdict, evidence: str | None
 ) -> tuple[Verdict, str | None, Counterexample | None]:
-    """The verdict where other values are known at which the sides differ, and these."""
-    if verdict not in _RANK or outcome.same_program or outcome.elsewhere is None:
+    """The verdict where other values are known at which the sides differ, and these; those of executions come first."""
+    if verdict not in _RANK:
         return verdict, evidence, None
-    other = outcome.elsewhere()
+    other = None if outcome.executed_elsewhere is None else outcome.executed_elsewhere()
+    if not outcome.same_program and outcome.elsewhere is not None and (other is None or not other.allowed):
+        other = outcome.elsewhere() or other
     if other is None:
         return verdict, evidence, None
     if other.allowed:
-        return "different", f"{AT_OTHERS}: {other.words}", other
+        return "different", other.words if other.words.startswith(COMPILER) else f"{AT_OTHERS}: {other.words}", other
     return verdict, "; ".join((*filter(None, [evidence]), f"{ELSEWHERE}: {other.words}")), other
 
 
@@ -249,8 +254,10 @@ def _unequal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | N
         sentence = outcome.evidence.sentence()
         if outcome.evidence.is_rounding and set(comparison.kinds) == {"sign of zero"}:  # which no measurement shows
             sentence = f"differs in the sign of zero alone; {sentence}"
-        if outcome.promises is not None:
-            sentence += "; as written both sides only move data, so it is the compiler that rounds"
+        if outcome.promises is not None and not outcome.evidence.is_rounding and _miscompiled(outcome):
+            sentence = f"{COMPILER}: {MOVES}{_as_written(outcome.evidence)}"
+        elif outcome.promises is not None:
+            sentence += f"; {MOVES}, so it is the compiler that rounds"
         if outcome.evidence.is_rounding:
             return "rounding", sentence if same is None else _with_others(sentence, same)
         return "different", sentence
@@ -259,11 +266,29 @@ def _unequal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | N
     text = extent(comparison.differences, comparison.elements)
     if same is not None and not same.equal and not same.undecided:
         return "different", f"not the same mathematics: {same.witness}; {text}"
+    if outcome.promises is not None and _miscompiled(outcome):
+        return "different", f"{COMPILER}: {MOVES}; {text}"
     if outcome.promises is not None:
-        text += "; as written both sides only move data, so it is the compiler that does more"
+        text += f"; {MOVES}, so it is the compiler that does more"
     if outcome.no_evidence is not None:
         return "error", f"could not tell whether this is rounding: {outcome.no_evidence}; {text}"
     return "different", text
+
+
+def _miscompiled(outcome: LeafOutcome) -> bool:
+    """Whether elements that labels prove to be moved are other numbers, which no rounding makes of them."""
+    kinds = set(outcome.comparison.kinds)
+    lost = {"NaN vs number", "overflow to infinity"} if not outcome.promises else set()  # as of promises not kept
+    return "products" not in outcome.assumed and bool(kinds & {"other", *lost})
+
+
+def _as_written(evidence: RoundingEvidence) -> str:
+    """The element that shows it, as it is written and as it came out."""
+    if evidence.witness is None or evidence.place is None or evidence.ideal is None:
+        return ""
+    index = evidence.place[1]
+    place = f"{evidence.witness[0].leaf}[{', '.join(map(str, index))}]"
+    return f", and {place} is {float(evidence.ideal[index]):.9g} as written, evaluated in float64"
 
 
 def _equal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | None]:

@@ -58,6 +58,8 @@ class LeafOutcome:
         doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
         elsewhere: gives other values at which the programs differ in this leaf, if any are known; asked where it
             would pass.
+        executed_elsewhere: gives other values at which the compiled programs were run, and what is wrong there; asked
+            where it would pass.
         lines: names the lines of the source that make the leaf differ, at other inputs if these are given; asked where
             it fails.
         arrays: gives both sides on every input, where bits differ.
@@ -89,6 +91,7 @@ class LeafOutcome:
     undefined: str | None = None
     doubt: str | None = None
     elsewhere: Callable[[], Counterexample | None] | None = None
+    executed_elsewhere: Callable[[], Counterexample | None] | None = None
     lines: Callable[[Question | None], NamedLines] | None = None
     arrays: Callable[[], LeafArrays] | None = None
     for_all: Literal["proved", "rounding"] | None = None

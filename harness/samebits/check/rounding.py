@@ -36,6 +36,18 @@ IDENTITY = 1e-12
 Noise below it: sums of up to 1e4 float64 terms, about 1e-14. Nearest fault above: an epsilon changed by 1e-9.
 """
 
+WRONG = 64.0
+"""From how many times its bound on, what takes a side from its own float64 value is not rounding at all.
+
+Nearest honest side: 1 by definition; the functions of a platform are a few units less exact than the bound takes them.
+"""
+
+NARROW = 2.0**-6
+"""An error, relative to the largest value, that a narrower dtype than is written makes at most, as the bfloat16 of a
+product of matrices on a TPU."""
+
+COMPILER = "the compiled program is wrong"
+
 SHRUNK = 0.01
 """The share of an element's difference that may remain in float64: rounding leaves by far less, a fault all of it."""
 
@@ -59,6 +71,7 @@ class RoundingEvidence:
         bound: what rounding in the operations of both sides explains at most, relative to the leaf's largest value.
         bound_used: the difference of the sides over that bound, the largest of all elements.
         outside: the side that is farther from its own float64 value than its own operations explain.
+        excess: how many times as far.
         loses_most: the operation of the variant whose own error explains that of the witness.
         tie: the comparisons of equal numbers that the sides take otherwise, where that is the difference.
         unproved: why the fields could not decide.
@@ -82,6 +95,7 @@ class RoundingEvidence:
     bound: float | None = None
     bound_used: float | None = None
     outside: str | None = None
+    excess: float = 0.0
     loses_most: str | None = None
     tie: str | None = None
     unproved: str | None = None
@@ -128,6 +142,11 @@ class RoundingEvidence:
         if against is not None:
             return against
         lost = "" if self.loses_most is None else f"; most is lost by {self.loses_most}"
+        if self.is_wrong:
+            far = f"{self.excess:.2g} times as far from what is written, evaluated in float64, as rounding explains"
+            if max(self.error_reference, self.error_optimized) > NARROW:
+                return f"{COMPILER}: {self.outside} is {far}{lost}"
+            return f"not rounding: {self.outside} is {far}: {COMPILER}, or computes in fewer digits{lost}"
         if self.accuracy.lossy:
             return f"loses accuracy: {self.accuracy}{lost}"
         if self.is_outside:
@@ -151,6 +170,11 @@ class RoundingEvidence:
                 "rounding would shrink with the precision"
             )
         return None if self.ladder is None else f"not rounding: {self.ladder}"
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether a side is so far from its own float64 value that the compiler must have changed what it computes."""
+        return self.outside is not None and self.excess > WRONG
 
     @property
     def is_outside(self) -> bool:
@@ -210,13 +234,15 @@ def gather_evidence(
         error_optimized=max(measured.errors[1] for measured in all_of),
         bound=max(bounds) if bounds else None,
         bound_used=max(used) if used else None,
-        outside="the reference" if outside[0] > 1 else "the variant" if outside[1] > 1 else None,
+        outside="the reference" if outside[0] > max(1, outside[1]) else "the variant" if outside[1] > 1 else None,
+        excess=max(outside),
     )
     evidence = RoundingEvidence(accuracy=compare_accuracy(first, None, limit), **known)
     if more is not None and evidence.mathematics is None and not evidence.is_outside:
         evidence = replace(evidence, accuracy=compare_accuracy(first, more, limit))
     evidence = replace(evidence, accuracy=replace(evidence.accuracy, dependent=dependent))
-    why = Objection(evidence.mathematics is not None, evidence.accuracy.where, evidence.outside)
+    lost = None if evidence.is_wrong else evidence.accuracy.where
+    why = Objection(evidence.mathematics is not None, lost, evidence.outside)
     place = violating(why, inputs)
     return replace(evidence, place=place, ideal=None if place is None else np.asarray(inputs[place[0]].oracle))
 

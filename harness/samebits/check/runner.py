@@ -17,6 +17,7 @@ from samebits.check.cross_checks import CrossChecks, proved_outcomes
 from samebits.check.evidence import EvidenceCollector
 from samebits.check.execution import Execution, PendingPoint, cross_check_input, declared_arrays
 from samebits.check.expected_errors import errors_raised
+from samebits.check.index_values import IndexValues
 from samebits.check.line_evidence import LineFinder
 from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing, leaf_arrays
@@ -94,6 +95,7 @@ class Runner:
         self.evidence = EvidenceCollector(self.execution)
         self.proofs = self.evidence.proofs
         self.lines = LineFinder(self.proofs)
+        self._indices = IndexValues(self.execution, self.proofs)
         self._cross_checks = CrossChecks.of(pair, effort)
         self._order = TraceOrder(self.sides)
         self._sizes = SizeProofs(pair, every=effort.all_sizes)
@@ -243,6 +245,7 @@ class Runner:
                     assuming=self.assuming,
                     everywhere=self._independence(job, path) if comparison.equal and not proved else None,
                     elsewhere=partial(self.proofs.counterexample, job, path),
+                    executed_elsewhere=partial(self._indices.counterexample, job, path),
                     lines=None if proof.holds or undefined else partial(self.lines.lines, job, path, where),
                     arrays=None if comparison.equal else partial(leaf_arrays, path, alone, variant),
                 )

@@ -52,7 +52,7 @@ def differences(
             infinite, nor where it cannot tell which way a comparison goes.
     """
     try:
-        first, second = (_evaluated(question, program) for program in (question.reference, question.variant))
+        first, second = (evaluated(question, program) for program in (question.reference, question.variant))
     except NotCovered:  # these inputs say nothing then; of other outputs they may
         if len(question.outputs) == 1:
             return {}
@@ -84,7 +84,7 @@ def values_of(question: Question, name: str) -> tuple[Array, Array] | None:
     """
     number = question.outputs.index(name)
     try:
-        both = [_evaluated(question, program)[number] for program in (question.reference, question.variant)]
+        both = [evaluated(question, program)[number] for program in (question.reference, question.variant)]
     except NotCovered:
         return None if len(question.outputs) == 1 else values_of(question.only([name]), name)
     dtype = question.types(question.reference)[number].dtype
@@ -93,7 +93,7 @@ def values_of(question: Question, name: str) -> tuple[Array, Array] | None:
     return first, second
 
 
-def _evaluated(question: Question, program: Any) -> list[Any]:
+def evaluated(question: Question, program: Any) -> list[Any]:
     """The outputs of one program at the inputs of a question.
 
     Raises:

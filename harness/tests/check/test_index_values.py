@@ -1,0 +1,210 @@
+"""Compiled programs that are wrong at some values of an index argument, or at one element of many."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import samebits
+from samebits.check import executed_together
+from samebits.check.rounding import COMPILER
+from samebits.programs.inputs import dtype_of
+from samebits.schema.result import Result
+from tests.support.toys import run
+
+MOVED = "as written both sides only move data"
+
+
+def _slice(x: Any, start: Any) -> Any:
+    import jax
+
+    return jax.lax.dynamic_slice_in_dim(x, start, 6, 1)
+
+
+def _slice_again(x: Any, start: Any) -> Any:
+    import jax
+
+    return jax.lax.dynamic_slice(x, (0, start), (x.shape[0], 6))
+
+
+def _update(x: Any, start: Any) -> Any:
+    import jax
+
+    return jax.lax.dynamic_update_slice(x, x[:, :3], (0, start))
+
+
+def _row(x: Any, start: Any) -> Any:
+    return x[start] * 2.0
+
+
+def _row_taken(x: Any, start: Any) -> Any:
+    import jax.numpy as jnp
+
+    return 2.0 * jnp.take(x, start, 0, mode="clip")
+
+
+def _set(x: Any, start: Any) -> Any:
+    return x.at[start].set(1.0)
+
+
+def _computed(x: Any, start: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.tanh(_slice(x, start)).sum(0)
+
+
+def _set_by_update(x: Any, start: Any) -> Any:
+    import jax
+
+    return jax.lax.dynamic_update_slice(x, x[:1] * 0 + 1, (start, 0))
+
+
+def _update_again(x: Any, start: Any) -> Any:
+    import jax
+
+    return jax.lax.dynamic_update_slice_in_dim(x, x[:, :3], start, 1)
+
+
+def _computed_again(x: Any, start: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.tanh(_slice_again(x, start)).sum(0)
+
+
+def _pair(reference: Any, variant: Any, mesh: str, values: Any, dtype: str = "float32") -> samebits.Pair:
+    return samebits.Pair(
+        name="sliced",
+        reference=reference,
+        variants={"again": variant},
+        args={
+            "x": samebits.Arg(shape=(8, 8), spec=("data",)),
+            "start": samebits.Arg(shape=(), dtype="int32", values=values),
+        },
+        cases=(samebits.Case(id="small"),),
+        dtypes=(dtype,),
+        meshes=(mesh,),
+        modes=("auto",),
+    )
+
+
+def _wrong_at(monkeypatch: pytest.MonkeyPatch, number: int, side: str, change: Callable[[Any], Any]) -> None:
+    """Plant a compiler whose programs of one side are wrong where an integer argument is at least a number."""
+    import jax
+
+    honest = executed_together.run_program
+
+    def planted(program: Any, call: tuple[Any, ...]) -> Any:
+        outputs = honest(program, call)
+        starts = [leaf for leaf in jax.tree.leaves(call) if leaf.dtype.kind == "i"]
+        if side not in program.label or not all(int(start) >= number for start in starts):
+            return outputs
+        return jax.tree.map(lambda leaf: jax.device_put(change(np.asarray(leaf)), leaf.sharding), outputs)
+
+    monkeypatch.setattr(importlib.import_module("samebits.check.execution"), "run_program", planted)
+
+
+def _rolled(array: Any) -> Any:
+    return np.roll(array, 1, -1)
+
+
+def _one(array: Any) -> Any:
+    array = array.copy()
+    array.reshape(-1)[-1] += 1
+    return array
+
+
+PLANTED = [
+    pytest.param(_slice, _slice_again, "none", _rolled, id="slice"),
+    pytest.param(_slice, _slice_again, "data2", _rolled, id="slice on a mesh"),
+    pytest.param(_slice, _slice_again, "data4", _one, id="one element", marks=pytest.mark.slow),
+    pytest.param(_update, _update_again, "data2", _rolled, id="update", marks=pytest.mark.slow),
+    pytest.param(_row, _row_taken, "data2", _rolled, id="row", marks=pytest.mark.slow),
+    pytest.param(_set, _set_by_update, "none", _one, id="set", marks=pytest.mark.slow),
+    pytest.param(_computed, _computed_again, "none", _one, id="computed"),
+    pytest.param(_computed, _computed_again, "data4", _rolled, id="computed on a mesh", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("side", ["again", "reference"])
+@pytest.mark.parametrize(("reference", "variant", "mesh", "change"), PLANTED)
+def test_a_program_wrong_at_one_value(
+    reference: Any, variant: Any, mesh: str, change: Any, side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = reference.__name__ if side == "reference" else side
+    _wrong_at(monkeypatch, 7, f"'{side}'", change)
+    pair = _pair(reference, variant, mesh, samebits.Integers(high=8))
+    results = [result for result in run(pair) if not result.ok]
+    assert {(result.variant, result.direction) for result in results} >= {("again", "forward"), ("again", "gradient")}
+    for result in results:
+        assert result.verdict == "different" and result.evidence is not None and result.witness is not None
+        assert result.evidence.startswith(f"{COMPILER} with 'start' = 7: ") and "as written, and" in result.evidence
+        assert result.witness["input"] == "ordinary, with 'start' = 7" and result.mismatches
+
+
+@pytest.mark.parametrize(("reference", "variant", "mesh", "change"), PLANTED[:3])
+def test_a_right_program_stays_as_it_is(reference: Any, variant: Any, mesh: str, change: Any) -> None:
+    results = run(_pair(reference, variant, mesh, samebits.Integers(high=8)))
+    assert results and all(result.ok and COMPILER not in str(result.evidence) for result in results)
+
+
+def test_a_given_start_within_its_axis_and_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, start = np.arange(64, dtype=np.float32).reshape(8, 8), np.int32(1)
+    _wrong_at(monkeypatch, 8, "'slice_again'", _rolled)
+    with pytest.warns(samebits.OtherInputsWarning, match=f"{COMPILER} with 'start' = 8"):
+        samebits.assert_same(_slice, _slice_again, x, start, gradients=False)
+    _wrong_at(monkeypatch, 7, "'slice_again'", _rolled)
+    with pytest.raises(AssertionError, match=f"{COMPILER} with 'start' = 7: out"):
+        samebits.assert_same(_slice, _slice_again, x, start, gradients=False)
+
+
+def _flipped(x: Any) -> Any:
+    return x[::-1]
+
+
+def _gathered(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return x[jnp.arange(x.shape[0])[::-1]]
+
+
+def _doubled(x: Any) -> Any:
+    return x + x
+
+
+def _twice(x: Any) -> Any:
+    return 2 * x
+
+
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("reference", "variant", "words"), [(_flipped, _gathered, MOVED), (_doubled, _twice, "times")])
+def test_one_element_of_many_is_no_rounding(
+    reference: Any, variant: Any, words: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(0).standard_normal(32769).astype(dtype_of(dtype))
+    _wrong_at(monkeypatch, 0, f"'{variant.__name__.strip('_')}'", _one)
+    (result,) = samebits.check(reference, variant, x, gradients=False, name="many").leaves
+    assert isinstance(result, Result) and result.witness is not None and result.evidence is not None
+    assert result.verdict == "different" and not result.ok and result.witness["index"] == [32768]
+    assert result.evidence.startswith(COMPILER) and words in result.evidence and "accuracy" not in result.evidence
+
+
+def _nested(x: Any, i: Any, j: Any) -> Any:
+    import jax
+
+    return jax.lax.dynamic_slice(jax.lax.dynamic_slice(x, (i,), (4,)), (j,), (1,))
+
+
+def test_slices_of_a_slice_as_this_compiler_has_them() -> None:
+    """A bug of the simplifier (jax-ml/jax#40849): where this jax has it, it is found at starts that are given none."""
+    import jax
+
+    x = np.arange(10, dtype=np.float32)
+    is_wrong = float(jax.jit(_nested)(x, 7, 0)[0]) != 6
+    results = samebits.check(_nested, lambda x, i, j: _nested(x, i, j), x, np.int32(1), np.int32(0)).leaves
+    forward = next(result for result in results if result.direction == "forward")
+    assert isinstance(forward, Result) and forward.ok is not is_wrong
+    assert not is_wrong or f"{COMPILER} with 'i' = 7: out[0] is 6 as written, and 7" in str(forward.evidence)
