@@ -7,13 +7,15 @@ both capture, or reads what the reference has stored.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from samebits.errors import DeclarationError
 from samebits.host.cache_keys import digest_of
+from samebits.host.isolation import note
 from samebits.programs.captured_values import calls_python, constants_of
 from samebits.programs.isolated_trace import shown
 from samebits.programs.sides import Site, TracedSides
@@ -43,12 +45,17 @@ class TraceOrder:
         import jax
 
         new = [side for side in sites if side not in self._compared]
-        alone = {}
+        alone, changed = {}, {}
+        if new:
+            traces = [partial(self._sides.traced_alone, side, site) for side, site in sites.items()]
+            self._sides.state.drop_what_is_cached(traces)
         for side in new:
             jax.clear_caches()
-            program = self._sides.traced_alone(side, sites[side])
-            alone[side] = None if program is None else _shown(program.lower, program.jaxpr, sites[side])
+            alone[side] = self._traced(side, sites[side])
+            changed[side] = self._sides.state.changed
         self._compared |= set(new)
+        if any(changed.values()):
+            self._note(alone, sites, [name for names in changed.values() for name in names])
         reference = self._sides.pair.reference_name
         if new:
             jax.clear_caches()
@@ -73,6 +80,25 @@ class TraceOrder:
         for side in sites:
             if side in self._wrong:
                 raise DeclarationError(self._wrong[side])
+
+    def _traced(self, side: str, site: Site) -> Any:
+        program = self._sides.traced_alone(side, site)
+        return None if program is None else _shown(program.lower, program.jaxpr, site)
+
+    def _note(self, alone: Mapping[str, Any], sites: Mapping[str, Site], changed: Sequence[str]) -> None:
+        """Note which sides compute something else after the others, where these leave behind what is put back here."""
+        names = self._sides.pair.reference_name
+        together: dict[str, list[Any]] = {}
+        with self._sides.state.put_back():
+            for side in sorted(sites, key=lambda side: side == names, reverse=True) * 2:
+                together.setdefault(side, []).append(self._traced(side, sites[side]))
+        others = [side for side in alone if any(text not in (None, alone[side]) for text in together[side])]
+        if others and None not in alone.values():
+            note(
+                f"pair '{self._sides.pair.name}': {' and '.join(map(repr, others))} would compute something else "
+                f"after the other sides, since tracing these changes {', '.join(dict.fromkeys(changed))}; each was "
+                f"traced as if by itself: {_REMEDY}"
+            )
 
     def _why(self, side: str, site: Site, text: Any) -> str | None:
         now = _arrays_of(self._sides.functions[side])

@@ -15,6 +15,7 @@ from samebits.check.derived_bounds import BoundCache, Derived
 from samebits.check.expected_errors import errors_raised
 from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.sites import no_explicit_form
+from samebits.check.trace_order import TraceOrder
 from samebits.check.verdict import judge_refusal, without_leaves
 from samebits.engine.proof_results import argued, assuming_devices, by_fields, by_labels, of_result, unassuming
 from samebits.engine.prove_lines import RefutedLines
@@ -101,6 +102,7 @@ class PointProver:
         self._programs = Programs(threads=1, watch=self._queries.watch)
         self._sides = TracedSides(pair, self._programs)
         self.platform = platform or jax.default_backend()
+        self._order = TraceOrder(self._sides)
         self._prover = Prover(self._sides, self.platform, assuming=assuming)
         self._derivations = BoundCache(self.platform)
         self._lines = RefutedLines(self._prover)
@@ -131,7 +133,7 @@ class PointProver:
         on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
         drawn = self._drawn(point)
         try:
-            sites = sites_of(sides, point, on_mesh)
+            sites = self.sites(point, on_mesh)
         except CouldNotRun as error:
             verdict: Verdict = "skipped" if isinstance(error, NoExplicitForm) else "error"
             return [of_result(without_leaves(pair.name, point, verdict, str(error), again), 0.0)]
@@ -149,6 +151,19 @@ class PointProver:
             proofs = [assuming_devices(proof, counts, mesh.id) for proof in proofs]
         seconds = round((time.perf_counter() - begin) / max(len(proofs), 1), 4)
         return [argument.held(pair=pair.name, seconds=seconds, replay=again) for argument in proofs]
+
+    def sites(self, point: Point, on_mesh: Site) -> Sites:
+        """Where the reference alone and the variant are traced, of which neither is what the other made of it.
+
+        Raises:
+            CouldNotRun, NoExplicitForm: as `sites_of`.
+            DeclarationError: the sides share state.
+        """
+        sites = dict.fromkeys((point.variant, self.pair.reference_name), on_mesh)
+        first = self._order.before(sites) if self._sides.state.is_shared else {}
+        found = sites_of(self._sides, point, on_mesh)
+        self._order.require_same(first, sites)
+        return found
 
     def _queried(self, point: Point, sites: Sites) -> list[Query]:
         """What the sides ask about this process, where their programs may run elsewhere."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from samebits.check.outcome import LeafOutcome
 from samebits.engine.proof_results import argued
-from samebits.engine.prove_points import PointProver, sites_of
+from samebits.engine.prove_points import PointProver
 from samebits.errors import BrokenPromise, CheckerBroken, RequestError
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.problem import Question
@@ -107,7 +107,7 @@ class SizePointProver(PointProver):
         """
         case, sides = self.pair.case(point.case), self._sides
         on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=mesh.abstract(point.mode))
-        sites = sites_of(sides, point, on_mesh)
+        sites = self.sites(point, on_mesh)
         questions = self.questions(point, sites)
         for question in questions:
             movement = self._prover.movement(question)

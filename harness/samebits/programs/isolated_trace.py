@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextvars
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from samebits.errors import DeclarationError
@@ -19,7 +20,11 @@ _CALLS = {NUMPY_RANDOM: "np.random", PYTHON_RANDOM: "random"}
 
 
 def trace_alone(
-    who: str, active: Callable[[], AbstractContextManager[None]], function: Callable[..., Any], types: tuple[Any, ...]
+    who: str,
+    active: Callable[[], AbstractContextManager[None]],
+    function: Callable[..., Any],
+    types: tuple[Any, ...],
+    around: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Any:
     """The traced program of a function.
 
@@ -28,6 +33,7 @@ def trace_alone(
         active: the contexts of jax in which it is traced.
         function: called while it is traced.
         types: of its arguments.
+        around: puts back what the function changes.
 
     Raises:
         DeclarationError: it drew from a global random generator, and other draws give a different program.
@@ -35,8 +41,8 @@ def trace_alone(
     import jax
 
     def traced() -> tuple[Any, list[str]]:
-        with undone(f"{who}, while it was traced,") as changed, active():
-            program = jax.jit(function, keep_unused=True).trace(*types)
+        with undone(f"{who}, while it was traced,") as changed, around(), active():
+            program = contextvars.copy_context().run(lambda: jax.jit(function, keep_unused=True).trace(*types))
         return program, changed
 
     program, changed = traced()
@@ -57,10 +63,11 @@ def traced_or_none(
     who: str,
     active: Callable[[], AbstractContextManager[None]],
     make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]],
+    around: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Any:
     """As `trace_alone`, of what `make` gives; None where anything of it raises."""
     try:
-        return trace_alone(who, active, *make())
+        return trace_alone(who, active, *make(), around)
     except BaseException as error:  # `sys.exit()` is no `Exception`
         if Stop.caused(error):
             raise

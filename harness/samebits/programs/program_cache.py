@@ -181,8 +181,9 @@ class Programs:
         label: str,
         setup: CompileSetup,
         make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]],
+        around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> Program:
-        """The program of a key; `make` gives the function and its argument types when it is new.
+        """The program of a key; `make` gives the function and its types when it is new, which is traced `around` it.
 
         An exception while tracing is kept in the program, not raised: the caller says what it means.
         """
@@ -191,7 +192,7 @@ class Programs:
             program = Program(label, setup)
             try:
                 with self._watch(program):
-                    program.traced = trace_alone(label.partition(", case")[0], setup.active, *make())
+                    program.traced = trace_alone(label.partition(", case")[0], setup.active, *make(), around)
                 program.constants = constants_of(program.traced.jaxpr)
             except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
                 if Stop.caused(error):

@@ -27,6 +27,7 @@ from samebits.programs.placement import (
     sharding,
 )
 from samebits.programs.program_cache import CompileSetup, Program, Programs
+from samebits.programs.shared_state import SharedState
 from samebits.programs.side_call import side_call, structure_key
 from samebits.programs.transforms import transformed
 from samebits.programs.widened import widened
@@ -99,6 +100,7 @@ class TracedSides:
         self._known: dict[Hashable, Any] = {}
         self._writes = WrittenLeaves()
         self.functions = {side: implementation(pair, side) for side in pair.sides}
+        self.state = SharedState(self.functions.values())
         reference = self.functions[pair.reference_name]
         for side in pair.variant_names:
             if self.functions[side] is reference:
@@ -161,6 +163,7 @@ class TracedSides:
             self._label(side, site, "forward"),
             site.setup,
             lambda: (self._ideal(call, site, lambda narrow: self._with_writes(side, narrow, wanted)), (types,)),
+            self.state.put_back,
         )
 
     def _written(self, site: Site) -> tuple[str, ...]:
@@ -171,7 +174,8 @@ class TracedSides:
     def traced_alone(self, side: str, site: Site) -> Any:
         """The program of `by_itself`, traced again; None where that raises."""
         who = f"{self.pair.name}: '{side}'"
-        traced = traced_or_none(who, site.setup.active, lambda: (self._call(side, site), (self.types(site),)))
+        call = self._call(side, site)
+        traced = traced_or_none(who, site.setup.active, lambda: (call, (self.types(site),)), self.state.put_back)
         if traced is not None:
             self._writes.note(side, site.case, traced.out_info)
         return traced
@@ -214,6 +218,7 @@ class TracedSides:
                 self._ideal(pull_back, site, lambda narrow: self.gradient(side, narrow)),
                 (chosen, rest, list(cotangents.values())),
             ),
+            self.state.put_back,
         )
 
     def _differentiated(

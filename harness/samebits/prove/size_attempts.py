@@ -19,6 +19,7 @@ from samebits.programs.implementations import implementation
 from samebits.programs.input_bounds import arg_below, arg_equals
 from samebits.programs.inputs import arg_dtype, differentiable, drawn_values
 from samebits.programs.placement import partition
+from samebits.programs.shared_state import SharedState
 from samebits.programs.side_call import side_call
 from samebits.prove.size_family import Family, Shaped, SizeOf
 from samebits.prove.size_of_case import SymbolicMesh, SymbolicSize, polynomial_of, with_symbols
@@ -235,6 +236,7 @@ def _function(point: PairPoint, side: str, case: Case, mesh: MeshSpec, built: An
     pair = point.pair
     names = tuple(pair.arguments(case, mesh))
     written = implementation(pair, side)
+    state = SharedState(implementation(pair, each) for each in pair.sides)
 
     def function(*arrays: Any, **sizes: Any) -> Any:
         dims = {str(size.polynomial): sizes[name] for name, size in _symbolic_statics(case, mesh).items()}
@@ -244,7 +246,8 @@ def _function(point: PairPoint, side: str, case: Case, mesh: MeshSpec, built: An
             return written(*(_dim(a, dims) for a in args), **{name: _dim(a, dims) for name, a in keywords.items()})
 
         call = side_call(pair, side, traced_side if dims else written, case, mesh, built)
-        return call(dict(zip(names, arrays, strict=True)))
+        with state.put_back():
+            return call(dict(zip(names, arrays, strict=True)))
 
     name = _name_of(point, written, case, mesh)
     if built is None:

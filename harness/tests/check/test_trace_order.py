@@ -1,6 +1,8 @@
 """Sides that share state are rejected: the verdict on one would be one on the other."""
 
+import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,8 +13,10 @@ import samebits
 from samebits import Arg, Case, Pair, Request
 from samebits.errors import DeclarationError
 from samebits.programs.sides import TracedSides
+from tests.support import sharing_sides
 from tests.support.invoke import samebits as samebits_command
 
+X = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
 STATE: dict[str, float] = {}
 SETTINGS = {"scale": 2.0}
 TABLE = np.arange(4, dtype=np.float32) + 1
@@ -85,12 +89,68 @@ def test_shared_state_is_rejected(reference: Callable[..., Any], variant: Callab
         samebits.check(_pair(reference, variant))
 
 
-def test_what_the_reference_stores_is_not_there_yet() -> None:
-    """In a comparison of two functions, where nothing has traced the reference before."""
+def test_what_the_reference_stores_is_not_there() -> None:
+    """A side that reads it computes what it computes by itself, and a note says so."""
     STATE.clear()
     ended = samebits_command("compare", f"{__file__}:stores", f"{__file__}:reads_what_is_stored", "--arg", "x=f32[4]")
-    assert (ended.code, len(ended.lines)) == (2, 1)
-    assert "'reads_what_is_stored' traces to a different program when it is traced before the other" in ended.lines[0]
+    assert ended.code == 1
+    assert "'reads_what_is_stored' would compute something else after the other sides" in ended.out
+    assert not STATE
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("door", [samebits.prove, samebits.check])
+@pytest.mark.parametrize("first", [None, pytest.param(0, marks=SLOW), pytest.param(1, marks=SLOW)])
+@pytest.mark.parametrize(
+    "name", ["dict_without_window", *(pytest.param(name, marks=SLOW) for name in list(sharing_sides.UNEQUAL)[1:])]
+)
+def test_no_side_decides_another(name: str, first: int | None, door: Callable[..., Any]) -> None:
+    """Whichever is the reference, and where the caller has called one of them before."""
+    for swapped in (False, True) if first is None else (False,):
+        sides = sharing_sides.UNEQUAL[name]()
+        if first is not None and name not in sharing_sides.GIVEN:
+            sides[first](X)
+        assert door(*(sides[::-1] if swapped else sides), X, name=name).verdict == "different"
+
+
+@pytest.mark.parametrize("door", [samebits.prove, samebits.check])
+@pytest.mark.parametrize("name", ["counter", *(pytest.param(name, marks=SLOW) for name in sharing_sides.EQUAL)])
+def test_state_that_decides_nothing_is_shared(name: str, door: Callable[..., Any]) -> None:
+    compared = door(*sharing_sides.EQUAL[name](), X, name=name)
+    assert compared.ok
+    assert not compared.notes
+
+
+@pytest.mark.parametrize(
+    "named", [pytest.param("dict_without_window", marks=SLOW), pytest.param("static_arguments", marks=SLOW)]
+)
+def test_declared_pairs_on_a_mesh(named: str) -> None:
+    reference, variant = sharing_sides.UNEQUAL[named]()
+    pair = replace(
+        _pair(reference, variant),
+        args={"x" if named == "static_arguments" else "scores": Arg(shape=(8, 8), spec=("dp",))},
+        meshes=("dp2",),
+    )
+    assert not samebits.check(pair).ok
+    assert not samebits.prove(pair).ok
+
+
+def test_state_is_as_it_was() -> None:
+    """What the caller's own calls have stored is there afterwards, in the objects that held it."""
+    masks: dict[int, Any] = {}
+    known = functools.cache(lambda n: np.arange(n))
+
+    def side(x: jax.Array) -> Any:
+        masks.setdefault(x.shape[0], 1)
+        return x * known(x.shape[0])
+
+    jax.eval_shape(side, X)
+    before = known(8)
+    samebits.assert_same(side, lambda x: side(x), X[:, :8])
+    assert masks == {8: 1}
+    assert known(8) is before
 
 
 def test_each_side_is_traced_alone_once(monkeypatch: pytest.MonkeyPatch) -> None:
