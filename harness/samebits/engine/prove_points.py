@@ -161,9 +161,9 @@ class PointProver:
         """
         sites = dict.fromkeys((point.variant, self.pair.reference_name), on_mesh)
         first = self._order.before(sites) if self._sides.state.is_shared else {}
-        found = sites_of(self._sides, point, on_mesh)
+        places = sites_of(self._sides, point, on_mesh)
         self._order.require_same(first, sites)
-        return found
+        return places
 
     def _queried(self, point: Point, sites: Sites) -> list[Query]:
         """What the sides ask about this process, where their programs may run elsewhere."""

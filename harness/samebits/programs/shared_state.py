@@ -134,13 +134,13 @@ class SharedState:
         for (number, name), sides in slots.items():
             if sides > 1:
                 shared.setdefault(number, set()).add(name)
-        found = {number: holder for walk in walks for number, holder in walk.holders.items() if number in shared}
+        holders = {number: holder for walk in walks for number, holder in walk.holders.items() if number in shared}
         stored = {number for walk in walks for number in walk.stored}
         self._names = {name for walk in walks for name in walk.stored_names}
-        for number, holder in found.items():
+        for number, holder in holders.items():
             holder.is_stored = number in stored
             holder.names = None if None in shared[number] else frozenset(filter(None, shared[number]))
-        self.holders = list(found.values())
+        self.holders = list(holders.values())
         both = Counter(number for walk in walks for number in walk.own)
         self.is_shared = any(sides > 1 for sides in both.values()) or any(name in self._names for _, name in slots)
         """Whether two functions have code of the user's in common, or anything but modules that it names."""
@@ -314,7 +314,7 @@ def _is_nothing(value: Any) -> bool:
 
 
 def _fresh(value: Any) -> Any:
-    """A cache like this one that is empty; what is no cache, as it is.
+    """A cache like this one that is empty; anything else, as it is.
 
     Where the user's has results, they were computed outside of a trace, and so is what stands in for them.
     """

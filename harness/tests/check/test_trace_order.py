@@ -1,6 +1,5 @@
 """Sides that share state are rejected: the verdict on one would be one on the other."""
 
-import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -135,22 +134,6 @@ def test_declared_pairs_on_a_mesh(named: str) -> None:
     )
     assert not samebits.check(pair).ok
     assert not samebits.prove(pair).ok
-
-
-def test_state_is_as_it_was() -> None:
-    """What the caller's own calls have stored is there afterwards, in the objects that held it."""
-    masks: dict[int, Any] = {}
-    known = functools.cache(lambda n: np.arange(n))
-
-    def side(x: jax.Array) -> Any:
-        masks.setdefault(x.shape[0], 1)
-        return x * known(x.shape[0])
-
-    jax.eval_shape(side, X)
-    before = known(8)
-    samebits.assert_same(side, lambda x: side(x), X[:, :8])
-    assert masks == {8: 1}
-    assert known(8) is before
 
 
 def test_each_side_is_traced_alone_once(monkeypatch: pytest.MonkeyPatch) -> None:
