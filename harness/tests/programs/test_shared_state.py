@@ -33,7 +33,7 @@ def test_what_a_trace_changes_is_put_back() -> None:
     assert {"kept", "cached"} <= set(state.changed)
 
 
-def test_functions_that_have_only_modules_in_common_share_nothing() -> None:
+def test_modules_in_common_are_nothing_shared() -> None:
     def doubled(x: jax.Array) -> Any:
         return jax.numpy.add(x, x)
 
