@@ -16,6 +16,7 @@ from samebits.hlo.canonical import ordered_identity
 from samebits.hlo.module import HloModule
 from samebits.interpret.field_proof.assumptions import of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.given_integers import like_given
 from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
 from samebits.interpret.other_cotangents import must_run
 from samebits.interpret.other_values import Counterexample
@@ -71,7 +72,7 @@ class PointProofs:
                 promises[leaf] = tuple(dict.fromkeys((*promises.get(leaf, ()), *proof.promises)))
                 products = products or proof.products
                 only_moved = only_moved and proof.only_moved
-        routing = question.routing if question is not None else ()
+        routing = like_given(question, question.routing) if question is not None else ()
         assumed = words_of(of_movement(None, routing, products))
         return MovementProof(question is not None, promises, routing, assumed, only_moved and not products)
 

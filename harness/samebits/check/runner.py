@@ -171,7 +171,14 @@ class Runner:
         """A point that labels prove and that is not executed."""
         assert self._cross_checks is not None
         return PointRun(
-            outcomes=tuple(replace(outcome, assuming=self.assuming) for outcome in outcomes),
+            outcomes=tuple(
+                replace(
+                    outcome,
+                    assuming=self.assuming,
+                    lines=partial(self.lines.lines, job, outcome.comparison.path, None),
+                )
+                for outcome in outcomes
+            ),
             seconds=time.perf_counter() - begin,
             devices=0,
             layout={},
@@ -246,7 +253,7 @@ class Runner:
                     everywhere=self._independence(job, path) if comparison.equal and not proved else None,
                     elsewhere=partial(self.proofs.counterexample, job, path),
                     executed_elsewhere=partial(self._indices.counterexample, job, path),
-                    lines=None if proof.holds or undefined else partial(self.lines.lines, job, path, where),
+                    lines=None if undefined else partial(self.lines.lines, job, path, where),
                     arrays=None if comparison.equal else partial(leaf_arrays, path, alone, variant),
                 )
             )

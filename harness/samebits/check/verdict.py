@@ -110,6 +110,8 @@ def _lines(ruling: Ruling, outcome: LeafOutcome) -> dict[str, Any]:
     """The lines that make a failing leaf differ, by the names of `Result`."""
     if ruling.verdict != "different" or ruling.ok or outcome.lines is None or outcome.comparison.detail is not None:
         return {}
+    if ruling.decisive is None and outcome.promises is not None:  # as written, both sides are the same
+        return {}
     named = outcome.lines(None if ruling.decisive is None else ruling.decisive.question)
     return {"lines": named.lines, "no_lines": named.why}
 

@@ -21,6 +21,7 @@ from samebits.engine.run_work import EngineSettings
 from samebits.errors import COULD_NOT_TELL, RequestError
 from samebits.host.environment import Environment
 from samebits.programs.plan import LoadedPair, Request
+from samebits.report.other_magnitudes import other_input_notes
 from samebits.report.outcomes import Outcomes, proof_outcomes
 from samebits.report.prove import ProofDocument, show_pair
 from samebits.report.prove_markdown import proved_markdown
@@ -131,7 +132,7 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
             environment=inputs.environment,
             results=tuple(few_lines(results)),
             problems=tuple(run.problems),
-            notes=tuple(run.notes),
+            notes=(*run.notes, *other_input_notes(results)),
             seconds=round(run.seconds, 3),
             interrupted=run.interrupted,
         )

@@ -13,6 +13,7 @@ from samebits.check.judge import rule, where
 from samebits.check.outcome import LeafOutcome
 from samebits.interpret.field_proof.assumptions import of_inputs_tried, of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.given_integers import like_given
 from samebits.interpret.label_proof import LabelIdentity
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.estimate import ErrorEstimate
@@ -48,7 +49,8 @@ def by_labels(
         routing=first.routing,
     )
     argument = argued(pair, point, outcome)
-    taken = () if wrong else of_movement(in_words(promises) or None, first.routing, products)
+    routing = like_given(first, first.routing)
+    taken = () if wrong else of_movement(in_words(promises) or None, routing, products)
     return replace(
         argument,
         method="labels",

@@ -9,22 +9,24 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from samebits.errors import DeclarationError, RequestError
 from samebits.functions.default_layout import split_by_default
 from samebits.functions.names import check_renames, shown_name, side_names
-from samebits.functions.request import CompareRequest, near_option, short_text
+from samebits.functions.request import CompareOptions, CompareRequest, near_option, short_text
 from samebits.host.isolation import note
 from samebits.programs.binding import class_remark, parameters_of, signature_text
 from samebits.programs.like import is_array, like
 from samebits.schema.argument_trees import ArgTree
-from samebits.schema.case import Case, ContextMesh
+from samebits.schema.case import Arg, Case, ContextMesh
 from samebits.schema.contract import Contract, Rung
 from samebits.schema.kind_words import with_article
 from samebits.schema.meshes import MODES, NO_MESH, MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_meshes import WIDEST
+from samebits.schema.values import Given
 
 CASE = "call"
 """The id of the first case; further seeds are numbered."""
@@ -90,6 +92,7 @@ def pair_of(request: CompareRequest) -> Pair:
             f"no array among the arguments ({', '.join(call) or 'there are none'}); give arrays, or "
             "jax.ShapeDtypeStruct(shape, dtype), from which values are drawn"
         )
+    args = _as_stated(args, options)
     mesh = mesh_of(request)
     _require_axes(args, mesh)
     if options.specs is None and options.mesh is not None and mesh.mode != "explicit" and not _meshes_of(request):
@@ -218,6 +221,31 @@ def _declared(name: str, value: Any, specs: Any) -> ArgTree:
         return like(value, specs=specs)
     except DeclarationError as error:
         raise RequestError(f"'{name}': {error}") from None
+
+
+def _as_stated(args: Mapping[str, ArgTree], options: CompareOptions) -> dict[str, ArgTree]:
+    """The arguments with what the call says of their values.
+
+    Raises:
+        RequestError: it names none of them.
+    """
+    leaves = [path for name, tree in args.items() for path in tree.leaves(name)]
+    for option, names in (("values", options.values), ("exactly", options.exactly)):
+        unknown = next((name for name in names if name not in {*leaves, *args}), None)
+        if unknown is not None:
+            raise RequestError(f"{option}= names '{unknown}'; the arrays are {', '.join(leaves)}")
+
+    def stated(arg: Arg, *names: str) -> Arg:
+        drawn = next((options.values[name] for name in names if name in options.values), None)
+        if drawn is not None:
+            return replace(arg, values=drawn)
+        exactly = isinstance(arg.values, Given) and any(name in options.exactly for name in names)
+        return replace(arg, values=replace(arg.values, exactly=True)) if exactly else arg  # type: ignore[type-var]
+
+    return {
+        name: replace(tree, args=tuple(stated(arg, path, name) for path, arg in tree.leaves(name).items()))
+        for name, tree in args.items()
+    }
 
 
 def _require_axes(args: Mapping[str, ArgTree], mesh: MeshSpec) -> None:

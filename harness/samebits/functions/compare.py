@@ -47,7 +47,8 @@ def assert_same(
         accept: the lowest verdict that passes: `proved`, `bitwise` or `rounding`. By default the same bits of what only
             moves data, and rounding of what computes.
         more: `gradients=False`, `seeds=3`, `assumptions=False`, `rename={"q": "query"}`, `adapt=Adapt(...)`,
-            `has_aux=True`, `name=...`, as in `CompareOptions`; and keyword arguments of the functions.
+            `has_aux=True`, `name=...`, `exactly=("ids",)`, `values={"ids": Integers(high=8)}`, as in `CompareOptions`;
+            and keyword arguments of the functions.
 
     Raises:
         AssertionError: a leaf is different, or below what is accepted; the message has the witness.

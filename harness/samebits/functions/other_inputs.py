@@ -29,8 +29,9 @@ def warn_of_other_inputs(name: str, leaves: Sequence[Result | ProofResult]) -> N
     if notes:
         more = f" (and {plural(len(notes) - 1, 'more result')})" if len(notes) > 1 else ""
         warnings.warn(
-            f"{name}: {notes[0]}{more}. If such inputs can occur, pass some as arguments, and the comparison fails; "
-            "otherwise filter samebits.OtherInputsWarning",
+            f"{name}: {notes[0]}{more}. If such inputs can occur, pass some as arguments, or declare them by values=, "
+            "and the comparison fails; otherwise name the integers and masks that are all there are in exactly=, or "
+            "filter samebits.OtherInputsWarning",
             OtherInputsWarning,
             stacklevel=_frames_inside() + 1,
         )

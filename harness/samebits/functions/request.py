@@ -11,6 +11,7 @@ from samebits.errors import RequestError
 from samebits.schema.adapt import Adapt
 from samebits.schema.contract import Rung
 from samebits.schema.kind_words import kind_words
+from samebits.schema.values import Integers, Normal, Uniform, Values
 
 LONGEST = 100
 """Characters of a value that a message shows."""
@@ -40,6 +41,10 @@ class CompareOptions:
         sizes: for `prove`, what is proved for every size at once: by array its shape as a text of symbols, by static
             argument or by name in a shape an expression of symbols; or `all`, which makes every dimension a symbol.
             None, the default, proves the sizes of the arguments alone.
+        values: by argument, or by array of a tree as messages name it, how its elements are drawn instead of given:
+            `Integers(high=4)`, `Uniform(...)`, `Normal(...)` or a function `(rng, shape) -> array`.
+        exactly: the arguments, or arrays of trees, whose given integers and booleans are all that there are; the others
+            are examples, and values like them are tried too.
 
     Raises:
         RequestError: a value is not one of those above.
@@ -56,6 +61,8 @@ class CompareOptions:
     assumptions: bool = True
     name: str | None = None
     sizes: Mapping[str, str] | Literal["all"] | None = None
+    values: Mapping[str, Values] = field(default_factory=dict)
+    exactly: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.accept is not None and self.accept not in ACCEPTED:
@@ -69,6 +76,11 @@ class CompareOptions:
                 f"sizes={short_text(self.sizes)}; expected 'all', or a dict such as "
                 "{'x': 'batch, 4*cp*g, dim', 'cp': '2*c'}"
             )
+        if not _are_values(self.values):
+            raise RequestError(f"values={short_text(self.values)}; expected a dict such as {{'ids': Integers(high=8)}}")
+        names: Any = self.exactly
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise RequestError(f"exactly={short_text(self.exactly)}; expected names, as in exactly=('ids',)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,10 +115,19 @@ def compare_request(
     if reference is variant:
         raise RequestError(f"both functions are {short_text(reference)}; nothing would be compared")
     known = {option.name for option in fields(CompareOptions)}
+    if not _are_values(more.get("values", {})):  # the argument of an attention, for one
+        known -= {"values"}
     chosen = {name: value for name, value in more.items() if name in known}
     keywords = {name: value for name, value in more.items() if name not in known}
     return CompareRequest(
         reference=reference, variant=variant, args=args, keywords=keywords, options=CompareOptions(**chosen)
+    )
+
+
+def _are_values(option: Any) -> bool:
+    """Whether something says how arguments are drawn, by their names."""
+    return isinstance(option, Mapping) and all(
+        isinstance(each, Normal | Uniform | Integers) or callable(each) for each in option.values()
     )
 
 

@@ -67,12 +67,14 @@ class Comparing:
         return breakable(self.leaves)
 
     def noted(self) -> Comparing:
-        """Itself, noted down for whoever reports on the comparisons of this process."""
+        """Itself, noted down for whoever reports on this process; warns where it holds, and not at other inputs."""
         REPORTING.add(self.name, self._counted(), ok=self.ok)
+        if self.ok:
+            warn_of_other_inputs(self.name, self.leaves)
         return self
 
     def raise_for_status(self) -> None:
-        """Do nothing where every leaf reaches what is required, but warn where leaves differ at other inputs.
+        """Do nothing where every leaf reaches what is required.
 
         Raises:
             AssertionError: a leaf differs, or is below what is accepted; the message has witnesses and a replay.
@@ -84,7 +86,6 @@ class Comparing:
             raise AssertionError(self.failure())
         if not self.ok:
             raise CouldNotRun(self.failure())
-        warn_of_other_inputs(self.name, self.leaves)
 
     def failure(self) -> str:
         """The failing leaves with their witnesses, as text."""

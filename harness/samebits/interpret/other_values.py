@@ -13,20 +13,18 @@ another one in each, and those of all arguments at once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice, permutations
 from typing import Any
 
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret.dead_code import live
 from samebits.interpret.equation import Array
 from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.float64_differences import differences, values_of
-from samebits.interpret.inner_equations import equations
+from samebits.interpret.given_integers import facts_of, follows, given_arrays, literals, variations
 from samebits.interpret.other_cotangents import other_cotangents
 from samebits.interpret.problem import Input, Question
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
@@ -99,7 +97,8 @@ def counterexamples(question: Question) -> dict[str, Counterexample]:
         question: the programs and their inputs.
     """
     result: dict[str, Counterexample] = {}
-    for other in chain(_other_integers(question), _other_cotangents(question), _zero_rows(question)):
+    tried = _other_integers(question), _given(question), _other_cotangents(question), _zero_rows(question)
+    for other in chain.from_iterable(tried):
         open_ = [name for name in question.outputs if name not in result or not result[name].allowed]
         if not open_ or (not other.allowed and set(open_) <= set(result)):
             continue
@@ -140,10 +139,48 @@ def _other_formulas(question: Question, outputs: list[str]) -> dict[str, str]:
     return witnesses
 
 
+def _given(question: Question) -> Iterator[_Other]:
+    """The question with other values of integers and booleans that were given: those like them, then all others."""
+    inputs = question.inputs
+    arrays = given_arrays(question)
+    places_given = [place for place, each in enumerate(inputs) if any(each is array for array in arrays)]
+    followers: dict[int, tuple[int, Callable[[Array], Array | None]]] = {}
+    for first, second in permutations(places_given, 2):
+        how = (
+            None if first in followers or second in followers else follows(inputs[first].values, inputs[second].values)
+        )
+        if how is not None and all(first_of != second for first_of, _ in followers.values()):
+            followers[second] = first, how
+    unlike: list[_Other] = []
+    for place in (place for place in places_given if place not in followers):
+        argument = inputs[place]
+        with_it = {other: how for other, (of, how) in followers.items() if of == place}
+        others = [other for other in places_given if other != place and other not in with_it]
+        alone = all(inputs[other].values.min() == inputs[other].values.max() for other in others)
+        facts = facts_of(argument, question)
+        names = "".join(f", '{inputs[other].name}' with it" for other in with_it)
+        for variation in islice(variations(argument, question, facts), MOST):
+            changed: Question | None = _with(question, place, variation.values)
+            for other, how in with_it.items():
+                values = how(variation.values)
+                changed = None if changed is None or values is None else _with(changed, other, values)
+            if changed is None:
+                continue
+            words = f"'{argument.name}' {variation.words}{names} (given: {facts})"
+            case = _Other(changed, words, variation.like and alone, small=False)
+            if case.allowed:
+                yield case
+            else:
+                unlike.append(case)
+    yield from unlike
+
+
 def _other_integers(question: Question) -> Iterator[_Other]:
-    """The question with other values of each of its integer inputs in turn."""
+    """The question with other values of each of its integer inputs in turn; of several given ones, see `_given`."""
     for place, argument in enumerate(question.inputs):
         if argument.integers is None or argument.magnitudes == "stated" or not argument.values.size:
+            continue
+        if argument.magnitudes == "given" and argument.values.size > 1:
             continue
         for values, words, allowed in _values(question, argument):
             if np.array_equal(values, argument.values):
@@ -204,7 +241,7 @@ def _in_rows(values: Array) -> Array:
 def _with(question: Question, place: int, values: Array) -> Question:
     """The question with other values of one input."""
     inputs = list(question.inputs)
-    inputs[place] = replace(inputs[place], values=values)
+    inputs[place] = replace(inputs[place], values=values.astype(inputs[place].values.dtype))
     return replace(question, inputs=inputs)
 
 
@@ -220,8 +257,9 @@ def _values(question: Question, argument: Input) -> Iterator[tuple[Array, str, b
             yield np.full(shape, number, dtype), f"= {_shown(number, dtype)}", drawn
         return
     if dtype.kind == "b":
-        for number in (1, 0):
-            yield np.full(shape, number, dtype), f"= {_shown(number, dtype)} everywhere", False
+        for other in variations(argument, question, facts_of(argument, question)):
+            if not other.like:
+                yield other.values, other.words, False
         return
     for start in range(0, min(len(numbers), MOST * count), count):
         chunk = numbers[start : start + count]
@@ -243,22 +281,6 @@ def _numbers(question: Question, low: int, high: int, count: int) -> list[int]:
     if high - low < MOST * count:
         return list(range(low, high + 1))
     wanted = [low, high, *SMALL] if count == 1 else [0, 1]
-    for number in _literals(question):
+    for number in literals(question):
         wanted += [number, number - 1, number + 1]
     return list(dict.fromkeys(number for number in wanted if low <= number <= high))
-
-
-def _literals(question: Question) -> list[int]:
-    """The integers that equations of either program have as constants, in their order; floats that are whole too."""
-    from jax.extend.core import Literal
-
-    numbers: dict[int, None] = {}
-    for program in (question.reference, question.variant):
-        for equation in equations(live(program).jaxpr):
-            for operand in equation.invars:
-                value = operand.val if isinstance(operand, Literal) else None
-                if value is not None and np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf":
-                    number = float(value)
-                    if math.isfinite(number) and number == int(number) and 1 < abs(number) < 2**31:
-                        numbers[int(number)] = None
-    return list(numbers)

@@ -13,7 +13,7 @@ from samebits.schema.case import Arg, Spec
 from samebits.schema.values import Given
 
 
-def like(tree: Any, *, specs: Any = None, differentiable: bool = True) -> ArgTree:
+def like(tree: Any, *, specs: Any = None, differentiable: bool = True, exactly: bool = False) -> ArgTree:
     """The declaration of an argument that is this pytree: parameters, a Flax or Equinox module, random keys.
 
     Arrays are what the first draw consists of, and further draws vary them; of shapes, values are drawn. Whatever else
@@ -24,6 +24,8 @@ def like(tree: Any, *, specs: Any = None, differentiable: bool = True) -> ArgTre
         specs: how the arrays lie on the mesh: a `PartitionSpec` for all, or a tree of them that is a prefix of `tree`;
             None, the default, takes each array's own sharding, and splits nothing where it has none.
         differentiable: whether gradients with respect to the float arrays are compared; True by default.
+        exactly: whether the integers and booleans in it are all that there are. By default they are examples, and
+            others like them are tried.
 
     Returns:
         A value for `Pair.args`.
@@ -46,7 +48,7 @@ def like(tree: Any, *, specs: Any = None, differentiable: bool = True) -> ArgTre
         if is_array(leaf):
             names.append(jax.tree_util.keystr(path))
             try:
-                args.append(_arg(leaf, spec, differentiable))
+                args.append(_arg(leaf, spec, differentiable, exactly))
             except DeclarationError as error:
                 raise DeclarationError(f"leaf {names[-1]}: {error}" if path else str(error)) from None
             places.append(place)
@@ -68,7 +70,7 @@ def is_array(leaf: Any) -> bool:
     return hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not isinstance(leaf, type)
 
 
-def _arg(leaf: Any, spec: Spec, differentiable: bool) -> Arg:
+def _arg(leaf: Any, spec: Spec, differentiable: bool, exactly: bool) -> Arg:
     """The declaration of one array."""
     import jax
 
@@ -80,7 +82,12 @@ def _arg(leaf: Any, spec: Spec, differentiable: bool) -> Arg:
         return Arg(shape=shape, dtype=dtype, spec=spec, differentiable=differentiable, weak_type=weak)
     array = np.asarray(jax.device_get(jax.random.key_data(leaf) if key else leaf))
     return Arg(
-        shape=shape, dtype=dtype, spec=spec, differentiable=differentiable, values=Given(array=array), weak_type=weak
+        shape=shape,
+        dtype=dtype,
+        spec=spec,
+        differentiable=differentiable,
+        values=Given(array=array, exactly=exactly),
+        weak_type=weak,
     )
 
 

@@ -34,10 +34,20 @@ def is_index_operand(arg: Arg, array: Array) -> bool:
 def magnitudes(arg: Arg, array: Array) -> Magnitudes:
     """What the declaration says of the numbers of an argument; an array that looks structured is taken at its word."""
     if isinstance(arg.values, Given):
-        integers = array.dtype.kind in "iub" and array.size == 1
-        return "given" if integers or (floats.is_float(array.dtype) and free_places(array).size) else "stated"
+        if (arg.values.exactly and array.dtype.kind in "iub") or is_key(arg) or _looks_like_keys(array):
+            return "stated"
+        return (
+            "given"
+            if array.dtype.kind in "iub" or (floats.is_float(array.dtype) and free_places(array).size)
+            else "stated"
+        )
     drawn = arg.values == Normal() or isinstance(arg.values, Integers)
     return "all" if drawn and arg.equals is None and not is_key(arg) else "stated"
+
+
+def _looks_like_keys(array: Array) -> bool:
+    """Whether an array may be of the words of random keys."""
+    return array.dtype == np.uint32 and array.ndim > 0 and array.shape[-1] in (2, 4)
 
 
 def integer_range(name: str, arg: Arg, array: Array, case: Case) -> tuple[int, int] | None:

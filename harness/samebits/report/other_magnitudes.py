@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from samebits.report.document import Document
 from samebits.report.words import plural
 
+REMEDY = (
+    "such inputs fail where they are declared, as by values=Integers(...); exactly= says of given integers and masks "
+    "that they are all there are"
+)
+
 
 def magnitude_notes(document: Document) -> list[str]:
-    """A line for each variant, direction and leaf that is not the same at other values."""
+    """A line for each variant, direction and leaf of a check that is not the same at other values."""
+    return other_input_notes(document.results)
+
+
+def other_input_notes(results: Iterable[Any]) -> list[str]:
+    """A line for each variant, direction and leaf that is not the same at other values, and what to do.
+
+    Args:
+        results: of a check or of proofs.
+    """
     seen: dict[tuple[str, str, str, str], list[str]] = {}
-    for result in document.results:
+    for result in results:
         for assumption in result.assumptions:
             if assumption.counterexample is not None:
                 place = result.pair, result.variant, result.direction, result.leaf
                 seen.setdefault(place, []).append(assumption.counterexample)
-    return [
+    lines = [
         f"{pair}/{variant}: {direction}, {leaf}: the same only at inputs like those tried: {texts[0]}"
         + (f"; and in {plural(len(texts) - 1, 'more setting')}" if len(texts) > 1 else "")
         for (pair, variant, direction, leaf), texts in seen.items()
     ]
+    return [*lines, *([REMEDY] if lines else [])]

@@ -34,7 +34,7 @@ class Assumption:
 
 def words_of(assumptions: Iterable[Assumption]) -> str:
     """The kinds of what is assumed beyond shapes and rounding, in words; empty where nothing is."""
-    return ", ".join(assumption.word for assumption in assumptions if not assumption.inherent)
+    return ", ".join(dict.fromkeys(assumption.word for assumption in assumptions if not assumption.inherent))
 
 
 def breakable(leaves: Iterable[Any]) -> tuple[Assumption, ...]:

@@ -87,10 +87,13 @@ class Given:
         array: of NumPy, of any shape and dtype.
         copies: how many variations are stacked along a new leading axis, for a case under `vmap`; 0, the default, for
             none.
+        exactly: whether these are all integers or booleans that there are; else, by default, they are an example, and
+            others are tried.
     """
 
     array: Any
     copies: int = 0
+    exactly: bool = False
 
 
 Draw = Callable[[Any, tuple[int, ...]], Any]

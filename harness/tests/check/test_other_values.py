@@ -68,7 +68,8 @@ def test_of_a_given_step_the_others_are_a_note(step: int) -> None:
     (given,) = of(run(_pair(Given(array=np.int32(step)), as_it_is=_as_it_is)), variant="as_it_is")
     assert given.ok and given.evidence is not None
     assert "not so at other inputs: out[0, 0] is " in given.evidence
-    (note,) = magnitude_notes(document(given))
+    note, remedy = magnitude_notes(document(given))
+    assert "exactly=" in remedy
     assert note.startswith("toy/as_it_is: forward, out: the same only at inputs like those tried: out[0, 0] is ")
 
 

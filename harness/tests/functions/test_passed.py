@@ -84,8 +84,8 @@ def test_sizes_are_assumed() -> None:
 
 def test_values_that_a_proof_is_for_are_assumed() -> None:
     ids, table = np.array([0, 2, 1, 2]), f.rows()
-    compared = samebits.check(table_of, table_by_dot, ids, table, gradients=False)
-    assert any(taken.text.startswith("these values of ids") for taken in compared.assumptions)
+    compared = samebits.check(table_of, table_by_dot, ids, table, gradients=False, exactly=("ids",))
+    assert any(taken.text == "these values of ids" for taken in compared.assumptions)
 
 
 def test_comparisons_are_noted_for_who_wants_them() -> None:

@@ -15,7 +15,8 @@ from tests.functions import specimens as f
 
 
 def test_a_threshold_that_the_arrays_do_not_reach_is_told() -> None:
-    compared = samebits.check(jax.nn.relu, jax.nn.relu6, f.rows(), gradients=False)
+    with pytest.warns(OtherInputsWarning, match="64 times as large"):
+        compared = samebits.check(jax.nn.relu, jax.nn.relu6, f.rows(), gradients=False)
     assert compared.verdict == "bitwise" and compared.ok
     assert "not so at other inputs: out[" in str(compared) and "64 times as large" in str(compared)
     with pytest.warns(OtherInputsWarning) as warned:
@@ -26,8 +27,9 @@ def test_a_threshold_that_the_arrays_do_not_reach_is_told() -> None:
         "relu_relu6: forward of 'out' is the same at the inputs tried, but not at others: out["
     )
     assert str(warning.message).endswith(
-        "64 times as large (and 1 more result). If such inputs can occur, pass some as arguments, and the "
-        "comparison fails; otherwise filter samebits.OtherInputsWarning"
+        "64 times as large (and 1 more result). If such inputs can occur, pass some as arguments, or declare them by "
+        "values=, and the comparison fails; otherwise name the integers and masks that are all there are in exactly=, "
+        "or filter samebits.OtherInputsWarning"
     )
     with pytest.raises(AssertionError, match="with the inputs 64 times as large"):  # of arrays that are not given
         samebits.assert_same(jax.nn.relu, jax.nn.relu6, jax.ShapeDtypeStruct((4, 8), jnp.float32), gradients=False)

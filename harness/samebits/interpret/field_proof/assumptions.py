@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from samebits.interpret.field.square_roots import CONFIRMED
+from samebits.interpret.given_integers import like_given
 from samebits.schema.assumption import Assumption
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _of(question: Question, domain: Field, reach: OverflowReach | None, elsewher
         inherent=True,
     )
     if question.fixed:
-        yield of_values(question.fixed)
+        yield of_values(like_given(question, question.fixed))
     if domain.decisions:
         also = ", and as with their elements permuted" if elsewhere else ""
         yield Assumption(
