@@ -81,8 +81,10 @@ class EvidenceCollector:
                 raise NotCovered(uneven)
             measured = self._interpreted(job, path, labels, identity, alone, variant)
         except NotCovered as error:
-            test = self._test(job, path)
-            measured = self._executed.measure(job, path, labels, alone, variant, **test, unproved=str(error))
+            test, noise = self._test(job, path), {}
+            if isinstance(identity, FieldIdentity) and identity.unsure is not None:
+                noise = {label: partial(Excuses(questions[label]).both, path, False) for label in labels}
+            measured = self._executed.measure(job, path, labels, alone, variant, noise, **test, unproved=str(error))
         if measured.place is None:
             return measured
         label, index = measured.place

@@ -111,7 +111,9 @@ def complex_step(interpreter: InterpreterProtocol, step: Step, values: Sequence[
     if interpreter.domain.name == "rounding":
         program = BOUNDED.get(step.name, program)
     if (program is None and step.name != "fft" and whole not in MATRICES) or (
-        interpreter.domain.name in ("rounding", "settled") and step.name not in PLAIN
+        interpreter.domain.name in ("rounding", "settled")
+        and step.name not in PLAIN
+        and not (step.name == "fft" and getattr(interpreter.domain, "widened", False))
     ):
         text = f"{step} of complex numbers has no rule in the domain '{interpreter.domain.name}'"
         raise MissingRule.of(text, step.name, step.place)

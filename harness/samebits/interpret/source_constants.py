@@ -92,9 +92,14 @@ def _arrays(closed: Any) -> Iterator[tuple[Any, str, str]]:
         for var in eqn.invars:
             value = var.val if hasattr(var, "val") else values.pop(var, None)
             dtype = getattr(var.aval, "dtype", None)
-            if value is None or dtype is None or not floats.is_number(dtype) or not floats.is_float(dtype):
+            if value is None or dtype is None or not floats.is_number(dtype):
                 continue
             array = np.asarray(value)
+            if floats.is_complex(np.dtype(dtype)):
+                array = floats.parts(array.astype(dtype))
+                dtype = array.dtype
+            if not floats.is_float(dtype):
+                continue
             if array.size <= _LIMIT:
                 place = Step(eqn.primitive.name, eqn.params, (), (), eqn).place
                 yield array.astype(dtype).astype(np.float64), np.dtype(dtype).name, place
@@ -224,13 +229,14 @@ def roundings(
         for value, constant in own.items():
             if value in others or value in targets:
                 continue
-            for values in (alone, shared):
-                near = [others[other] for other in _near(values, value) if other not in rounded]
+            for values, sign in ((alone, 1), (shared, 1), (alone, -1), (shared, -1)):
+                near = [others[other] for other in _near(values, sign * value) if other not in rounded]
+                near = list(map(_negated, near)) if sign < 0 else near
                 near = [other for other in near if is_rounding(constant, other)]
                 if near:
                     nearest = min(near, key=lambda other: abs(other.value - constant.value))
                     rounded[value] = _rounding_of(constant, nearest)
-                    targets.add(nearest.value)
+                    targets.add(sign * nearest.value)
                     break
     factors = [
         constant for constant in {**first, **second}.values() if not constant.table and constant.value not in rounded
@@ -250,6 +256,12 @@ def roundings(
             rounded[constant.value] = product
             factors = [other for other in factors if other.value != constant.value]
     return rounded
+
+
+def _negated(constant: SourceConstant) -> SourceConstant:
+    """A constant of the other sign: of -2/sqrt(pi) in bfloat16, 2/sqrt(pi) in float32 is what it was rounded from."""
+    number = constant.number
+    return constant._replace(value=-constant.value, stands=SurdLiteral(-number.rational, number.radicand))
 
 
 def _rounded_first(constant: SourceConstant) -> tuple[bool, int, int]:

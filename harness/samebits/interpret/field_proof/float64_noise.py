@@ -29,6 +29,7 @@ _FIELDS = ("value", "error", "likely", "blame")
 _FLOAT64 = np.dtype(np.float64)
 _HALF_UNIT = 2.0**-24  # of float32, relative to the number: at least what rounding to the nearest is off by
 _SLACK = 4.0  # of a bound: what is beyond that is not for libraries whose functions are off by some units
+_LEFT = 2.0**-40  # of the largest of a table: what is left of its zeros, such as sines of multiples of pi
 _SUMS = ("cumsum", "dot_general", "reduce_sum", "scatter-add")
 _NO_DIGIT = 2.0**-20  # of its bound: such a number can be zero in float64; one beyond it is not looked at
 
@@ -55,6 +56,9 @@ class WidenedRounding(RoundingDomain):
             number. Where there are any, what a program computes from constants is off by what its own dtypes lose.
     """
 
+    widened = True
+    """Transforms are the products of matrices that float64 evaluates, and no algorithm of a dtype."""
+
     def __init__(self, rounded: Mapping[float, float] = MappingProxyType({})) -> None:
         super().__init__("cpu", usual=False)  # where float64 is multiplied as it is
         self._rounded = np.array(sorted(rounded.items()), np.float64).reshape(-1, 2).T
@@ -67,7 +71,9 @@ class WidenedRounding(RoundingDomain):
         value = np.asarray(literals.meant(array))
         own = np.asarray(array, np.float64)
         with np.errstate(invalid="ignore"):  # infinities
-            error = np.where(np.isin(own, self._rounded[0]), self._units(own) * np.abs(own) + np.abs(own - value), 0.0)
+            error = self._units(own) * np.abs(own) + np.abs(own - value)
+            error += _LEFT * np.max(np.abs(own), initial=0.0) if own.size > 1 else 0.0
+        error = np.where(np.isin(own, self._rounded[0]), error, 0.0)
         return Constant(value, error, error)
 
     def _units(self, own: Array) -> Array:
