@@ -205,8 +205,22 @@ def _is_of_jax(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] in ("jax", "jaxlib")
 
 
+_STATE = {
+    "TraceContextError": "a module with state is an argument, so that what is written into it is compared: give a "
+    "function of it and the module after both, as in assert_same(f, g, model, x) with f = lambda model, x: model(x)",
+    "ModifyScopeVariableError": "a module with state is applied with mutable=['batch_stats'] (its collections), which "
+    "returns them to be compared; the variables are an argument of both functions",
+    "CallCompactUnboundModuleError": "a module is called by its variables: give a function of them, as in "
+    "lambda variables, x: module.apply(variables, x)",
+    "InvalidRngError": "give it a key: rngs={'dropout': key} of apply, the key an argument of both functions",
+}
+"""What to do about errors of flax by which a module with state rejects a call."""
+
+
 def _advice(error: BaseException) -> str:
-    """What to do where Python asks for a number that is only known when the program runs."""
+    """What to do where Python asks for a number that is only known when the program runs, or flax for its state."""
+    if type(error).__module__.partition(".")[0] == "flax" and type(error).__name__ in _STATE:
+        return f"; {_STATE[type(error).__name__]}"
     if not _is_of_jax(error) or not {*_CONTROL_FLOW} & {kind.__name__ for kind in type(error).__mro__}:
         return ""
     if type(error).__name__ == "TracerArrayConversionError":

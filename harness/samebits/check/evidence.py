@@ -81,10 +81,12 @@ class EvidenceCollector:
                 raise NotCovered(uneven)
             measured = self._interpreted(job, path, labels, identity, alone, variant)
         except NotCovered as error:
-            test, noise = self._test(job, path), {}
+            known, noise = {**self._test(job, path), **_known(identity)}, {}
+            if "unproved" in known:
+                known["unproved"] = str(error)
             if isinstance(identity, FieldIdentity) and identity.unsure is not None:
                 noise = {label: partial(Excuses(questions[label]).both, path, False) for label in labels}
-            measured = self._executed.measure(job, path, labels, alone, variant, noise, **test, unproved=str(error))
+            measured = self._executed.measure(job, path, labels, alone, variant, noise, **known)
         if measured.place is None:
             return measured
         label, index = measured.place
@@ -125,18 +127,7 @@ class EvidenceCollector:
                 None if proved else partial(excuses.both, path, getattr(identity, "unsure", None) is None),
                 floor_of(estimates[0].values[path], estimates[0].bounds[path], excuses.float64, path),
             )
-        known: dict[str, Any] = {}
-        if isinstance(identity, Unproved):
-            known["unproved"] = identity.why
-        elif identity.equal:
-            known["log2_error"], known["constants"] = identity.log2_error, identity.constants
-            known["assumed"] = identity.assumed
-        elif not identity.undecided:
-            known["refuted"] = identity.witness
-        else:
-            functions = ", ".join(sorted(identity.unknown))
-            known["unproved"] = identity.unsure or f"the fields do not know every law of {functions}"
-            known["unproved"] += f"; assumes {identity.assumed}" if identity.assumed else ""
+        known = _known(identity)
         if "unproved" in known:
             samples, known["constants"] = _by_constants(questions, path, samples)
         floored = [label for label, sample in samples.items() if sample.floor is not None]
@@ -173,6 +164,19 @@ class EvidenceCollector:
                 self._estimates.clear()
             self._estimates[key] = estimate_errors(program, question, inputs, self.platform)
         return self._estimates[key]
+
+
+def _known(identity: FieldIdentity | Unproved) -> dict[str, Any]:
+    """What the fields say, as arguments of `gather_evidence`."""
+    if isinstance(identity, Unproved):
+        return {"unproved": identity.why}
+    if identity.equal:
+        return {name: getattr(identity, name) for name in ("log2_error", "constants", "assumed")}
+    if not identity.undecided:
+        return {"refuted": identity.witness}
+    functions = ", ".join(sorted(identity.unknown))
+    why = identity.unsure or f"the fields do not know every law of {functions}"
+    return {"unproved": why + (f"; assumes {identity.assumed}" if identity.assumed else "")}
 
 
 def _by_constants(

@@ -16,10 +16,14 @@ from samebits.check.point_proofs import PointProofs
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.host.cache_keys import digest_of
 from samebits.interpret.alignment.align import Alignment, align
+from samebits.interpret.alignment.dtype_lines import dtype_lines, losing_line, narrower_lines
 from samebits.interpret.problem import Question
+from samebits.interpret.rounding_error.value import Blame
+from samebits.programs.host_trees import named_leaves
 from samebits.prove.problem import at_inputs
 from samebits.prove.prover import Unproved
-from samebits.schema.line_difference import NamedLines
+from samebits.schema.contract import Direction
+from samebits.schema.line_difference import LineDifference, NamedLines
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
 
@@ -29,6 +33,7 @@ POINTS = 4
 """Points of one variant and direction for which lines are searched: more of them rarely say more."""
 
 
+NO_TYPE = "on either side the output has the dtype of an argument"
 NO_LINE = "the outputs differ, but no source line is known to cause it"
 NO_PLACE = "no line of either function is known: their code is jax's own, or was not read from a file"
 
@@ -74,14 +79,25 @@ class LineFinder:
     _points: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     _aligned: tuple[PendingPoint | None, dict[str, Alignment | str]] = (None, {})
 
-    def lines(self, job: PendingPoint, path: str, label: str | None, other: Question | None = None) -> NamedLines:
+    def lines(
+        self,
+        job: PendingPoint,
+        path: str,
+        label: str | None,
+        other: Question | None = None,
+        *,
+        typed: bool = False,
+        losing: Blame | None = None,
+    ) -> NamedLines:
         """The lines that make a leaf of a point differ.
 
         Args:
             job: the point.
-            path: of the leaf.
+            path: of the leaf; `*` of a gradient whose forward outputs differ in type.
             label: of the input at which it was seen.
             other: the programs at the inputs at which it was seen, where these are not of the case.
+            typed: whether it has another dtype.
+            losing: the operation that loses most accuracy, where one is known.
         """
         point = job.point
         searched = self._points.setdefault((point.variant, point.direction), [])
@@ -89,11 +105,37 @@ class LineFinder:
             return NamedLines(why=not_searched(point.variant))
         searched.append(str(point))
         try:
-            return self._named(job, path, label) if other is None else self._named_at(other, job, path)
+            if typed:
+                lines = self._of_types(job, path)
+                return NamedLines(lines, None if lines else NO_TYPE)
+            if other is not None:
+                return self._named_at(other, job, path)
+            named = self._named(job, path, label)
+            lossy = () if named.lines else self._losing(job, path, losing)
+            return NamedLines(lossy) if lossy else named
         except CouldNotRun as error:
             return NamedLines(why=str(error))
         except Exception as error:  # a verdict that was found must not be lost to what explains it
             return NamedLines(why=f"the search failed ({type(error).__name__}: {error}), which is a bug of samebits")
+
+    def _of_types(self, job: PendingPoint, path: str) -> tuple[LineDifference, ...]:
+        """The lines at which an output gets its dtype; of a gradient that is not compared, a forward output."""
+        direction = "forward" if path == "*" else job.point.direction
+        names, first, second = self._programs(job, direction)
+        return dtype_lines(first, second, names.index(path) if path in names else None)
+
+    def _losing(self, job: PendingPoint, path: str, losing: Blame | None) -> tuple[LineDifference, ...]:
+        """The line of the variant that loses accuracy: where numbers become narrower, or a known operation."""
+        names, first, second = self._programs(job, job.point.direction)
+        lines = narrower_lines(first, second, names.index(path)) if path in names else ()
+        return lines or (() if losing is None else losing_line(losing.step.equation))
+
+    def _programs(self, job: PendingPoint, direction: Direction) -> tuple[list[str], Any, Any]:
+        """The names of the outputs, and both programs."""
+        execution = self.proofs.execution
+        ends = (execution.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
+        first, second = (execution.program(*end, direction).traced for end in ends)
+        return [*named_leaves(first.out_info, direction)], first.jaxpr, second.jaxpr
 
     def _named(self, job: PendingPoint, path: str, label: str | None) -> NamedLines:
         if job.point.direction == "gradient":

@@ -13,7 +13,7 @@ from float32 to float64, which takes those roundings away and no fault, decides 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ import numpy as np
 from samebits.check.outcome import ProgramOutputs
 from samebits.interpret.dead_code import live
 from samebits.interpret.equation import Step
+from samebits.interpret.inner_equations import float_results
 from samebits.numerics import floats
 
 SLOPE = 0.8
@@ -148,35 +149,18 @@ class FixedDtype:
 
 def fixed_dtype(program: Any) -> FixedDtype | None:
     """The narrowest dtype that a program traced for float64 computes in; None where that is float64."""
-    results = [(floats.digits(kind), FixedDtype(kind.name, step)) for kind, step in _results(live(program).jaxpr)]
+    results = [
+        (floats.digits(kind), FixedDtype(kind.name, Step(eqn.primitive.name, eqn.params, (), (), eqn)))
+        for kind, eqn in float_results(live(program).jaxpr)
+    ]
     narrow = [pair for pair in results if pair[0] < floats.digits(np.dtype(np.float64))]
     return min(narrow, key=lambda pair: pair[0])[1] if narrow else None
 
 
 def computes_wider(program: Any, dtype: str) -> bool:
     """Whether a program that was traced for a dtype has floats of more digits than it among its results."""
-    return any(floats.digits(kind) > _digits(dtype) for kind, _ in _results(live(program).jaxpr))
+    return any(floats.digits(kind) > _digits(dtype) for kind, _ in float_results(live(program).jaxpr))
 
 
 def _digits(dtype: str) -> int:
     return floats.digits(np.dtype(getattr(ml_dtypes, dtype, dtype)))
-
-
-def _results(jaxpr: Any) -> Iterator[tuple[np.dtype[Any], Step]]:
-    """The float dtypes of the results of all equations, of their real parts where they are complex."""
-    for eqn in jaxpr.eqns:
-        step = Step(eqn.primitive.name, eqn.params, (), (), eqn)
-        for var in eqn.outvars:
-            try:
-                dtype = np.dtype(var.aval.dtype)
-            except (TypeError, AttributeError):  # a random key, or a token
-                continue
-            if floats.is_complex(dtype):
-                yield np.dtype(np.float32 if dtype.itemsize == 8 else np.float64), step
-            elif floats.is_float(dtype):
-                yield np.dtype(dtype), step
-        for param in eqn.params.values():
-            for inner in param if isinstance(param, tuple | list) else (param,):
-                inner = getattr(inner, "jaxpr", inner)
-                if hasattr(inner, "eqns"):
-                    yield from _results(inner)

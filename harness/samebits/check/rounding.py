@@ -28,6 +28,7 @@ from samebits.check.error_groups import error_ratios, without_constants
 from samebits.check.sample import LeafSample
 from samebits.check.sequential_test import Accuracy, More, compare_accuracy
 from samebits.check.worst_element import Objection, violating
+from samebits.interpret.rounding_error.value import Blame
 from samebits.schema.difference import Witness
 
 IDENTITY = 1e-12
@@ -96,7 +97,7 @@ class RoundingEvidence:
     bound_used: float | None = None
     outside: str | None = None
     excess: float = 0.0
-    loses_most: str | None = None
+    loses_most: Blame | None = None
     tie: str | None = None
     unproved: str | None = None
     ladder: str | None = None

@@ -140,7 +140,8 @@ class Runner:
             return self._by_proof_alone(job, job.proved, begin)
         other = self._other_cotangents(job)
         if other is not None:
-            outcomes = [LeafOutcome(comparison=other)]
+            lines = partial(self.lines.lines, job, other.path, None, typed=other.typed)
+            outcomes = [LeafOutcome(comparison=other, lines=lines)]
             devices = job.on_mesh.mesh.devices
             return PointRun(
                 outcomes=tuple(outcomes), seconds=time.perf_counter() - begin, devices=devices, layout={}, emulated=()
@@ -232,6 +233,7 @@ class Runner:
                 own = partial(self._seen_and_proved, of_reference, path, moved[path], alone, on_mesh)
                 if path in with_mesh and with_mesh[path][0].equal:
                     same = partial(self._seen_and_proved, on_one_mesh, path, with_mesh[path], on_mesh, variant)
+            lines = partial(self.lines.lines, job, path, where, typed=comparison.typed)
             outcomes.append(
                 LeafOutcome(
                     comparison=comparison,
@@ -253,7 +255,7 @@ class Runner:
                     everywhere=self._independence(job, path) if comparison.equal and not proved else None,
                     elsewhere=partial(self.proofs.counterexample, job, path),
                     executed_elsewhere=partial(self._indices.counterexample, job, path),
-                    lines=None if undefined else partial(self.lines.lines, job, path, where),
+                    lines=None if undefined else partial(lines, losing=evidence and evidence.loses_most),
                     arrays=None if comparison.equal else partial(leaf_arrays, path, alone, variant),
                 )
             )

@@ -108,7 +108,8 @@ def _elsewhere(run: PointRun) -> Iterator[str]:
 
 def _lines(ruling: Ruling, outcome: LeafOutcome) -> dict[str, Any]:
     """The lines that make a failing leaf differ, by the names of `Result`."""
-    if ruling.verdict != "different" or ruling.ok or outcome.lines is None or outcome.comparison.detail is not None:
+    untyped = outcome.comparison.detail is not None and not outcome.comparison.typed
+    if ruling.verdict != "different" or ruling.ok or outcome.lines is None or untyped:
         return {}
     if ruling.decisive is None and outcome.promises is not None:  # as written, both sides are the same
         return {}

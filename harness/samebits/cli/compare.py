@@ -5,28 +5,17 @@ from __future__ import annotations
 import click
 
 from samebits.cli import options
-from samebits.cli.compare_options import CompareFunctionsOptions
-from samebits.schema.argument_text import EXAMPLES
+from samebits.cli.compare_options import CompareFunctionsOptions, functions
 
 
 @click.command()
 @click.argument("reference", metavar="MODULE:FUNCTION")
 @click.argument("variant", metavar="MODULE:FUNCTION")
-@click.option("--arg", multiple=True, metavar="WORD", help=f"An array argument, as in {EXAMPLES}.")
-@click.option("--static", multiple=True, metavar="NAME=VALUE", help="A static argument, a Python literal: eps=1e-6.")
-@click.option("--rename", multiple=True, metavar="NAME=OTHER", help="What the second function calls an argument.")
+@functions
 @click.option(
     "--mesh", default="none", show_default=True, metavar="NAME", help="The mesh of the second, as in dp2_tp4."
 )
 @click.option("--mode", type=click.Choice(["auto", "explicit"]), default="auto", show_default=True, help="Its axes.")
-@click.option(
-    "--accept",
-    type=click.Choice(["proved", "bitwise", "rounding"]),
-    help="The lowest verdict that passes; by default the bits of what moves data, and rounding of what computes.",
-)
-@click.option("--forward", is_flag=True, help="No gradients.")
-@click.option("--has-aux", is_flag=True, help="The functions return (outputs, auxiliary); the first is differentiated.")
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many sets of inputs.")
 @options.no_assumptions
 @options.devices
 @options.platform

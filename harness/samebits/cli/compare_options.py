@@ -7,25 +7,62 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+import click
+
 from samebits.cli import options
 from samebits.errors import RequestError
+from samebits.schema.argument_text import EXAMPLES
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareFunctionsOptions(options.ReportOptions):
-    """The options of `samebits compare`."""
+class FunctionsOptions:
+    """The options of commands that take two functions, which `functions` adds."""
 
-    reference: str
-    variant: str
     arg: tuple[str, ...]
     static: tuple[str, ...]
     rename: tuple[str, ...]
-    mesh: str
-    mode: str
+    ignore: tuple[str, ...] = ()
     accept: str | None
     forward: bool
     has_aux: bool
     seeds: int
+
+
+def functions(command: Any) -> Any:
+    """Add the options of two functions."""
+    for option in reversed(_FUNCTIONS):
+        command = option(command)
+    return command
+
+
+_FUNCTIONS = (
+    click.option("--arg", multiple=True, metavar="WORD", help=f"An array argument, as in {EXAMPLES}."),
+    click.option(
+        "--static", multiple=True, metavar="NAME=VALUE", help="A static argument, a Python literal: eps=1e-6."
+    ),
+    click.option("--rename", multiple=True, metavar="NAME=OTHER", help="What the second function calls an argument."),
+    click.option("--ignore", multiple=True, metavar="PATTERN", help="Outputs that are not compared, as in 'cache.*'."),
+    click.option(
+        "--accept",
+        type=click.Choice(["proved", "bitwise", "rounding"]),
+        help="The lowest verdict that passes; by default the bits of what moves data, and rounding of what computes.",
+    ),
+    click.option("--forward", is_flag=True, help="No gradients."),
+    click.option(
+        "--has-aux", is_flag=True, help="The functions return (outputs, auxiliary); the first is differentiated."
+    ),
+    click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many sets of inputs."),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareFunctionsOptions(FunctionsOptions, options.ReportOptions):
+    """The options of `samebits compare`."""
+
+    reference: str
+    variant: str
+    mesh: str
+    mode: str
     no_assumptions: bool = False
     devices: int | None
     platform: str | None
@@ -46,11 +83,11 @@ class CompareFunctionsOptions(options.ReportOptions):
         """
         return _assignments("--rename", self.rename, "q=query")
 
-    def words(self) -> str:
+    def words(self, command: str = "compare") -> str:
         """This command again, without the files that it writes."""
-        words = ["samebits", "compare", self.reference, self.variant]
-        for name, values in (("arg", self.arg), ("static", self.static), ("rename", self.rename)):
-            words += [word for value in values for word in (f"--{name}", value)]
+        words = ["samebits", command, self.reference, self.variant]
+        for name in ("arg", "static", "rename", "ignore"):
+            words += [word for value in getattr(self, name) for word in (f"--{name}", value)]
         words += ["--mesh", self.mesh, "--mode", self.mode, "--seeds", str(self.seeds)]
         words += ["--accept", self.accept] if self.accept else []
         words += ["--forward"] if self.forward else []

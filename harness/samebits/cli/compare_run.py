@@ -15,6 +15,8 @@ from samebits.engine.journal import Journal
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.functions.as_pair import MESH, takes_mesh
 from samebits.functions.default_layout import split_by_default
+from samebits.functions.defaults_left import left_of, with_defaults
+from samebits.functions.ignored import with_ignored
 from samebits.functions.names import check_renames, side_names
 from samebits.functions.run import function_request, pair_mesh, with_gradients
 from samebits.functions.session import session
@@ -93,7 +95,11 @@ class CompareCommand(CheckCommand):
         return contextlib.nullcontext()
 
     def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
-        """All results; where one fails, with the integers that were drawn from all that there are."""
+        """All results; where one fails, with the integers that were drawn, else with the defaults that they are for."""
+        for item in inputs.loaded:
+            pair = item.pair
+            defaulted = with_defaults(results, pair, item.plan, left_of(pair), assuming=self.effort.assuming)
+            results[:] = with_ignored(defaulted, pair, run.notes)
         if not all(result.ok for result in results):
             run.notes += anything_drawn(self.chosen.arg)
         return super().document(run, inputs, results)
@@ -190,4 +196,5 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
         gradients=not chosen.forward,
         has_aux=chosen.has_aux,
         rename=renamed,
+        ignore=chosen.ignore,
     )

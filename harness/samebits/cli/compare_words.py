@@ -8,6 +8,7 @@ _OPTIONS = (
     (r"map them: rename=\{'(\w+)': \.\.\.\}", r"map them: --rename \1=OTHER"),
     (r"declare it in args or statics, or", "give it as --arg or --static, or"),
     (r"declare gradients=False", "give --forward"),
+    (r"\(gradients=False\)", "(--forward)"),
     (
         r"map the variant's outputs by adapt",
         "map those of the second by adapt=Adapt(outputs=...) of samebits.assert_same",

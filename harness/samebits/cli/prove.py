@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import click
 
 from samebits.cli import engine_options, options
+from samebits.cli.compare_options import CompareFunctionsOptions, FunctionsOptions, functions
 from samebits.errors import RequestError
 
 MODEL = "model"
 """In place of a pair: a training step of the full model."""
 
 OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "sizes", "full", "no_assumptions", "all_sizes")
+OF_FUNCTIONS = ("arg", "static", "rename", "ignore", "accept", "forward", "has_aux")
 OF_MODEL = ("shard_mode", "choice", "matrix", "config", "defect")
-"""The options of pairs alone, and those of the model alone."""
+"""The options of pairs alone, of two functions alone, and of the model alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProveOptions(options.Filters, engine_options.EngineOptions, options.ContinuousIntegration, options.ReportOptions):
+class ProveOptions(
+    FunctionsOptions,
+    options.Filters,
+    engine_options.EngineOptions,
+    options.ContinuousIntegration,
+    options.ReportOptions,
+):
     """The options of `samebits prove`."""
 
     pairs: tuple[str, ...]
@@ -36,9 +44,37 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
     verbose: bool
     root: Path | None
 
+    def of_functions(self) -> CompareFunctionsOptions | None:
+        """The two functions, in the options of `samebits compare`; None where pairs are proved.
+
+        Raises:
+            RequestError: options of functions stand beside pairs, or options of pairs beside functions.
+        """
+        options = [name for name in OF_FUNCTIONS if getattr(self, name)] + (["seeds"] if self.seeds > 1 else [])
+        if not options:
+            return None  # a pair may be named MODULE:PAIR too
+        if len(self.pairs) != 2 or any(":" not in name for name in self.pairs):
+            raise RequestError(
+                f"--{options[0].replace('_', '-')} is of two functions; write `samebits prove MODULE:FUNCTION "
+                "MODULE:FUNCTION --arg x=f32[8,16]`"
+            )
+        wrong = next((name for name in (*OF_PAIRS[:3], *OF_PAIRS[4:7], *OF_MODEL) if getattr(self, name)), None)
+        if wrong is not None or len(self.mesh) > 1 or len(self.mode) > 1:
+            wrong = wrong or ("mesh" if len(self.mesh) > 1 else "mode")
+            raise RequestError(
+                f"--{wrong.replace('_', '-')} narrows pairs; of two functions give one --mesh, one --mode"
+            )
+        shared = {field.name: getattr(self, field.name) for field in fields(FunctionsOptions)}
+        return CompareFunctionsOptions(
+            reference=self.pairs[0], variant=self.pairs[1], mesh=next(iter(self.mesh), "none"),
+            mode=next(iter(self.mode), "auto"), no_assumptions=self.no_assumptions, devices=None,
+            platform=self.platform, json=None, html=None, markdown=None, **shared,
+        )  # fmt: skip
+
 
 @click.command()
-@click.argument("pairs", nargs=-1, metavar="[PAIR]... | model")
+@click.argument("pairs", nargs=-1, metavar="[PAIR]... | MODULE:FUNCTION MODULE:FUNCTION | model")
+@functions
 @options.filters
 @options.sizes
 @options.full
@@ -76,12 +112,15 @@ def prove(chosen: ProveOptions) -> int:
     as it can be derived; 1 when one is refuted and no exemption covers it; 3 when proof alone cannot decide
     (`samebits check` then runs both sides).
 
+    Two functions, MODULE:FUNCTION each, are proved with --arg and the other options of `samebits compare`.
+
     `samebits prove model` interprets one whole training step of the full model, and compares it with the step of all
     references on one device. Like points, steps are proved in worker processes: one that crashes or hangs is
     undecided, and the others are proved.
     """
     files = chosen.report_files()
     _require_consistent(chosen)
+    of_functions = None if MODEL in chosen.pairs else chosen.of_functions()
     from samebits.host import environment
 
     environment.prepare(platform=chosen.driver_platform(None))
@@ -102,6 +141,7 @@ def prove(chosen: ProveOptions) -> int:
         )
         model = ProveModelCommand(request=steps, root=chosen.root, settings=settings, verbose=chosen.verbose)
         return run_command(model, files)
+    from samebits.cli.prove_functions_run import ProveFunctionsCommand
     from samebits.cli.prove_run import ProveCommand
 
     command = ProveCommand(
@@ -114,6 +154,8 @@ def prove(chosen: ProveOptions) -> int:
         settings=settings,
         verbose=chosen.verbose,
     )
+    if of_functions is not None:
+        command = ProveFunctionsCommand(**vars(command), chosen=of_functions)
     return run_command(command, files)
 
 

@@ -134,7 +134,8 @@ def _relative(judged: ErrorEstimate, errors: Mapping[str, Array], leaf: str) -> 
 def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> ProofResult:
     """The argument of a leaf, judged."""
     ruling, same = rule(pair, point, outcome), outcome.identity
-    wrong: Any = outcome.apart or (None if same is None else same.witness) or ruling.evidence
+    seen = None if outcome.comparison.typed else outcome.apart or (None if same is None else same.witness)
+    wrong: Any = seen or ruling.evidence
     return ProofResult(
         **where(point),
         leaf=outcome.comparison.path,

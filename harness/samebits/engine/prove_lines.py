@@ -11,6 +11,7 @@ from samebits.check.line_evidence import POINTS
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.host.cache_keys import digest_of
 from samebits.interpret.alignment.align import Alignment, align
+from samebits.interpret.alignment.dtype_lines import dtype_lines
 from samebits.interpret.problem import Question
 from samebits.programs.inputs import Record
 from samebits.programs.sides import Site
@@ -19,6 +20,9 @@ from samebits.prove.prover import Prover
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.point import Point
 from samebits.schema.proof import ProofResult
+
+TYPES = ("dtype: ", "weak type: ")
+"""How the witness begins where a leaf has another type."""
 
 
 class RefutedLines:
@@ -48,7 +52,8 @@ class RefutedLines:
         return [self._named(argument, point, ends, record) for argument in arguments]
 
     def _named(self, argument: ProofResult, point: Point, ends: tuple[Site, Site], record: Record) -> ProofResult:
-        if argument.verdict != "different" or argument.ok or argument.method not in ("labels", "fields"):
+        typed = str(argument.witness).startswith(TYPES)
+        if argument.verdict != "different" or argument.ok or not (typed or argument.method in ("labels", "fields")):
             return argument
         points = self._points.setdefault((point.variant, point.direction), set())
         if point not in points and len(points) >= POINTS:
@@ -76,6 +81,10 @@ class RefutedLines:
             if other is not None and other.question is not None:  # where the difference was seen
                 question, record = other.question, at_inputs(record, other.question)
         forward = self.prover.question("forward", alone, point.variant, on_mesh, record, {})
+        if str(argument.witness).startswith(TYPES):
+            typed = question if leaf in question.outputs else forward
+            names = [*typed.outputs]
+            return dtype_lines(typed.reference, typed.variant, names.index(leaf) if leaf in names else None)
         aligned = self._aligned("forward", forward, None)
         if point.direction == "forward":
             return aligned.lines([*forward.outputs].index(leaf), refuted=True)

@@ -100,10 +100,10 @@ class PointProver:
         self.pair, self.locator = pair, locator
         self._queries = SideQueries(pair)
         self._programs = Programs(threads=1, watch=self._queries.watch)
-        self._sides = TracedSides(pair, self._programs)
+        self.sides = TracedSides(pair, self._programs)
         self.platform = platform or jax.default_backend()
-        self._order = TraceOrder(self._sides)
-        self._prover = Prover(self._sides, self.platform, assuming=assuming)
+        self._order = TraceOrder(self.sides)
+        self._prover = Prover(self.sides, self.platform, assuming=assuming)
         self._derivations = BoundCache(self.platform)
         self._lines = RefutedLines(self._prover)
         self._records: dict[tuple[str, str, str], dict[str, Record]] = {}
@@ -120,7 +120,7 @@ class PointProver:
     def _results(self, point: Point) -> list[ProofResult]:
         import jax
 
-        pair, sides = self.pair, self._sides
+        pair, sides = self.pair, self.sides
         case, mesh = pair.case(point.case), MeshSpec.parse(point.mesh)
         built = mesh.abstract(point.mode)
         target = self.platform if self.platform != jax.default_backend() else None
@@ -160,8 +160,8 @@ class PointProver:
             DeclarationError: the sides share state.
         """
         sites = dict.fromkeys((point.variant, self.pair.reference_name), on_mesh)
-        first = self._order.before(sites) if self._sides.state.is_shared else {}
-        places = sites_of(self._sides, point, on_mesh)
+        first = self._order.before(sites) if self.sides.state.is_shared else {}
+        places = sites_of(self.sides, point, on_mesh)
         self._order.require_same(first, sites)
         return places
 
@@ -170,7 +170,7 @@ class PointProver:
         if not self._is_elsewhere(point):
             return []
         ends = (self.pair.reference_name, sites.alone), (point.variant, sites.on_mesh)
-        return [query for side in ends for query in self._queries.of(self._sides, point.direction, *side)]
+        return [query for side in ends for query in self._queries.of(self.sides, point.direction, *side)]
 
     def _is_elsewhere(self, point: Point) -> bool:
         """Whether the programs of a point are to run on other devices than this process has, or another platform."""

@@ -105,7 +105,7 @@ class SizePointProver(PointProver):
         Raises:
             CheckerBroken: it denies what is proved for all sizes.
         """
-        case, sides = self.pair.case(point.case), self._sides
+        case, sides = self.pair.case(point.case), self.sides
         on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=mesh.abstract(point.mode))
         sites = self.sites(point, on_mesh)
         questions = self.questions(point, sites)

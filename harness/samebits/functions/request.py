@@ -37,6 +37,8 @@ class CompareOptions:
         adapt: how the arguments and outputs of the second function correspond to those of the first.
         has_aux: whether the functions return `(outputs, auxiliary)`, of which only the first is differentiated.
         assumptions: whether a verdict may rest on a proof with assumptions beyond shapes and rounding; True by default.
+        ignore: outputs that are not compared, by shell patterns over their paths with dots, such as `cache.*`: what one
+            function alone returns, or writes into an argument. What is ignored is said in a note.
         name: of the comparison, in reports; made of the functions' names by default.
         sizes: for `prove`, what is proved for every size at once: by array its shape as a text of symbols, by static
             argument or by name in a shape an expression of symbols; or `all`, which makes every dimension a symbol.
@@ -59,6 +61,7 @@ class CompareOptions:
     adapt: Adapt | None = None
     has_aux: bool = False
     assumptions: bool = True
+    ignore: tuple[str, ...] = ()
     name: str | None = None
     sizes: Mapping[str, str] | Literal["all"] | None = None
     values: Mapping[str, Values] = field(default_factory=dict)
@@ -71,6 +74,8 @@ class CompareOptions:
             raise RequestError(f"seeds={short_text(self.seeds)}; expected a number of at least 1")
         if self.adapt is not None and not isinstance(self.adapt, Adapt):
             raise RequestError(f"adapt={short_text(self.adapt)}; expected samebits.Adapt(arguments=..., outputs=...)")
+        if not (isinstance(self.ignore, tuple) and all(self.ignore)):
+            raise RequestError(f"ignore={short_text(self.ignore)}; expected a tuple of patterns, such as ('cache.*',)")
         if not (self.sizes is None or self.sizes == "all" or (self.sizes and isinstance(self.sizes, Mapping))):
             raise RequestError(
                 f"sizes={short_text(self.sizes)}; expected 'all', or a dict such as "

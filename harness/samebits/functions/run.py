@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from samebits.errors import RequestError
-from samebits.functions.as_pair import OUTSIDE, pair_of
+from samebits.functions.as_pair import OUTSIDE, left_out, pair_of
+from samebits.functions.defaults_left import with_defaults
+from samebits.functions.ignored import ignored_note, with_ignored
 from samebits.functions.passed import REJECT_OPTION, REPORTING
 from samebits.functions.request import CompareRequest
 from samebits.functions.result import Comparing
@@ -54,10 +56,12 @@ def run_functions(request: CompareRequest) -> Comparing:
     built = _built(request, pair)
     pair, notes = with_gradients(pair, programs, built)
     locator = Locator(name=pair.name, rerun=rerun())
-    points = function_plan(pair).points
+    ran = function_plan(pair)
     meshes: dict[tuple[str, str], Any] = {(pair_mesh(pair).id, pair.modes[0]): built}
     effort = session().effort(assuming=request.options.assumptions)
-    leaves = tuple(run_points(pair, locator, points, programs, effort, meshes))
+    leaves = tuple(run_points(pair, locator, ran.points, programs, effort, meshes))
+    leaves = with_defaults(leaves, pair, ran, left_out(request), assuming=effort.assuming)
+    leaves = with_ignored(leaves, pair, notes)
     return Comparing(
         name=pair.name,
         reference=pair.reference_name,
@@ -164,13 +168,15 @@ def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tu
         return pair, ()  # running it gives the error, with its line
     import jax
 
+    notes = ignored_note(pair, programs, sites)
     if not jax.tree.leaves(forward.traced.out_info):
         raise RequestError(f"'{pair.reference_name}' returns no array; there is nothing to compare")
     if not pair.gradients:
-        return pair, ()
+        return pair, notes
     if not sides.pulled_back(forward.traced.out_info):
-        return replace(pair, gradients=False), (f"'{pair.reference_name}' has no float output: no gradient",)
-    return without_zero_gradients(pair, sides, {pair.reference_name: alone, **on_mesh})
+        return replace(pair, gradients=False), (*notes, f"'{pair.reference_name}' has no float output: no gradient")
+    pair, left_out = without_zero_gradients(pair, sides, {pair.reference_name: alone, **on_mesh})
+    return pair, (*notes, *left_out)
 
 
 def _require_no_trace() -> None:

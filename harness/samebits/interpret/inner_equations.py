@@ -6,8 +6,11 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from samebits.interpret.dead_code import live
 from samebits.interpret.interpreter import CALLS
+from samebits.numerics import floats
 
 
 @functools.lru_cache(maxsize=256)
@@ -29,3 +32,36 @@ def equations(jaxpr: Any) -> Iterator[Any]:
                 yield from equations(getattr(equation.params[inner], "jaxpr", equation.params[inner]))
         for branch in equation.params.get("branches", ()):
             yield from equations(getattr(branch, "jaxpr", branch))
+
+
+def called(equation: Any) -> Any:
+    """The open jaxpr that an equation only calls; None of any other."""
+    if equation.primitive.name not in CALLS:
+        return None
+    params = equation.params
+    inner = params[CALLS[equation.primitive.name] if CALLS[equation.primitive.name] in params else "call_jaxpr"]
+    return getattr(inner, "jaxpr", inner)
+
+
+def float_results(jaxpr: Any) -> Iterator[tuple[np.dtype[Any], Any]]:
+    """The float dtypes of the results of all equations but calls, of real parts where they are complex; each equation.
+
+    Args:
+        jaxpr: an open one.
+    """
+    for equation in equations(jaxpr):
+        for var in () if equation.primitive.name in CALLS else equation.outvars:
+            kind = float_kind(var.aval)
+            if kind is not None:
+                yield kind, equation
+
+
+def float_kind(aval: Any) -> np.dtype[Any] | None:
+    """The dtype of a float type, that of the parts of a complex one; None of any other."""
+    try:
+        dtype = np.dtype(aval.dtype)
+    except (TypeError, AttributeError):  # a random key, or a token
+        return None
+    if floats.is_complex(dtype):
+        return np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+    return dtype if floats.is_float(dtype) else None

@@ -83,6 +83,11 @@ class Comparison(Shown):
     detail: str | None = None
 
     @property
+    def typed(self) -> bool:
+        """Whether the leaves have the same place and another dtype or weak type."""
+        return bool({"dtype", "weak type"} & set(self.kinds)) and "structure" not in self.kinds
+
+    @property
     def equal(self) -> bool:
         """Whether every bit is the same."""
         return not self.kinds

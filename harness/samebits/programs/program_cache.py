@@ -79,6 +79,7 @@ class Program:
         captured: a digest of the arrays that its StableHLO does not show.
         constants: a digest of all arrays that it captured, when it was traced.
         restart: has it compiled again, once it was started.
+        advice: what to do where tracing raised.
     """
 
     label: str
@@ -91,6 +92,7 @@ class Program:
     captured: str = ""
     constants: str = ""
     restart: Callable[[Program], object] | None = None
+    advice: str = ""
 
     def result(self) -> Any:
         """The compiled program; waits for its thread, and has it compiled again where its machine code was freed.
@@ -108,7 +110,7 @@ class Program:
         assert self.error is not None, f"{self.label} was not started"
         if isinstance(self.error, DeclarationError):
             raise self.error
-        raise CouldNotRun(f"{self.label} {one_line(self.error)}") from self.error
+        raise CouldNotRun(f"{self.label} {one_line(self.error)}{self.advice}") from self.error
 
     def lower(self) -> Any:
         """The program in StableHLO, as jax has it."""

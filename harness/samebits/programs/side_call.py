@@ -9,8 +9,9 @@ from typing import Any
 from samebits.errors import DeclarationError, NotCovered
 from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.programs.adaptation import check_bijection
-from samebits.programs.argument_writes import Watched, fresh, touched
+from samebits.programs.argument_writes import Watched, fresh, returned, touched
 from samebits.programs.host_trees import named_leaves
+from samebits.programs.ignored import without_ignored
 from samebits.programs.implementations import bound
 from samebits.programs.inputs import is_key, key_implementation
 from samebits.schema.case import Case
@@ -84,6 +85,9 @@ def side_call(
                 "(outputs, auxiliary)"
             )
         outcome = watched.outcome(outputs, wanted or ())
+        if pair.ignore:
+            outcome = without_ignored(outcome, pair.ignore, pair=pair.has_aux)
+            outputs = returned(outcome)
         paths = touched(outcome)
         if paths and wanted is None:
             raise NotCovered(f"what '{side}' writes into its arguments ({', '.join(paths)}); return it")

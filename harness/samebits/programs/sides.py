@@ -12,7 +12,6 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.cache_keys import ByIdentity, key_of
-from samebits.numerics import floats
 from samebits.programs.argument_writes import WrittenLeaves, returned, touched
 from samebits.programs.host_trees import inexact_leaves, named_leaves
 from samebits.programs.implementations import implementation
@@ -30,11 +29,18 @@ from samebits.programs.program_cache import CompileSetup, Program, Programs
 from samebits.programs.shared_state import SharedState
 from samebits.programs.side_call import side_call, structure_key
 from samebits.programs.transforms import transformed
-from samebits.programs.widened import widened
+from samebits.programs.widened import primitives, wide, widened
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import DIFFERENTIATED
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.pair import Pair
+
+NO_DERIVATIVE = "; the forward function traces and can be compared without gradients (gradients=False)"
+NO_KERNEL_DERIVATIVE = (
+    "; a Pallas kernel has no derivative of its own: give it one by jax.custom_vjp, or compare without gradients "
+    "(gradients=False)"
+)
+"""What to do where a gradient cannot be traced."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +89,7 @@ class Site:
     def widen(self, dtype: Any) -> np.dtype[Any]:
         """A dtype as it is at this site: floats become float64 where the side runs as its own oracle."""
         dtype = np.dtype(dtype)
-        return np.dtype(np.float64) if self.x64 and floats.is_float(dtype) else dtype
+        return wide(dtype) if self.x64 else dtype
 
 
 class TracedSides:
@@ -210,7 +216,7 @@ class TracedSides:
                 for name, gradient in gradients.items()
             }
 
-        return self.programs.trace(
+        program = self.programs.trace(
             self._key("gradient", side, site, types),
             self._label(side, site, "gradient"),
             site.setup,
@@ -220,6 +226,10 @@ class TracedSides:
             ),
             self.state.put_back,
         )
+        if program.error is not None:  # the forward program, which the cotangents are of, has none
+            kernel = "pallas_call" in primitives(self.forward(side, site).traced.jaxpr)
+            program.advice = NO_KERNEL_DERIVATIVE if kernel else NO_DERIVATIVE
+        return program
 
     def _differentiated(
         self, call: Callable[..., Any], chosen: dict[str, Any], rest: dict[str, Any]
@@ -350,7 +360,8 @@ class TracedSides:
         called = built, key_of(self.pair.adapt.get(side)), key_of(dict(self.pair.rename)), self.pair.has_aux
         signature = arrays, statics, laid_out, pulled, called
         program = direction, site.primal and direction == "gradient"
-        return (self.pair.name, function, program, place, site.x64, site.pinned, transform, signature)
+        named = self.pair.name, self.pair.ignore
+        return (*named, function, program, place, site.x64, site.pinned, transform, signature)
 
     def _label(self, side: str, site: Site, direction: str) -> str:
         where = f"mesh '{site.mesh.id}' ({site.mode})" if site.on_mesh else "one device"

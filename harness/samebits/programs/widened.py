@@ -35,7 +35,7 @@ def widened(closed: Any) -> Callable[..., list[Any]] | None:
     Returns:
         None where the program holds an opaque primitive; it must be traced again with wider arguments.
     """
-    if OPAQUE & set(_primitives(closed)):
+    if OPAQUE & set(primitives(closed)):
         return None
 
     def run(*args: Any) -> list[Any]:
@@ -133,7 +133,7 @@ def _dtype(aval: Any) -> Any:
     return aval.dtype if jnp.issubdtype(aval.dtype, jax.dtypes.extended) else wide(aval.dtype)
 
 
-def _primitives(closed: Any) -> set[str]:
+def primitives(closed: Any) -> set[str]:
     """The names of all primitives of a program, those of its inner programs included."""
     names: set[str] = set()
     for eqn in getattr(closed, "jaxpr", closed).eqns:
@@ -141,5 +141,5 @@ def _primitives(closed: Any) -> set[str]:
         for value in eqn.params.values():
             for parameter in value if isinstance(value, tuple) else (value,):
                 if _is_program(parameter):
-                    names |= _primitives(parameter)
+                    names |= primitives(parameter)
     return names

@@ -41,7 +41,8 @@ def magnitudes(arg: Arg, array: Array) -> Magnitudes:
             if array.dtype.kind in "iub" or (floats.is_float(array.dtype) and free_places(array).size)
             else "stated"
         )
-    drawn = arg.values == Normal() or isinstance(arg.values, Integers)
+    integers = isinstance(arg.values, Integers) and bool(arg.values.high - arg.values.low > 1 or arg.values.also)
+    drawn = arg.values == Normal() or integers
     return "all" if drawn and arg.equals is None and not is_key(arg) else "stated"
 
 
@@ -52,10 +53,10 @@ def _looks_like_keys(array: Array) -> bool:
 
 def integer_range(name: str, arg: Arg, array: Array, case: Case) -> tuple[int, int] | None:
     """The smallest and the largest integer that an argument may hold; None of floats."""
-    if array.dtype.kind == "b":
-        return 0, 1
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in "iub":
         return None
+    if array.dtype.kind == "b" and not isinstance(arg.values, Integers):
+        return 0, 1
     if isinstance(arg.values, Integers):
         numbers = arg.values.low, arg.values.high - 1, *arg.values.also
         return min(numbers), max(numbers)

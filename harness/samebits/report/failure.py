@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from samebits.schema.contract import COMPUTES
 from samebits.schema.difference import extent, ulps_in_words
-from samebits.schema.result import Result
+from samebits.schema.result import Result, requirement
 
 
 def place(result: Result) -> str:
@@ -34,7 +34,7 @@ def point_block(leaves: Sequence[Result]) -> list[str]:
 
 def _leaf(result: Result) -> list[str]:
     lines = [] if result.leaf == "*" else [f"  leaf      {result.leaf}"]
-    lines.append(f"  verdict   {result.verdict}, required {result.required}")
+    lines.append(f"  verdict   {result.verdict}, required {requirement(result.required, result.reason)}")
     if result.evidence:
         lines.append(f"  evidence  {result.evidence}")
     if result.not_interpreted:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from samebits.schema.assumption import words_of
 from samebits.schema.proof import ProofResult
-from samebits.schema.result import Result
+from samebits.schema.result import Result, requirement
 
 LONGEST = 220
 """Characters of the evidence in a row; the whole text is in the result."""
@@ -45,7 +45,7 @@ def text(title: str, rows: Sequence[LeafRow]) -> str:
 
 def _evidence(leaf: Result | ProofResult) -> str:
     """What the verdict rests on, in words; where it fails, the requirement first."""
-    words = [] if leaf.ok else [f"required {leaf.required}"]
+    words = [] if leaf.ok else [f"required {requirement(leaf.required, leaf.reason)}"]
     words += [str(line) for line in leaf.lines[:1]]
     if isinstance(leaf, Result):
         words += [leaf.evidence or _without_evidence(leaf)]

@@ -17,7 +17,7 @@ from samebits.report.failure import point_block
 from samebits.report.prove import ProofDocument
 from samebits.schema.program_facts import ClaimResult, SideBySide
 from samebits.schema.proof import ProofResult
-from samebits.schema.result import Problem, Result
+from samebits.schema.result import Problem, Result, requirement
 
 Status = Literal["passed", "failed", "error", "skipped"]
 
@@ -132,7 +132,7 @@ def _of_proof(proof: ProofResult) -> OutcomeRow:
         f"  {title:<9} {text}"
         for title, text in (
             ("leaf", proof.leaf),
-            ("verdict", f"{proof.verdict}, required {proof.required}"),
+            ("verdict", f"{proof.verdict}, required {requirement(proof.required, proof.reason)}"),
             ("reason", proof.reason),
             ("witness", proof.witness),
             ("replay", proof.replay),
@@ -212,7 +212,7 @@ def _name(result: Result | ProofResult) -> str:
 def _message(result: Result | ProofResult, witness: str | None) -> str:
     """What was found and what is required, with the witness, on one line."""
     leaf = "" if result.leaf == "*" else f"{result.leaf}: "
-    parts = (f"{leaf}{result.verdict}, required {result.required}", witness, result.reason)
+    parts = (f"{leaf}{result.verdict}, required {requirement(result.required, result.reason)}", witness, result.reason)
     return " ".join("; ".join(part for part in parts if part).split())
 
 

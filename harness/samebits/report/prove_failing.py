@@ -102,4 +102,15 @@ def _next(proof: ProofResult) -> str | None:
     """The refuted proof again; of what is not proved, the check that runs both sides."""
     if proof.refutes or "--no-assumptions" in proof.replay:
         return proof.replay or None
-    return proof.replay.replace("samebits prove ", "samebits check ", 1) or None
+    return run_of(proof.replay) or None
+
+
+def run_of(replay: str) -> str:
+    """The command that runs what a command proves: both sides of a pair, or of two functions.
+
+    Args:
+        replay: of a proof.
+    """
+    if " --arg " in replay:
+        return replay.replace("samebits prove ", "samebits compare ", 1).removesuffix(" --all-sizes")
+    return replay.replace("samebits prove ", "samebits check ", 1)

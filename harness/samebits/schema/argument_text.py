@@ -45,9 +45,10 @@ def parse_argument(word: str) -> NamedArg:
 
     Args:
         word: `NAME=DTYPE[DIMENSIONS]`, then `:LOW..HIGH` for numbers of this range (both included), or `:SPECIAL,...`
-            for special values; a dimension is a size, with `@AXIS` or `@(AXIS,AXIS)` where it is split. No dimension
-            is a scalar. The dtype is short (`f32`, `bf16`, `i8`, `f8_e4m3fn`) or long (`float32`), or that of random
-            keys (`key<fry>`).
+            for special values, or `:true` or `:false` for a mask that is so everywhere; a
+            dimension is a size, with `@AXIS` or `@(AXIS,AXIS)` where it is split. No dimension is a scalar.
+            The dtype is short (`f32`, `bf16`, `i8`, `f8_e4m3fn`) or long (`float32`), or that of random keys
+            (`key<fry>`).
 
     Raises:
         RequestError: the word is not of this form, or no array is like this; it says which part, and what to write.
@@ -127,6 +128,10 @@ def dtype_name(text: str, where: str) -> str:
     return name
 
 
+_TRUTH = {"false": Integers(low=0, high=1), "true": Integers(low=1, high=2)}
+"""How a mask is given that is the same everywhere."""
+
+
 def argument_word(name: str, arg: Arg) -> str:
     """The word of an argument; the inverse of `parse_argument`, for arguments that it gives."""
     short = {long: key for key, long in _LONG.items()}
@@ -135,6 +140,8 @@ def argument_word(name: str, arg: Arg) -> str:
     axes = (*arg.spec, *(None,) * (len(arg.shape) - len(arg.spec)))
     sizes = ",".join(f"{size}{_axes_text(entry)}" for size, entry in zip(arg.shape, axes, strict=True))
     values = f":{arg.values.low}..{arg.values.high - 1}" if isinstance(arg.values, Integers) else ""
+    if str(arg.dtype) == "bool":
+        values = next((f":{truth}" for truth, known in _TRUTH.items() if arg.values == known), "")
     values = (
         f":{_shortest(arg.values.low)}..{_shortest(arg.values.high)}" if isinstance(arg.values, Uniform) else values
     )
@@ -181,7 +188,13 @@ def _values(suffixes: list[str], dtype: str, word: str) -> tuple[Values, tuple[s
     special: tuple[str, ...] = ()
     for suffix in suffixes:
         match = _RANGE.fullmatch(suffix.strip())
-        if match is None:
+        if match is None and suffix.strip() in _TRUTH:
+            if dtype != "bool":
+                raise RequestError(
+                    f"argument '{word}': '{suffix.strip()}' is of bool, and not of {dtype}; leave it out"
+                )
+            values = _TRUTH[suffix.strip()]
+        elif match is None:
             special = (*special, *_specials(suffix, word))
         elif values is not None:
             raise RequestError(f"argument '{word}': two ranges; give one, as in ids=i32[8]:0..99")
@@ -210,7 +223,8 @@ def _range(first: str, last: str, dtype: str, word: str) -> Values:
             raise RequestError(f"argument '{word}': the range {first}..{last} is empty; expected LOW..HIGH")
         return Uniform(low=float(first), high=float(last))
     if not dtype.startswith(("int", "uint")):
-        raise RequestError(f"argument '{word}': {dtype} has no ranges; leave out :{first}..{last}")
+        instead = ", or give :true or :false" if dtype == "bool" else ""
+        raise RequestError(f"argument '{word}': {dtype} has no ranges; leave out :{first}..{last}{instead}")
     if not all(re.fullmatch(r"-?\d+", end) for end in (first, last)):
         raise RequestError(f"argument '{word}': {first}..{last} is not a range of integers, which {dtype} needs")
     low, high = int(first), int(last)

@@ -29,7 +29,8 @@ class Assumption:
     counterexample: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.text}; false where {self.false_where}"
+        seen = "" if self.counterexample is None else f"; seen to be false: {self.counterexample}"
+        return f"{self.text}; false where {self.false_where}{seen}"
 
 
 def words_of(assumptions: Iterable[Assumption]) -> str:
@@ -43,8 +44,12 @@ def breakable(leaves: Iterable[Any]) -> tuple[Assumption, ...]:
     Args:
         leaves: of a check or of proofs.
     """
-    taken = (each for leaf in leaves if leaf.ok for each in leaf.assumptions if not each.inherent)
-    return tuple({(each.word, each.text): each for each in taken}.values())
+    taken: dict[tuple[str, str], Assumption] = {}
+    for each in (each for leaf in leaves if leaf.ok for each in leaf.assumptions if not each.inherent):
+        key = each.word, each.text
+        if key not in taken or taken[key].counterexample is None:
+            taken[key] = each
+    return tuple(taken.values())
 
 
 def passing_words(leaves: Iterable[Any]) -> str | None:

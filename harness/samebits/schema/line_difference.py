@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Change = Literal["other", "missing", "added", "moved", "trip count"]
-"""What the variant does there: another computation, one less, one more, another order, more or fewer iterations."""
+Change = Literal["other", "missing", "added", "moved", "trip count", "dtype", "narrower", "accuracy"]
+"""What the variant does there: another computation, one less, one more, another order, more or fewer iterations; or it
+gives the output another dtype, makes numbers narrower than the reference does, or loses the most accuracy."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -15,7 +16,8 @@ class LineDifference:
 
     Args:
         change: what the variant does there: another computation than the reference, one that is missing, one that was
-            added, the same elements in another arrangement, another number of iterations.
+            added, the same elements in another arrangement, another number of iterations, another dtype of the output,
+            floats narrower than any in the reference, most of the accuracy that is lost.
         variant: `file:line` in the variant; None where it has no such place.
         variant_code: the expression there.
         calls: the lines of that file from which the function there was called, innermost first.
@@ -44,7 +46,7 @@ class LineDifference:
         if self.variant is None:
             text = f"{there} in the reference, the variant nothing like it"
         elif self.reference is None:
-            text = f"{here}; the reference has nothing like it"
+            text = here if self.change in ("narrower", "accuracy") else f"{here}; the reference has nothing like it"
         else:
             text = f"{here}, the reference's twin at {there}"
         return text + self._what() + self._when()
@@ -56,6 +58,9 @@ class LineDifference:
             "added": f": the reference has no such `{self.primitive}`",
             "moved": ": the same elements in another order",
             "trip count": ": another number of iterations",
+            "dtype": ": the dtype of the output is set there",
+            "narrower": ": floats are narrower from there than anywhere in the reference",
+            "accuracy": ": most accuracy is lost there",
         }[self.change]
 
     def _when(self) -> str:

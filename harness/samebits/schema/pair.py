@@ -68,6 +68,8 @@ class Pair:
         rename: by the name of a declared argument, what a side that has no parameter of this name calls it:
             `{"q": "query"}`.
         adapt: by variant, how its arguments and outputs correspond to the reference's, where their trees differ.
+        ignore: outputs that are not compared, by shell patterns over their paths with dots (`cache.*`), as
+            `samebits.assert_same` and `samebits compare` take them for two functions.
         transforms: what every case is checked under too, some of `vmap`, `remat` and `second_derivative`; the case
             `small` under `vmap` has the id `small_vmap`.
         origin: the declaring file; found automatically.
@@ -94,6 +96,7 @@ class Pair:
     has_aux: bool = False
     rename: Mapping[str, str] = field(default_factory=dict)
     adapt: Mapping[str, Adapt] = field(default_factory=dict)
+    ignore: tuple[str, ...] = ()
     transforms: tuple[str, ...] = ()
     origin: str = field(default_factory=_declaring_file)
 

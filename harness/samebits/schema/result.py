@@ -40,6 +40,16 @@ and no bit changed, which is not evidence. `error`: it did not compile or run.
 ALL_SIZES_REQUIRED = "the contract requires all sizes"
 """What the reason says where a result would do at its own sizes, and other sizes are not shown."""
 
+
+def requirement(required: str, reason: str | None) -> str:
+    """What a result was held against, in words: the lowest verdict, for all sizes where these are what is missing.
+
+    Args:
+        required, reason: of the result.
+    """
+    return f"{required} for all sizes" if ALL_SIZES_REQUIRED in (reason or "") else required
+
+
 ACCEPTABLE: tuple[Verdict, ...] = ("proved", "bitwise", "rounding", "refused")
 """The verdicts that a contract can accept; where one of them fails, a higher one is required."""
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from samebits.functions.passed import REJECT_OPTION, REPORTING
-from samebits.schema.assumption import Assumption
 
 SHOW = "--samebits-assumptions"
 
@@ -46,13 +45,8 @@ def attach(report: Any) -> None:
     """Send what was compared since the last report with this one."""
     compared = REPORTING.take()
     if compared:
-        texts = [[each.name, [[taken.word, _words(taken)] for taken in each.assumptions]] for each in compared]
+        texts = [[each.name, [[taken.word, str(taken)] for taken in each.assumptions]] for each in compared]
         setattr(report, ATTRIBUTE, texts)
-
-
-def _words(taken: Assumption) -> str:
-    seen = "" if taken.counterexample is None else f"; seen to be false: {taken.counterexample}"
-    return f"{taken}{seen}"
 
 
 def receive(config: pytest.Config, report: Any) -> None:

@@ -145,8 +145,10 @@ def test_why_no_line_is_named_is_said() -> None:
         return jnp.tanh((x * factor * 2).astype(jnp.bfloat16).astype(x.dtype))
 
     (result,) = run(toy(plain, rounded=rounded), alone("rounded"), meshes=("data1",))
-    assert result.verdict == "different" and result.lines == ()
-    assert result.no_lines == "as written, both sides compute the same formulas at these inputs"
+    (line,) = result.lines  # the formulas are the same, and the accuracy is lost there
+    assert result.verdict == "different" and line.change == "narrower"
+    assert line.variant_code == "(x * factor * 2).astype(jnp.bfloat16)"
+    assert str(line).endswith(": floats are narrower from there than anywhere in the reference")
 
 
 def test_a_failing_search_does_not_lose_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

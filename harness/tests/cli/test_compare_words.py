@@ -13,6 +13,7 @@ from samebits.cli.compare_words import in_options
         ("or map them: rename={'q': ...}", "or map them: --rename q=OTHER"),
         ("no float output; declare gradients=False", "no float output; give --forward"),
         ("raised ValueError: gradients", "raised ValueError: gradients"),
+        ("compared without gradients (gradients=False)", "compared without gradients (--forward)"),
     ],
 )
 def test_entries_of_a_declaration_become_options(text: str, shown: str) -> None:

@@ -87,3 +87,49 @@ def test_weights_narrower_than_a_byte(dtype: str) -> None:
     assert samebits.check(_quantised, _scaled_first, *args, mesh="fsdp2").ok
     shifted = lambda x, w, s: _quantised(x, w, s + w[0].astype(s.dtype))  # noqa: E731
     assert set(_verdicts(_quantised, shifted, *args, mesh="fsdp2", gradients=False).values()) == {"different"}
+
+
+def _quotient(z: Any, w: Any) -> Any:
+    return z / w
+
+
+def _by_conjugate(z: Any, w: Any, sign: float = 1.0) -> Any:
+    return z * jax.lax.complex(w.real, -sign * w.imag) / (w.real**2 + w.imag**2)
+
+
+def _unit(z: Any, w: Any) -> Any:
+    return z / jnp.linalg.norm(z + w)
+
+
+def _unit_by_root(z: Any, w: Any, epsilon: float = 0.0) -> Any:
+    return z * jax.lax.rsqrt(jnp.sum(jnp.abs(z + w) ** 2) + epsilon)
+
+
+def _convolved(z: Any, w: Any) -> Any:
+    return jnp.fft.ifft(jnp.fft.fft(z) * jnp.fft.fft(w))
+
+
+def _convolved_by_sums(z: Any, w: Any, turn: int = 0) -> Any:
+    n = z.shape[-1]
+    return jnp.stack([sum(z[:, j] * w[:, (i + turn - j) % n] for j in range(n)) for i in range(n)], 1)
+
+
+OPAQUE = [
+    (_quotient, _by_conjugate, lambda z, w: _by_conjugate(z, w, -1.0)),
+    (_unit, _unit_by_root, lambda z, w: _unit_by_root(z, w, 1e-4)),
+    (_convolved, _convolved_by_sums, lambda z, w: _convolved_by_sums(z, w, 1)),
+    (lambda z, w: jnp.abs(z + w), lambda z, w: jnp.hypot((z + w).real, (z + w).imag), lambda z, w: (z + w).real),
+]
+"""Complex operations whose rounding has no rule, so that both sides are executed in complex128: twin and fault."""
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("number", range(len(OPAQUE)))
+def test_complex_arrays_are_executed_in_complex128(number: int) -> None:
+    reference, variant, wrong = OPAQUE[number]
+    z, w = (jax.random.normal(jax.random.key(seed), (4, 6), jnp.complex64) for seed in (0, 1))
+    honest = samebits.check(reference, variant, z, w + 4)
+    assert honest.verdict in ("rounding", "bitwise") and honest.ok
+    failing = samebits.check(reference, wrong, z, w + 4, gradients=False)
+    assert failing.verdict == "different"
+    assert "could not tell" not in failing.failure() and "not the same mathematics" in failing.failure()

@@ -28,6 +28,8 @@ WORDS = {
     "x=f32[8@data,16]": Arg(shape=(8, 16), dtype="float32", spec=("data", None)),
     "x=f32[8@(data,fsdp),4]": Arg(shape=(8, 4), dtype="float32", spec=(("data", "fsdp"), None)),
     "m=bool[5]": Arg(shape=(5,), dtype="bool"),
+    "m=bool[5]:true": Arg(shape=(5,), dtype="bool", values=Integers(low=1, high=2)),
+    "m=bool[4,2]:false": Arg(shape=(4, 2), dtype="bool", values=Integers(low=0, high=1)),
     "key=key<fry>[]": Arg(shape=(), dtype="key<fry>"),
     "keys=key<urbg>[4@data]": Arg(shape=(4,), dtype="key<urbg>", spec=("data",)),
 }
@@ -92,7 +94,8 @@ SPECIAL = "expected some of -0.0, nan, nan_payload, inf, -inf, subnormal, larges
         ("x=f32[-1]", f"argument 'x=f32[-1]': dimension '-1' is not a size; {SIZES}"),
         ("x=f32[rows]", f"argument 'x=f32[rows]': dimension 'rows' is not a size; {SIZES}"),
         ("x=f32[8@]", f"argument 'x=f32[8@]': '8@' does not name mesh axes; {SIZES}"),
-        ("x=bool[8]:0..1", "argument 'x=bool[8]:0..1': bool has no ranges; leave out :0..1"),
+        ("x=bool[8]:0..1", "argument 'x=bool[8]:0..1': bool has no ranges; leave out :0..1, or give :true or :false"),
+        ("x=f32[8]:true", "argument 'x=f32[8]:true': 'true' is of bool, and not of float32; leave it out"),
         ("x=f32[8]:1..1", "argument 'x=f32[8]:1..1': the range 1..1 is empty; expected LOW..HIGH"),
         ("x=i8[8]:0..0.5", "argument 'x=i8[8]:0..0.5': 0..0.5 is not a range of integers, which int8 needs"),
         ("x=i32[8]:9..0", "argument 'x=i32[8]:9..0': the range 9..0 is empty; expected LOW..HIGH, both included"),

@@ -44,10 +44,14 @@ def calls_of(node: Node | None) -> tuple[str, ...]:
 
 def code_of(node: Node | None) -> str:
     """The expression that a value was traced from: by its columns, else its line; empty where no file is."""
-    source = source_of(node)
-    if node is None or source is None:
+    return "" if node is None else code_at(node.written)
+
+
+def code_at(equation: Any) -> str:
+    """The expression that an equation was traced from, as `code_of` gives it."""
+    source = place_of(equation)
+    if source is None:
         return ""
-    equation = node.written
     text = _expression(equation, source) or linecache.getline(source.file, source.line)
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

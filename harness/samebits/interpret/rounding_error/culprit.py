@@ -110,8 +110,8 @@ def loses_most(
     output: str,
     index: tuple[int, ...],
     off: float,
-) -> str | None:
-    """The operation whose own error explains that of one element, in words; None where none does, or several may.
+) -> Blame | None:
+    """The operation whose own error explains that of one element; None where none does, or several may.
 
     Args:
         program, question, inputs, platform: as for `estimate_errors`.
@@ -137,7 +137,7 @@ def loses_most(
     far, summands, step, share = moved[0]
     if not EXPLAINS * off <= far < np.inf or far < ALONE * max((candidate[0] for candidate in moved[1:]), default=0.0):
         return None
-    return str(Blame(share, summands, step, taken_as(step, platform)))
+    return Blame(share, summands, step, taken_as(step, platform))
 
 
 def tie(question: Question, inputs: list[Array], platform: str, output: str, index: tuple[int, ...]) -> str | None:

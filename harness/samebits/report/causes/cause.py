@@ -11,7 +11,7 @@ from samebits.report.causes.rules import Group, likely
 from samebits.report.causes.scope import only, place_words
 from samebits.report.document import Document
 from samebits.report.words import plural
-from samebits.schema.result import ACCEPTABLE, Result
+from samebits.schema.result import ACCEPTABLE, Result, requirement
 
 _GRAVEST = ("different", "unstable", "rounding", "refused", "error")
 
@@ -111,7 +111,7 @@ def _subject(group: Sequence[Result], every: Sequence[Result]) -> str:
 
 def _verdicts(group: Sequence[Result]) -> tuple[tuple[str, str, int], ...]:
     """The verdicts with what is required, which says something of verdicts that another contract would accept."""
-    counts = Counter((r.verdict, r.required if r.verdict in ACCEPTABLE else "") for r in group)
+    counts = Counter((r.verdict, requirement(r.required, r.reason) if r.verdict in ACCEPTABLE else "") for r in group)
     return tuple((verdict, required, count) for (verdict, required), count in counts.items())
 
 

@@ -86,8 +86,10 @@ def error_text(result: Result) -> str:
 def _is_of_mesh(result: Result, moved: Mapping[Key, Result]) -> bool:
     """Whether the reference's own failure at a point explains a result: what is worse, or located, is the variant's."""
     own = moved.get(point_of(result))
-    if own is None or own.variant == result.variant:
-        return own is not None
+    if own is None or own.verdict not in ("rounding", "different"):
+        return False  # what lacks only a proof, or could not be told, moves nothing
+    if own.variant == result.variant:
+        return True
     is_worse = VERDICTS.index(result.verdict) > VERDICTS.index(own.verdict)
     return not (is_worse or result.lines or (result.evidence or "").startswith(REFUTED))
 
@@ -103,7 +105,7 @@ def _key(result: Result, moved: Mapping[Key, Result]) -> Key:
     if (result.reason or "").startswith(FELL):
         return ("fell", pair, variant)
     if _is_of_mesh(result, moved):
-        return ("mesh", pair)
+        return ("mesh", pair, moved[point_of(result)].variant)
     if holds_at_its_sizes(result):
         return ("sizes", pair, variant)
     if result.verdict in ("proved", "bitwise"):

@@ -70,10 +70,11 @@ def _mesh(group: Group) -> str | None:
     if group.kind != "mesh":
         return None
     meshes = ", ".join(dict.fromkeys(result.mesh for result in group.results))
-    return (
-        f"the mesh or the compiler, not the variant: on {meshes} the reference itself differs from its result on one "
-        "device"
-    )
+    own = [result for result in group.results if result.variant == group.key[2]]
+    begin = f"the mesh or the compiler, not the variant: on {meshes} the reference itself"
+    if own and not any(result.mismatches or result.kind for result in own):
+        return f"{begin} is {own[0].verdict}, although its bits are those of one device: {own[0].evidence}"
+    return f"{begin} differs from its result on one device"
 
 
 def _lost(group: Group) -> str | None:
@@ -149,7 +150,8 @@ def _form(group: Group) -> str | None:
     }
     detail = (group.first.evidence or "").partition("; ")[0]
     first = next(words[kind] for kind in ("structure", "shape", "dtype", "weak type") if kind in kinds)
-    return first + (f" ({detail})" if detail else "")
+    at = ", ".join(filter(None, (detail, _place(group))))
+    return first + (f" ({at})" if at else "")
 
 
 def _literal(group: Group) -> str | None:
@@ -167,7 +169,7 @@ def _literal(group: Group) -> str | None:
 
 def _moved(group: Group) -> str | None:
     first = group.line
-    if first is None or first.change != "moved":
+    if first is None or first.change != "moved" or any(_loses(result) for result in group.results):
         return None
     return f"the right elements in the wrong order, a permutation: {first}"
 
@@ -193,7 +195,7 @@ def _nonfinite(group: Group) -> str | None:
 
 def _accuracy(group: Group) -> str | None:
     """Rounding that the contract does not accept, or a loss of accuracy."""
-    less = [result for result in group.results if "loses accuracy" in (result.evidence or "")]
+    less = [result for result in group.results if _loses(result)]
     if len(less) == len(group.results):
         worst = max((result.error_ratio or 0.0) for result in less)
         if worst > NARROWEST:
@@ -201,11 +203,17 @@ def _accuracy(group: Group) -> str | None:
         factor = f" (up to {worst:.2g} times the reference's)" if worst else ""
         bias = next((result for result in less if result.bias is not None), None)
         text = f"precision is lost{factor}: an intermediate or a sum in a narrower dtype"
+        if (line := group.line) is not None and line.change in ("narrower", "accuracy"):
+            text = f"precision is lost{factor}: {line}"
         return text if bias is None else f"{text}; the errors point one way, as truncation makes them"
     if all(result.verdict == "rounding" for result in group.results):
         required = ", ".join(dict.fromkeys(result.required for result in group.results))
         return f"only rounding, which the contract does not accept (it requires {required})"
     return None
+
+
+def _loses(result: Result) -> bool:
+    return "loses accuracy" in (result.evidence or "")
 
 
 def _named_line(group: Group) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 from samebits.report.html.render import render
 from samebits.report.html.section import Section, State
 from samebits.report.prove import ProofDocument, closing, leaf_words, paragraphs, proof_groups, title, where
+from samebits.report.prove_failing import run_of
 from samebits.report.words import plural
 from samebits.schema.assumption import Assumption
 from samebits.schema.proof import ProofResult, exit_code
@@ -98,7 +99,7 @@ def _next(groups: Sequence[Sequence[ProofResult]]) -> str | None:
     short = next((proof for group in groups for proof in group if not proof.ok), None)
     if short is None or not short.replay:
         return None
-    return short.replay.replace("samebits prove ", "samebits check ", 1)
+    return run_of(short.replay)
 
 
 def _group(group: Sequence[ProofResult]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +56,32 @@ def test_the_mesh_and_not_the_variant() -> None:
     own = different(variant="einsum")
     assert cause(own, different()).startswith("the mesh or the compiler, not the variant: on data2 the reference")
     assert "mesh or the compiler" not in cause(different())  # the reference holds there, or did not run
+
+
+def test_a_reference_of_equal_bits_on_the_mesh_does_not_differ() -> None:
+    own = {"kind": None, "mismatches": 0, "differences": (), "witness": None}
+    refuted = different(variant="einsum", evidence="not the same mathematics: x", **own)
+    assert "itself is different, although its bits are those of one device: not the same" in cause(refuted)
+    unproved = result(variant="einsum", verdict="bitwise", required="proved", ok=False)
+    moved = different()
+    assert {key[0] for key in group_failures([unproved, moved], {"norm": "einsum"})} == {"unproved", "values"}
+    undecided = error("could not tell")
+    keys = group_failures([replace(undecided, variant="einsum"), different(leaf="*")], {"norm": "einsum"})
+    assert "mesh" not in {key[0] for key in keys}
+
+
+def test_accuracy_that_is_lost_is_no_permutation() -> None:
+    text = cause(different(lines=(MOVED,), evidence="loses accuracy: error 9x the reference's", error_ratio=9.0))
+    assert text.startswith("precision is lost (up to 9 times the reference's)") and "permutation" not in text
+    narrow = LineDifference(change="narrower", variant="norm.py:8", variant_code="x.astype(bf16)")
+    text = cause(different(lines=(narrow,), evidence="loses accuracy: error 9x the reference's", error_ratio=9.0))
+    assert "norm.py:8 has `x.astype(bf16)`: floats are narrower from there" in text
+
+
+def test_a_dtype_is_placed() -> None:
+    line = LineDifference(change="dtype", variant="norm.py:8", variant_code="x.astype(bf16)")
+    text = cause(of_kinds("dtype", lines=(line,), evidence="dtype: reference=float32, optimized=bfloat16"))
+    assert text.endswith("(dtype: reference=float32, optimized=bfloat16, norm.py:8)")
 
 
 def test_an_expected_error() -> None:

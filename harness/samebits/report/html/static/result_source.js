@@ -7,6 +7,7 @@
   const CHANGES = {
     other: "another computation", missing: "missing in the variant", added: "added by the variant",
     moved: "the same elements in another arrangement", "trip count": "another number of iterations",
+    dtype: "another dtype of the output", narrower: "narrower floats", accuracy: "most accuracy is lost there",
   };
 
   function cause(line) {

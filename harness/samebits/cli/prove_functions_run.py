@@ -1,0 +1,70 @@
+"""`samebits prove` of two functions, as `samebits compare` takes them. To be imported after `environment.prepare`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from samebits.check.contract_audit import ANY_DEVICES
+from samebits.cli.compare_options import CompareFunctionsOptions
+from samebits.cli.compare_run import anything_drawn, functions_as_pair
+from samebits.cli.compare_words import in_options
+from samebits.cli.pipeline import CommandRun
+from samebits.cli.prove_run import ProveCommand, ProveInputs
+from samebits.engine.prove_points import prove_points
+from samebits.engine.size_points import prove_sizes
+from samebits.errors import DeclarationError
+from samebits.functions.all_sizes import with_sizes
+from samebits.functions.defaults_left import left_of, with_defaults
+from samebits.functions.ignored import with_ignored
+from samebits.functions.run import function_plan, pair_mesh, with_gradients
+from samebits.functions.session import session
+from samebits.host.isolation import take_notes
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import LoadedPair
+from samebits.report.prove import show_pair
+from samebits.schema.proof import ProofResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProveFunctionsCommand(ProveCommand):
+    """Prove two functions, in this process.
+
+    Args:
+        chosen: the functions and their arguments.
+    """
+
+    chosen: CompareFunctionsOptions
+
+    def load(self, run: CommandRun) -> ProveInputs:
+        """The functions as a pair, without the gradients that there are none of, with notes about those."""
+        pair = functions_as_pair(self.chosen)
+        here = run.start_backend(shown=True, workers=0, ray=None)
+        try:
+            pair, notes = with_gradients(pair, session().use(pair.name), pair_mesh(pair).abstract(pair.modes[0]))
+        except DeclarationError as error:
+            raise DeclarationError(in_options(str(error))) from error
+        run.notes += notes
+        if self.all_sizes:
+            pair = with_sizes(pair, "all")
+        again = self.chosen.words("prove") + (" --all-sizes" if self.all_sizes else "")
+        locator = Locator(name=f"{self.chosen.reference} {self.chosen.variant}", rerun=again)
+        return ProveInputs(
+            loaded=[LoadedPair(locator=locator, pair=pair, plan=function_plan(pair, ANY_DEVICES))], environment=here
+        )
+
+    def execute(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> None:
+        """Prove all points, and say what they leave at its default."""
+        (item,) = inputs.loaded
+        pair, platform = item.pair, self.platform or inputs.environment.platform
+        if self.all_sizes:
+            proved = list(prove_sizes(pair, item.locator, item.plan))
+        else:
+            proved = list(prove_points(pair, item.locator, item.plan, platform, assuming=self.assuming))
+        listed = with_defaults(proved, pair, item.plan, left_of(pair), assuming=self.assuming)
+        for row in with_ignored(listed, pair, run.notes):
+            results.append(replace(row, reason=None if row.reason is None else in_options(row.reason)))
+        run.notes += take_notes()
+        if not all(row.ok for row in results):
+            run.notes += anything_drawn(self.chosen.arg)
+        if self.verbose:
+            show_pair(run.console, pair.name, results)
