@@ -130,6 +130,7 @@ PAIR = Pair(
             )
         ),
     ),
+    accuracy=2,
 )
 
 test_activation_layout = pair_test(PAIR)

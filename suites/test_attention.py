@@ -206,7 +206,7 @@ PAIR = Pair(
         ),
     ),
     # Explicit axes double the seconds, and stand below.
-    modes=("auto",),
+    accuracy=2,
 )
 
 test_attention = pair_test(PAIR)

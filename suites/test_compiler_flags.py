@@ -148,6 +148,7 @@ PAIR = Pair(
             "0.11.2, H100): two programs, whose bits were equal in 30 of 30 results",
         ),
     ),
+    accuracy=2,
 )
 
 test_compiler_flags = pair_test(PAIR)

@@ -62,7 +62,7 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
     }
 
 
-def _rounds(reason: str, *, error_ratio: float = 2.0, **where: str) -> Contract:
+def _rounds(reason: str, *, error_ratio: float | None = None, **where: str) -> Contract:
     return Contract(lowest="rounding", error_ratio=error_ratio, reason=reason, domain=FINITE, **where)
 
 
@@ -178,6 +178,7 @@ PAIR = Pair(
         ),
     ),
     contracts=_CONTRACTS,
+    accuracy=2,
 )
 
 test_cross_entropy = pair_test(PAIR)

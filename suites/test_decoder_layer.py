@@ -179,6 +179,7 @@ PAIR = Pair(
             domain=FINITE,
         ),
     ),
+    accuracy=2,
 )
 
 test_decoder_layer = pair_test(PAIR)

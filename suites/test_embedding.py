@@ -83,7 +83,7 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
 
 
 def _gradient_rounds(reason: str, **scope_and_ratio: Any) -> Contract:
-    return Contract(direction="gradient", lowest="rounding", reason=reason, **scope_and_ratio)
+    return Contract(direction="gradient", lowest="rounding", reason=reason, **{"error_ratio": 2, **scope_and_ratio})
 
 
 _FREQUENT: Any = {"variant": "gather", "case": "one_token", "dtype": "bfloat16", "direction": "gradient"}

@@ -54,7 +54,7 @@ def _case(name: str, choices: int, mesh: str, *, uneven: int = 0, refuses: tuple
     return Case(id=name, sizes=sizes, symbols=symbols, meshes=(mesh,), refuses=refuses)
 
 
-def _rounds(reason: str, *, error_ratio: float = 2.0, **where: str) -> Contract:
+def _rounds(reason: str, *, error_ratio: float | None = None, **where: str) -> Contract:
     return Contract(lowest="rounding", error_ratio=error_ratio, reason=reason, domain=FINITE, **where)
 
 
@@ -161,6 +161,7 @@ PAIR = Pair(
             "1.5 times",
         ),
     ),
+    accuracy=2,
 )
 
 test_expert_weight_sum = pair_test(PAIR)

@@ -110,6 +110,7 @@ PAIR = Pair(
     ),
     # What comes out goes to the optimizer: nothing is derived from it.
     gradients=False,
+    accuracy=2,
 )
 
 test_grad_cast = pair_test(PAIR)

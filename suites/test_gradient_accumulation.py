@@ -71,7 +71,7 @@ def _case(name: str, microbatches: int, mesh: str, refuses: tuple[Refusal, ...] 
     return Case(id=name, sizes=sizes, statics={"microbatches": microbatches}, meshes=(mesh,), refuses=refuses)
 
 
-def _rounds(reason: str, *, error_ratio: float = 2.0, **where: str) -> Contract:
+def _rounds(reason: str, *, error_ratio: float | None = None, **where: str) -> Contract:
     return Contract(lowest="rounding", error_ratio=error_ratio, reason=reason, domain=FINITE, **where)
 
 
@@ -150,6 +150,7 @@ PAIR = Pair(
     ),
     gradients=False,
     contracts=_CONTRACTS,
+    accuracy=2,
 )
 
 test_gradient_accumulation = pair_test(PAIR)

@@ -194,6 +194,7 @@ PAIR = Pair(
         ),
     ),
     contracts=_CONTRACTS,
+    accuracy=2,
 )
 
 test_grouped_matmul = pair_test(PAIR)

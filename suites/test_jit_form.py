@@ -119,6 +119,7 @@ PAIR = Pair(
         Contract(mesh="data1", domain=FINITE),
         Contract(case="narrow", direction="forward", domain=FINITE),
     ),
+    accuracy=2,
 )
 
 test_jit_form = pair_test(PAIR)

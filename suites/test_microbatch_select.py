@@ -96,6 +96,7 @@ PAIR = Pair(
         ),
     ),
     contracts=_CONTRACTS,
+    accuracy=2,
 )
 
 test_microbatch_select = pair_test(PAIR)

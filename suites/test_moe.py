@@ -146,6 +146,7 @@ PAIR = Pair(
         ),
     ),
     contracts=_CONTRACTS,
+    accuracy=2,
 )
 
 test_moe = pair_test(PAIR)

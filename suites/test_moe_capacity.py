@@ -104,6 +104,7 @@ PAIR = Pair(
     modes=("auto", "explicit"),
     out_spec={"out": (BATCH,)},
     contracts=_CONTRACTS,
+    accuracy=2,
 )
 
 test_moe_capacity = pair_test(PAIR)

@@ -91,6 +91,7 @@ PAIR = Pair(
     ),
     # The update is not a function that one takes a derivative of.
     gradients=False,
+    accuracy=2,
 )
 
 test_optimizer_state = pair_test(PAIR)

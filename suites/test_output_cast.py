@@ -103,6 +103,7 @@ PAIR = Pair(
             direction="gradient",
         ),
     ),
+    accuracy=2,
 )
 
 test_output_cast = pair_test(PAIR)

@@ -96,6 +96,7 @@ PAIR = Pair(
     meshes=("stage2_data2", "stage3", "stage4_tensor2"),
     # Every iteration is interpreted in both directions: each case has one place and one mode, the rest stands below.
     modes=("auto", "explicit"),
+    accuracy=2,
 )
 
 test_pipeline = pair_test(PAIR)

@@ -168,6 +168,7 @@ PAIR = Pair(
             "split",
         ),
     ),
+    accuracy=2,
 )
 
 test_remat_policy = pair_test(PAIR)

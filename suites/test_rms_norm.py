@@ -63,7 +63,7 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
     return {"x": x, "scale": scale}
 
 
-def _rounds(reason: str, *, error_ratio: float = 2.0, **where: Any) -> Contract:
+def _rounds(reason: str, *, error_ratio: float | None = None, **where: Any) -> Contract:
     return Contract(lowest="rounding", error_ratio=error_ratio, reason=reason, **where)
 
 
@@ -204,6 +204,7 @@ PAIR = Pair(
         ),
     ),
     contracts=(*_ROUNDING, *_MULTIPLY, *_ACCURATE),
+    accuracy=2,
 )
 
 test_rms_norm = pair_test(PAIR)

@@ -185,6 +185,7 @@ PAIR = Pair(
     compiled=_COMPILED,
     documented=_DOCUMENTED,
     contracts=_CONTRACTS,
+    accuracy=2,
 )
 
 test_scanned_stack = pair_test(PAIR)

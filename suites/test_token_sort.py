@@ -150,6 +150,7 @@ PAIR = Pair(
             )
         ),
     ),
+    accuracy=2,
 )
 
 test_token_sort = pair_test(PAIR)

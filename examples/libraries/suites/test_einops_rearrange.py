@@ -22,5 +22,6 @@ PAIR = Pair(
     args={"x": Arg(shape=(2, 6, 8))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_einops_rearrange = pair_test(PAIR)

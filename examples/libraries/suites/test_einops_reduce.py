@@ -22,5 +22,6 @@ PAIR = Pair(
     args={"x": Arg(shape=(2, 6, 6, 4))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_einops_reduce = pair_test(PAIR)

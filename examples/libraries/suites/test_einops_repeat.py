@@ -23,5 +23,6 @@ PAIR = Pair(
     args={"x": Arg(shape=(2, 6, 2, 4))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_einops_repeat = pair_test(PAIR)

@@ -30,5 +30,6 @@ PAIR = Pair(
     args={"layer": like(LAYER), "x": Arg(shape=(2, 6, 8))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_equinox_attention = pair_test(PAIR)

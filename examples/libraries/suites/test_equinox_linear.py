@@ -25,5 +25,6 @@ PAIR = Pair(
     args={"layer": like(eqx.nn.Linear(16, 4, key=jax.random.key(0))), "x": Arg(shape=(8, 16))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_equinox_linear = pair_test(PAIR)

@@ -42,5 +42,6 @@ PAIR = Pair(
     },
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_equinox_lstm = pair_test(PAIR)

@@ -32,5 +32,6 @@ PAIR = Pair(
     ),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_equinox_rms_norm = pair_test(PAIR)

@@ -24,5 +24,6 @@ PAIR = Pair(
     args={"x": Arg(shape=(6, 8))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_equinox_rope = pair_test(PAIR)

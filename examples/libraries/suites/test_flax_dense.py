@@ -27,5 +27,6 @@ PAIR = Pair(
     meshes=("none", "dp4"),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_flax_dense = pair_test(PAIR)

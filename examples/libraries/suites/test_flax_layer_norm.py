@@ -47,5 +47,6 @@ PAIR = Pair(
     ),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_flax_layer_norm = pair_test(PAIR)

@@ -22,5 +22,6 @@ PAIR = Pair(
     args={"variables": like(VARIABLES), "carry": (Arg(shape=(8, 4)), Arg(shape=(8, 4))), "inputs": Arg(shape=(8, 6))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_flax_lstm = pair_test(PAIR)

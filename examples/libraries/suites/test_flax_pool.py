@@ -22,5 +22,6 @@ PAIR = Pair(
     args={"x": Arg(shape=(2, 8, 8, 3))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_flax_pool = pair_test(PAIR)

@@ -25,5 +25,6 @@ PAIR = Pair(
     args={"params": {name: {"kernel": Arg(shape=(8, 2, 4))} for name in "qkv"}, "x": Arg(shape=(6, 8))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_flax_qkv = pair_test(PAIR)

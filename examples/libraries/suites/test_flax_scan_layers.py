@@ -36,5 +36,6 @@ PAIR = Pair(
     meshes=("none", "dp2_tp2"),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_flax_scan_layers = pair_test(PAIR)

@@ -23,5 +23,6 @@ PAIR = Pair(
     args={"params": {"layer_norm": {"scale": Arg(shape=(16,)), "offset": Arg(shape=(16,))}}, "x": Arg(shape=(8, 16))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_haiku_layer_norm = pair_test(PAIR)

@@ -22,5 +22,6 @@ PAIR = Pair(
     args={"params": {"linear": {"w": Arg(shape=(16, 4)), "b": Arg(shape=(4,))}}, "x": Arg(shape=(8, 16))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_haiku_linear = pair_test(PAIR)

@@ -31,5 +31,6 @@ PAIR = Pair(
     args={"x": Arg(shape=(16, 8))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_jax_cumsum = pair_test(PAIR)

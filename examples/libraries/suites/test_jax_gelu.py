@@ -34,5 +34,6 @@ PAIR = Pair(
     exemptions=(Exemption(variant="default", reason="the default is the tanh approximation: off by up to 5e-4"),),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_jax_gelu = pair_test(PAIR)

@@ -23,5 +23,6 @@ PAIR = Pair(
     args={"a": Arg(shape=(16,))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_jax_logsumexp = pair_test(PAIR)

@@ -28,5 +28,6 @@ PAIR = Pair(
     args={"x": Arg(shape=(8, 16)), "kernel": Arg(shape=(16, 4))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_jax_map = pair_test(PAIR)

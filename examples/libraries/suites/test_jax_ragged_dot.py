@@ -44,5 +44,6 @@ PAIR = Pair(
     ),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_jax_ragged_dot = pair_test(PAIR)

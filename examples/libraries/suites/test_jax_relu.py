@@ -26,5 +26,6 @@ PAIR = Pair(
     ),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_jax_relu = pair_test(PAIR)

@@ -26,5 +26,6 @@ PAIR = Pair(
     args={"x": Arg(shape=(8, 16))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_jax_roll = pair_test(PAIR)

@@ -27,5 +27,6 @@ PAIR = Pair(
     args={"data": Arg(shape=(16, 8)), "segment_ids": Arg(shape=(16,), dtype="int32", values=Integers(high=4))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_jax_segment_sum = pair_test(PAIR)

@@ -23,5 +23,6 @@ PAIR = Pair(
     args={"a": Arg(shape=(8, 16))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_jax_sort = pair_test(PAIR)

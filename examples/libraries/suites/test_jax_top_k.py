@@ -24,5 +24,6 @@ PAIR = Pair(
     args={"x": Arg(shape=(8, 16), values=lambda rng, shape: rng.integers(0, 6, shape))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_jax_top_k = pair_test(PAIR)

@@ -31,5 +31,6 @@ PAIR = Pair(
     ),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_keras_cross_entropy = pair_test(PAIR)

@@ -33,5 +33,6 @@ PAIR = Pair(
     ),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_keras_dense = pair_test(PAIR)

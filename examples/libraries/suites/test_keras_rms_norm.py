@@ -27,5 +27,6 @@ PAIR = Pair(
     args={"x": Arg(shape=(8, 16)), "scale": Arg(shape=(16,))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_keras_rms_norm = pair_test(PAIR)

@@ -40,5 +40,6 @@ PAIR = Pair(
     ),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_maxtext_cross_entropy = pair_test(PAIR)

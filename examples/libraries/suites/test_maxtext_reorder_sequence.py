@@ -42,5 +42,6 @@ PAIR = Pair(
         Case(id="contiguous", sizes=SIZES, symbols=SYMBOLS, statics={"cp_size": 4, "to_contiguous": True}),
     ),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_maxtext_reorder_sequence = pair_test(PAIR)

@@ -23,5 +23,6 @@ PAIR = Pair(
     args={"layer": like(RMSNorm(16, rngs=nnx.Rngs(0))), "x": Arg(shape=(8, 16))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_maxtext_rms_norm = pair_test(PAIR)

@@ -27,5 +27,6 @@ PAIR = Pair(
     args={"x": Arg(shape=(2, 6, 2, 8))},
     dtypes=("float32",),
     cases=(Case(id="small"),),
+    accuracy=2,
 )
 test_maxtext_rope = pair_test(PAIR)

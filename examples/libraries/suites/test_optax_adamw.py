@@ -51,5 +51,6 @@ PAIR = Pair(
         Case(id="narrow", dtypes=("bfloat16",), variants=("chain", "inject")),
     ),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_optax_adamw = pair_test(PAIR)

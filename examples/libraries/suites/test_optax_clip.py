@@ -25,5 +25,6 @@ PAIR = Pair(
     args={"updates": {"kernel": Arg(shape=(8, 16)), "bias": Arg(shape=(16,))}},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_optax_clip = pair_test(PAIR)

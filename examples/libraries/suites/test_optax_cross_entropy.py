@@ -36,5 +36,6 @@ PAIR = Pair(
     ),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_optax_cross_entropy = pair_test(PAIR)

@@ -20,5 +20,6 @@ PAIR = Pair(
     args={"predictions": Arg(shape=(8, 16)), "targets": Arg(shape=(8, 16))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_optax_huber = pair_test(PAIR)

@@ -21,5 +21,6 @@ PAIR = Pair(
     dtypes=("float32",),
     gradients=False,
     cases=(Case(id="small"),),
+    accuracy=2,
 )
 test_optax_schedule = pair_test(PAIR)

@@ -36,5 +36,6 @@ PAIR = Pair(
     gradients=False,
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_pallas_matmul = pair_test(PAIR)

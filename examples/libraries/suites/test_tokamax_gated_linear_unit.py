@@ -30,5 +30,6 @@ PAIR = Pair(
     args={"x": Arg(shape=(8, 16)), "weights": (Arg(shape=(16, 4)), Arg(shape=(16, 4)))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
+    accuracy=2,
 )
 test_tokamax_gated_linear_unit = pair_test(PAIR)

@@ -18,6 +18,7 @@ def contradictions(arguments: Iterable[ProofResult], results: Iterable[Result]) 
     - a proof for every input, and different bits on an input in the proof's domain, or bits that do not repeat;
     - a proof that satisfies the contract, and a result that fails it;
     - a refutation, and equal bits or equal formulas; or a refutation without exemption, and a result that holds;
+    - a proof for every input that does not satisfy the contract, and a result that does;
     - equal formulas, and a result that is not the same mathematics;
     - an expected error in only one of the two.
 
@@ -47,6 +48,8 @@ def _conflicts(proof: ProofResult, result: Result) -> Iterator[str]:
         yield f"prove reaches {proof.required}; {executed}, required {result.required}"
     elif proof.verdict == "different" and (result.verdict in (*EQUAL, "rounding") or (proof.refutes and result.ok)):
         yield f"prove says different ({proof.witness}); {executed}"
+    elif proof.verdict == "proved" and not proof.ok and result.ok:
+        yield f"prove says the same bits, and does not reach {proof.required} ({proof.reason}); {executed}, which does"
     elif proof.verdict == "rounding" and result.verdict == "different" and _is_mathematics(result):
         yield f"prove says the same formulas; {executed}"
     elif (proof.verdict == "refused") != (result.verdict == "refused"):

@@ -13,6 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from samebits.check.loss_of_kind import growing
 from samebits.check.rounding import gather_evidence
 from samebits.check.sample import LeafSample
 from samebits.host.cache_keys import ByIdentity, digest_of
@@ -93,13 +94,13 @@ def _key(question: Question, program: Any) -> tuple[object, ...]:
     return ByIdentity(program), question.platform, digest_of([argument.values for argument in question.inputs], *names)
 
 
-def doubt(derived: Mapping[str, Derived], leaf: str, limit: float) -> str | None:
+def doubt(derived: Mapping[str, Derived], leaf: str, limit: float | None) -> str | None:
     """Why proofs do not decide whether a variant is as accurate as its contract requires; None where they do.
 
     Args:
         derived: both evaluated programs, by label of the input.
         leaf: the output.
-        limit: how many times the reference's error the variant may have.
+        limit: how many times the reference's error the variant may have; None accepts all but a loss of kind.
     """
     samples = {}
     for label, both in derived.items():
@@ -109,19 +110,26 @@ def doubt(derived: Mapping[str, Derived], leaf: str, limit: float) -> str | None
             return f"as written, on the {label} input: {comparison.kind} at {comparison.witness}"
         if any(leaf not in side.bounds.values for side in both):
             continue  # integers and booleans have no accuracy
-        share = _share(both, leaf, first.dtype)
-        if share > limit:
+        values, errors, sums = (
+            [getattr(side.bounds, name)[leaf] for side in both] for name in ("values", "bounds", "narrow_sums")
+        )
+        sample = LeafSample(first, second, *values, *errors)._replace(narrow_sums=(sums[0], sums[1]))
+        if limit is None:
+            longer = growing(sample)
+            if longer is not None:
+                return longer
+        elif (share := _share(both, leaf, first.dtype)) > limit:
             lost = both[1].bounds.loses_most.get(leaf)
             most = "" if lost is None else f"; most can be lost by {lost}"
             times = "cannot be bounded" if share == np.inf else f"is up to {share:.2g}x that of the reference's"
             return f"what the variant's operations can lose {times} (limit {limit:g}){most}"
         if not comparison.equal:
-            values, errors = ([getattr(side.bounds, name)[leaf] for side in both] for name in ("values", "bounds"))
-            samples[label] = LeafSample(first, second, *values, *errors)
+            samples[label] = sample
     if not samples:
         return None
     evidence = gather_evidence(samples, limit=limit, log2_error=0.0)
-    return None if evidence.is_rounding else f"as written it {evidence.sentence()}"
+    decided = evidence.is_rounding and evidence.undecided is None
+    return None if decided else f"as written it {evidence.sentence()}"
 
 
 def _no_rounding(comparison: Comparison, array: Array) -> bool:
@@ -132,11 +140,12 @@ def _no_rounding(comparison: Comparison, array: Array) -> bool:
 
 
 def _share(both: Derived, leaf: str, dtype: np.dtype[Any]) -> float:
-    """The largest bound of the variant over the reference's, which is at least half an ulp of the largest value."""
+    """The largest bound of the variant over the reference's, which is at least half an ulp of its row's largest."""
     info, ideal = ml_dtypes.finfo(dtype), both[0].bounds.values[leaf]
     first, second = (side.bounds.bounds[leaf] for side in both)
     usable = np.isfinite(ideal)
-    largest = float(np.max(np.abs(ideal), where=usable, initial=0.0))
+    size = np.abs(np.where(usable, ideal, 0))
+    largest = np.max(size, axis=-1, keepdims=True, initial=0.0) if size.ndim else size
     least = np.maximum(first, float(info.eps) / 2 * largest + float(info.smallest_normal))
     with np.errstate(invalid="ignore"):
         quotient = np.where(np.isfinite(second), second / least, np.inf)

@@ -49,6 +49,11 @@ NOTHING = 1e-12
 BIASES = ("rounded toward zero or away from it", "rounded down or up")
 
 
+def is_natural(name: str) -> bool:
+    """Whether the elements of a group are together by the program: a few beside large ones, or a column, are not."""
+    return name in (WHOLE, LARGEST) or name.startswith("rows")
+
+
 class ErrorRatio(NamedTuple):
     """One group in one draw.
 

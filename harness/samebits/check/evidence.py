@@ -98,7 +98,8 @@ class EvidenceCollector:
         """The accuracy test of a leaf as arguments of `gather_evidence`; of the others see `FurtherDraws.ratios`."""
         point = {name: getattr(job.point, name) for name in Point.__slots__}
         contract = self.execution.pair.contract(**point, leaf=path)
-        test = {"limit": contract.error_ratio, "more": self.draws.ratios(job, path, floored, own), "own": own}
+        limit = self.execution.pair.accuracy_of(contract)
+        test = {"limit": limit, "more": self.draws.ratios(job, path, floored, own), "own": own}
         return test | {"dependent": self.draws.depend(job)}
 
     def _interpreted(
@@ -126,6 +127,7 @@ class EvidenceCollector:
                 estimates[1].bounds[path],
                 None if proved else partial(excuses.both, path, getattr(identity, "unsure", None) is None),
                 floor_of(estimates[0].values[path], estimates[0].bounds[path], excuses.float64, path),
+                (estimates[0].narrow_sums[path], estimates[1].narrow_sums[path]),
             )
         known = _known(identity)
         if "unproved" in known:

@@ -19,6 +19,7 @@ from samebits.check.precision_ladder import LAST, PrecisionLadder, computes_wide
 from samebits.check.rounding import RoundingEvidence, gather_evidence
 from samebits.check.sample import LeafSample
 from samebits.errors import CouldNotRun
+from samebits.interpret.rounding_error.domain import WIDE
 from samebits.numerics import floats
 from samebits.user_errors import one_line
 
@@ -73,9 +74,10 @@ class ExecutedEvidence:
         if ladder.float64 > LAST:
             self._reject_fixed_dtype(wide, ladder.float64)
         evidence = gather_evidence(samples, **known, ladder=ladder.objection)
-        if ladder.float64 <= LAST and not evidence.is_rounding:
+        if ladder.float64 <= LAST and (evidence.accuracy.lossy or not evidence.is_rounding):
             digits = floats.digits(floats.parts(next(iter(alone.trees.values())).leaves[path].array).dtype)
             self._reject_fixed_dtype(wide, ladder.float64, digits + FINER)
+        _require_known_growth(evidence, samples)
         return evidence
 
     def _reject_fixed_dtype(self, wide: PendingPoint, apart: float, enough: int | None = None) -> None:
@@ -135,6 +137,20 @@ class ExecutedEvidence:
             dtype = "float64" if job.alone.x64 else job.alone.dtype
             raise CouldNotRun(f"executed in {dtype}, it {one_line(error)}") from error
         return first, second
+
+
+def _require_known_growth(evidence: RoundingEvidence, samples: Mapping[str, LeafSample]) -> None:
+    """Raise where accuracy is lost in a narrow dtype, and no limit says whether that is too much.
+
+    Raises:
+        CouldNotRun: the sums of the programs are not read, which may be made in that dtype.
+    """
+    narrow = any(floats.digits(sample.reference.dtype) < WIDE for sample in samples.values())
+    if evidence.is_rounding and evidence.accuracy.lossy and not evidence.accuracy.is_set and narrow:
+        raise CouldNotRun(
+            f"{evidence.accuracy}; whether that grows with the length of a sum cannot be read from programs that are "
+            f"not interpreted ({evidence.unproved}): set accuracy= to how many times the error is accepted"
+        )
 
 
 def _is_explained(sample: LeafSample) -> bool:

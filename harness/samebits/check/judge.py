@@ -258,6 +258,8 @@ def _unequal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | N
             sentence = f"{COMPILER}: {MOVES}{_as_written(outcome.evidence)}"
         elif outcome.promises is not None:
             sentence += f"; {MOVES}, so it is the compiler that rounds"
+        if outcome.evidence.is_rounding and outcome.evidence.undecided:
+            return "error", f"could not tell: {sentence}"
         if outcome.evidence.is_rounding:
             return "rounding", sentence if same is None else _with_others(sentence, same)
         return "different", sentence

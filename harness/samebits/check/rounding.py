@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.check.error_groups import error_ratios, without_constants
+from samebits.check.loss_of_kind import GROSS, MOSTLY, TOLD, DrawnRatios, sums_grow
 from samebits.check.sample import LeafSample
 from samebits.check.sequential_test import Accuracy, More, compare_accuracy
 from samebits.check.worst_element import Objection, violating
@@ -79,6 +80,8 @@ class RoundingEvidence:
         ladder: what the precision ladder says against rounding.
         constants: which constants are roundings of others, where the formulas are equal but for these.
         moved: how far these move an element of the exact result at most, in units in the last place.
+        kind: why a loss of accuracy is more than rounding, where no limit is set.
+        undecided: why the draws do not decide how much accuracy is lost.
         place: the element that shows what the measurements say most, with its input.
         witness: the same with both values.
         ideal: the oracle's array on the input of that element.
@@ -103,6 +106,8 @@ class RoundingEvidence:
     ladder: str | None = None
     constants: tuple[str, ...] = ()
     moved: float = 0.0
+    kind: str | None = None
+    undecided: str | None = None
     place: tuple[str, tuple[int, ...]] | None = None
     witness: tuple[Witness, str] | None = None
     ideal: Array | None = None
@@ -132,7 +137,8 @@ class RoundingEvidence:
             same = f"equal in float64 to {self.identity:.1g}"
             if self.identity > IDENTITY:
                 same = f"as far apart in float64 ({self.identity:.1g} of the largest value) as rounding explains"
-        ratio = str(self.accuracy)
+        ratio = f"costs accuracy: {self.accuracy}" if self.accuracy.lossy else str(self.accuracy)
+        ratio += f"; {self.undecided}" if self.undecided else ""
         bound = "" if self.bound_used is None else f"; {self.bound_used:.2g} of the rounding bound used"
         why = "" if self.unproved is None else f"; not proved: {self.unproved}"
         return f"{same}{named}; {ratio}{bound}{why}"
@@ -148,8 +154,9 @@ class RoundingEvidence:
             if max(self.error_reference, self.error_optimized) > NARROW:
                 return f"{COMPILER}: {self.outside} is {far}{lost}"
             return f"not rounding: {self.outside} is {far}: {COMPILER}, or computes in fewer digits{lost}"
-        if self.accuracy.lossy:
-            return f"loses accuracy: {self.accuracy}{lost}"
+        if self.accuracy.lossy and (self.accuracy.is_set or self.kind):
+            kind = "" if self.kind is None else f"; {self.kind}"
+            return f"loses accuracy: {self.accuracy}{kind}{lost}"
         if self.is_outside:
             who = f", {self.outside} by itself" if self.outside else ""
             return f"loses accuracy: outside the bound of what rounding explains{who}{lost}"
@@ -196,7 +203,7 @@ class _Measured(NamedTuple):
 def gather_evidence(
     inputs: Mapping[str, LeafSample],
     *,
-    limit: float,
+    limit: float | None,
     more: More | None = None,
     own: bool = False,
     dependent: bool = False,
@@ -206,7 +213,7 @@ def gather_evidence(
 
     Args:
         inputs: the samples by input label.
-        limit: how many times the reference's error is accepted.
+        limit: how many times the reference's error is accepted; None accepts all but a loss of kind.
         more: gives further draws; without it one decides.
         own: the variant is held against its own constants, as where `constants` are known.
         dependent: the draws depend on each other, as the verdict is to say.
@@ -238,14 +245,42 @@ def gather_evidence(
         outside="the reference" if outside[0] > max(1, outside[1]) else "the variant" if outside[1] > 1 else None,
         excess=max(outside),
     )
-    evidence = RoundingEvidence(accuracy=compare_accuracy(first, None, limit), **known)
-    if more is not None and evidence.mathematics is None and not evidence.is_outside:
-        evidence = replace(evidence, accuracy=compare_accuracy(first, more, limit))
-    evidence = replace(evidence, accuracy=replace(evidence.accuracy, dependent=dependent))
+    evidence = RoundingEvidence(accuracy=compare_accuracy(first, None, TOLD if limit is None else limit), **known)
+    if evidence.mathematics is None and not evidence.is_outside:
+        drawn = DrawnRatios(first, more)
+        if more is not None:
+            evidence = replace(evidence, accuracy=compare_accuracy(first, drawn.more, evidence.accuracy.limit))
+        evidence = _of_kind(evidence, drawn, inputs) if limit is None else _at_limit(evidence, dependent)
+    evidence = replace(evidence, accuracy=replace(evidence.accuracy, dependent=dependent, is_set=limit is not None))
     lost = None if evidence.is_wrong else evidence.accuracy.where
     why = Objection(evidence.mathematics is not None, lost, evidence.outside)
     place = violating(why, inputs)
     return replace(evidence, place=place, ideal=None if place is None else np.asarray(inputs[place[0]].oracle))
+
+
+def _of_kind(evidence: RoundingEvidence, drawn: DrawnRatios, inputs: Mapping[str, LeafSample]) -> RoundingEvidence:
+    """The evidence where no limit is set, with why a loss is one of kind, or why that is not decided."""
+    words = sums_grow(inputs) if any(drawn.first.values()) else None
+    if words is not None:
+        typical = evidence.accuracy if evidence.accuracy.lossy else drawn.typical()
+        return replace(evidence, accuracy=typical, kind=words if typical.lossy else None)
+    if not evidence.accuracy.lossy:
+        return evidence
+    share, accuracy = drawn.gross()
+    if share >= MOSTLY:
+        return replace(evidence, accuracy=accuracy, kind=f"more than {GROSS:g}x fails where no limit is set")
+    if share > 1 - MOSTLY:
+        hangs = f"more than {GROSS:g}x, which is not rounding, comes out in {share:.0%} of the draws"
+        return replace(evidence, accuracy=accuracy, undecided=hangs)
+    return evidence
+
+
+def _at_limit(evidence: RoundingEvidence, dependent: bool) -> RoundingEvidence:
+    """The evidence with why draws that vary one array do not decide whether a limit is kept, where they do not."""
+    accuracy = evidence.accuracy
+    if dependent and not accuracy.lossy and accuracy.ratio > accuracy.limit:
+        return replace(evidence, undecided="the numbers given do not decide whether the limit is kept")
+    return evidence
 
 
 def _measure(sample: LeafSample) -> _Measured:

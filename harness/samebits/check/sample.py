@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from samebits.interpret.rounding_error.value import NarrowSum
+
 Array = NDArray[Any]
 
 
@@ -15,7 +17,8 @@ class LeafSample(NamedTuple):
 
     The bounds are of the operations of each side, where they were interpreted. `noise` gives how far float64 takes
     two equal formulas apart, None where that is not known. `floor` is an error of the reference that counts as none,
-    where the oracle is zero except for rounding.
+    where the oracle is zero except for rounding. `narrow_sums` are the longest of either side in a
+    narrow type.
     """
 
     reference: Array
@@ -26,3 +29,4 @@ class LeafSample(NamedTuple):
     own_bound: Array | None = None
     noise: Callable[[], Array | None] | None = None
     floor: Array | None = None
+    narrow_sums: tuple[NarrowSum, NarrowSum] | None = None

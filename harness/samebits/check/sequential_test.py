@@ -42,6 +42,8 @@ TESTED = 8
 """Groups that one leaf tests at most."""
 SILENT = 8
 """Further draws in which an input gives no finite number, after which no more are made for it."""
+MANY = 64
+"""Elements of a group whose ratio one draw decides."""
 SHOWN = 6
 """Draws at most that are made for the median that is shown, once there is a decision."""
 ALIKE = 0.75
@@ -65,6 +67,7 @@ class Accuracy:
     Args:
         lossy: whether it is less accurate.
         limit: how many times the reference's error is accepted.
+        is_set: whether the limit is; else a loss beyond it is only told.
         ratio, low, high: the median over the draws, the smallest and the largest: of the group that loses, or else of
             the whole leaf.
         draws: how many draws were measured.
@@ -91,6 +94,7 @@ class Accuracy:
     fixed: bool = False
     silent: bool = False
     dependent: bool = False
+    is_set: bool = True
 
     def __str__(self) -> str:
         spread = f"{self.low:.2g} to {self.high:.2g} over {self.draws} draws" if self.draws > 1 else "1 draw"
@@ -102,7 +106,8 @@ class Accuracy:
         elif not self.lossy and self.low <= self.limit < self.ratio:
             sure += f"; no loss: a draw is at {self.low:.2g}x"
         where = f", in {self.group}" if self.group is not None else ""
-        ratio = f"{self.ratio:.2g}x the reference's ({spread}; limit {self.limit:g}, {sure}){where}"
+        limit = f"limit {self.limit:g}" if self.is_set else "no limit is set"
+        ratio = f"{self.ratio:.2g}x the reference's ({spread}; {limit}, {sure}){where}"
         if self.bias is None:
             return f"error {ratio}"
         return f"a bias of {self.bias:+.2g} units in the last place, {ratio}"
@@ -250,10 +255,10 @@ def _fixed(first: Mapping[str, Ratios], limit: float) -> Accuracy:
     Rounding an exact result may take half a unit everywhere, sqrt(3) times its root mean square: one draw may be that.
     """
     ratio, label, name = max(
-        (ratios[name].value / part, label, name)
+        (ratio.value / (1.0 if name == LARGEST else np.sqrt(3)), label, name)
         for label, ratios in first.items()
-        for name, part in ((WHOLE, np.sqrt(3)), (LARGEST, 1.0))
-        if name in ratios
+        for name, ratio in ratios.items()
+        if name in (WHOLE, LARGEST) or (ratio.bias is None and ratio.elements >= MANY)
     )
     accuracy = _of([float(ratio)], limit=limit, lossy=bool(ratio > limit), fixed=True)
     return (

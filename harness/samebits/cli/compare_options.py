@@ -23,6 +23,7 @@ class FunctionsOptions:
     rename: tuple[str, ...]
     ignore: tuple[str, ...] = ()
     accept: str | None
+    accuracy: float | None = None
     forward: bool
     has_aux: bool
     seeds: int
@@ -46,6 +47,12 @@ _FUNCTIONS = (
         "--accept",
         type=click.Choice(["proved", "bitwise", "rounding"]),
         help="The lowest verdict that passes; by default the bits of what moves data, and rounding of what computes.",
+    ),
+    click.option(
+        "--accuracy",
+        type=click.FloatRange(min=1),
+        metavar="TIMES",
+        help="How many times the first function's error rounding may have; by default all but a loss of kind.",
     ),
     click.option("--forward", is_flag=True, help="No gradients."),
     click.option(
@@ -90,6 +97,7 @@ class CompareFunctionsOptions(FunctionsOptions, options.ReportOptions):
             words += [word for value in getattr(self, name) for word in (f"--{name}", value)]
         words += ["--mesh", self.mesh, "--mode", self.mode, "--seeds", str(self.seeds)]
         words += ["--accept", self.accept] if self.accept else []
+        words += ["--accuracy", f"{self.accuracy:g}"] if self.accuracy else []
         words += ["--forward"] if self.forward else []
         words += ["--has-aux"] if self.has_aux else []
         words += ["--no-assumptions"] if self.no_assumptions else []

@@ -195,6 +195,7 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
         contracts=(Contract(lowest=chosen.accept, reason="--accept"),) if chosen.accept else (),  # type: ignore[arg-type]
         gradients=not chosen.forward,
         has_aux=chosen.has_aux,
+        accuracy=chosen.accuracy,
         rename=renamed,
         ignore=chosen.ignore,
     )

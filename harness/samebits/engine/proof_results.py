@@ -98,7 +98,7 @@ def by_fields(
 ) -> ProofResult:
     """The result of a leaf where the fields decide whether both sides compute the same formula."""
     leaf = outcome.comparison.path
-    limit = pair.contract(**where(point), leaf=leaf).error_ratio
+    limit = pair.accuracy_of(pair.contract(**where(point), leaf=leaf))
     unsure = None
     if identity.equal and outcome.comparison.equal:
         unsure = derived.why if isinstance(derived, Unproved) else doubt(derived, leaf, limit)

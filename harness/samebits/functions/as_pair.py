@@ -118,6 +118,7 @@ def pair_of(request: CompareRequest) -> Pair:
         contracts=() if options.accept is None else (_contract(options.accept),),
         gradients=options.gradients,
         has_aux=options.has_aux,
+        accuracy=options.accuracy,
         adapt=adapted,
         ignore=tuple(options.ignore),
     )

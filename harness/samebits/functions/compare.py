@@ -48,9 +48,9 @@ def assert_same(
             name; by default each array's own sharding, or else its dimensions are split over the axes in their order.
         accept: the lowest verdict that passes: `proved`, `bitwise` or `rounding`. By default the same bits of what only
             moves data, and rounding of what computes.
-        more: `gradients=False`, `seeds=3`, `assumptions=False`, `rename={"q": "query"}`, `adapt=Adapt(...)`,
-            `has_aux=True`, `name=...`, `exactly=("ids",)`, `values={"ids": Integers(high=8)}`, as in `CompareOptions`;
-            and keyword arguments of the functions.
+        more: `gradients=False`, `seeds=3`, `accuracy=4`, `assumptions=False`, `rename={"q": "query"}`,
+            `adapt=Adapt(...)`, `has_aux=True`, `name=...`, `exactly=("ids",)`, `values={"ids": Integers(high=8)}`, as
+            in `CompareOptions`; and keyword arguments of the functions.
 
     Raises:
         AssertionError: a leaf is different, or below what is accepted; the message has the witness.

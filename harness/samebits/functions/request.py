@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from samebits.errors import RequestError
+from samebits.errors import DeclarationError, RequestError
 from samebits.schema.adapt import Adapt
 from samebits.schema.contract import Rung
 from samebits.schema.kind_words import kind_words
+from samebits.schema.validate import check_accuracy
 from samebits.schema.values import Integers, Normal, Uniform, Values
 
 LONGEST = 100
@@ -31,6 +32,8 @@ class CompareOptions:
             has one, the dimensions of each are split over the axes in their order, where the sizes divide.
         accept: the lowest verdict that passes; None, the default, requires the same bits of what only moves data and
             accepts rounding of what computes.
+        accuracy: how many times the reference's error a result that rounds may have; None, the default, accepts all but
+            a loss of kind, and tells how large it is.
         gradients: whether gradients with respect to the float arrays are compared; True by default.
         seeds: how many sets of inputs are tried; the first consists of the arrays given.
         rename: by the name of an argument that is passed by keyword, what the second function calls it.
@@ -55,6 +58,7 @@ class CompareOptions:
     mesh: Any = None
     specs: Any = None
     accept: Rung | None = None
+    accuracy: float | None = None
     gradients: bool = True
     seeds: int = 1
     rename: Mapping[str, str] = field(default_factory=dict)
@@ -72,6 +76,10 @@ class CompareOptions:
             raise RequestError(f"accept={short_text(self.accept)}; expected one of {', '.join(ACCEPTED)}, or None")
         if not isinstance(self.seeds, int) or self.seeds < 1:
             raise RequestError(f"seeds={short_text(self.seeds)}; expected a number of at least 1")
+        try:
+            check_accuracy("accuracy", self.accuracy)
+        except DeclarationError as error:
+            raise RequestError(str(error)) from None
         if self.adapt is not None and not isinstance(self.adapt, Adapt):
             raise RequestError(f"adapt={short_text(self.adapt)}; expected samebits.Adapt(arguments=..., outputs=...)")
         if not (isinstance(self.ignore, tuple) and all(self.ignore)):
@@ -161,6 +169,7 @@ def _holds_array(value: Any) -> bool:
 def near_option(name: str) -> str:
     """A hint at the option that a keyword may have been meant to be; empty where none is near."""
     if name in ("rtol", "atol", "tol", "tolerance"):
-        return "; tolerances are not given: the bound of rounding is computed, and accept= is the lowest verdict"
+        limits = "accept= is the lowest verdict, and accuracy= how many times the error of the first is accepted"
+        return f"; tolerances are not given: the bound of rounding is computed; {limits}"
     near = difflib.get_close_matches(name, [option.name for option in fields(CompareOptions)], n=1, cutoff=0.75)
     return f"; did you mean the option {near[0]}=?" if near else ""

@@ -87,19 +87,20 @@ class Contract(Scope):
         lowest: `proved`, `bitwise` (the default) or `rounding`.
         domain: for which inputs it is promised, such as `Domain(finite=("table",))`; None, the default, means all.
         reason: why it is not higher, with the measured number; required for `rounding`.
-        error_ratio: how many times the reference's error against float64 a `rounding` result may have; 2 by default.
+        error_ratio: how many times the reference's error against float64 a `rounding` result may have; None, the
+            default, means the pair's `accuracy`.
         sizes: `all` requires of variants that it is proved for every size, in auto mode: the bits, or where `rounding`
             is accepted the formulas. `these`, the default, requires nothing beyond the sizes of the cases.
 
     Raises:
-        DeclarationError: a domain that is not a `Domain`, `rounding` without a reason, a ratio that is not the
-            usual one without `rounding`, or other sizes.
+        DeclarationError: a domain that is not a `Domain`, `rounding` without a reason, a ratio without
+            `rounding`, or other sizes.
     """
 
     lowest: Rung = "bitwise"
     domain: Domain | None = None
     reason: str | None = None
-    error_ratio: float = 2.0
+    error_ratio: float | None = None
     sizes: str = "these"
 
     def __post_init__(self) -> None:
@@ -124,7 +125,7 @@ class Contract(Scope):
             raise DeclarationError(
                 f"a contract ({self}) accepts 'rounding' without a reason; write reason='...' with the measured number"
             )
-        if self.error_ratio != 2.0 and self.lowest != "rounding":
+        if self.error_ratio is not None and self.lowest != "rounding":
             raise DeclarationError(f"a contract ({self}) gives error_ratio, which only 'rounding' uses; remove it")
 
     __str__ = Scope.__str__

@@ -72,6 +72,8 @@ class Pair:
             `samebits.assert_same` and `samebits compare` take them for two functions.
         transforms: what every case is checked under too, some of `vmap`, `remat` and `second_derivative`; the case
             `small` under `vmap` has the id `small_vmap`.
+        accuracy: how many times the reference's error against float64 `rounding` may have where a contract gives no
+            `error_ratio`; None, the default, accepts all but a loss of kind, and tells how large it is.
         origin: the declaring file; found automatically.
 
     Raises:
@@ -98,6 +100,7 @@ class Pair:
     adapt: Mapping[str, Adapt] = field(default_factory=dict)
     ignore: tuple[str, ...] = ()
     transforms: tuple[str, ...] = ()
+    accuracy: float | None = None
     origin: str = field(default_factory=_declaring_file)
 
     def __post_init__(self) -> None:
@@ -254,6 +257,10 @@ class Pair:
             return matching[-1] if matching else MOVES if moves else COMPUTES
         both = matching[-1].covers(**there | {"direction": where["direction"]})
         return matching[-1] if both else COMPUTES
+
+    def accuracy_of(self, contract: Contract) -> float | None:
+        """How many times the reference's error a contract accepts; None where no limit is set."""
+        return self.accuracy if contract.error_ratio is None else contract.error_ratio
 
     def exemption(self, **where: Any) -> Exemption | None:
         """The exemption of a result, if there is one."""

@@ -15,7 +15,7 @@ from samebits.schema.contract import DIRECTIONS, PLATFORMS
 from samebits.schema.mesh_ids import MODES
 from samebits.schema.pair_meshes import check_meshes
 from samebits.schema.target import GENERATIONS, can_match
-from samebits.schema.validate import check_id, check_pattern, check_tuple, check_unique, expected
+from samebits.schema.validate import check_accuracy, check_id, check_pattern, check_tuple, check_unique, expected
 
 Declaration = Any
 """A `Pair`, whose module imports this one."""
@@ -59,6 +59,9 @@ def check_pair(pair: Declaration) -> None:
     for mode in pair.modes:
         if mode not in MODES:
             raise DeclarationError(f"{where}: mode '{mode}' is unknown; expected some of {', '.join(MODES)}")
+    check_accuracy(f"{where}: accuracy", pair.accuracy)
+    for contract in pair.contracts:
+        check_accuracy(f"{where}, contract ({contract}): error_ratio", contract.error_ratio)
     for variant in pair.adapt:
         if variant not in pair.variant_names:
             raise DeclarationError(f"{where}: adapt of '{variant}'; {expected(variant, pair.variant_names)}")

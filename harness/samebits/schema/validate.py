@@ -37,6 +37,17 @@ def check_tuple(where: str, what: str, value: Any) -> None:
         raise DeclarationError(f"{where}: {what} is of type {kind}; expected a tuple, with a comma after a single item")
 
 
+def check_accuracy(what: str, limit: Any) -> None:
+    """Reject a limit of the error that is not a number, or that not every reference would keep itself."""
+    if limit is None:
+        return
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 1:
+        raise DeclarationError(
+            f"{what} is {limit!r}; expected how many times the reference's error is accepted, a number of at least 1, "
+            "or None for no limit"
+        )
+
+
 def check_shape(shape: Any) -> None:
     """Reject a shape that is not a tuple of sizes and of names of sizes."""
     check_tuple("argument", "shape", shape)

@@ -13,6 +13,7 @@ from jax import lax
 from samebits.audit.agreement import contradictions
 from samebits.check.run_points import run_points
 from samebits.engine.prove_points import prove_points
+from samebits.engine.size_points import prove_sizes, sized_points
 from samebits.programs.catalogue import Locator, load, names
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
@@ -67,6 +68,7 @@ PLANTED = [
     (proof("rounding", True), result("different", False, evidence="loses accuracy: 20x")),
     (proof("rounding", False), result("different", False, evidence="not the same mathematics: out[0] is 1.0 and 2.0")),
     (proof("rounding", False), result("different", False, evidence="not rounding: in float64 the sides differ")),
+    (proof("proved", False, unkept=("no_negative_zero=x",), reason="holds for: no -0.0 in x"), result("bitwise", True)),
     (proof("different", False, witness="out[0]"), result("bitwise", True)),
     (proof("different", False, witness="out[0]"), result("rounding", True)),
     (proof("different", True, exempt=True, witness="out[0]"), result("bitwise", False)),
@@ -197,3 +199,32 @@ def test_a_few_points_of_the_pairs_do_not_contradict(what: str) -> None:
 def test_no_point_of_the_default_sweep_contradicts(name: str) -> None:
     locator = Locator(name=name)
     assert contradictions(*both(load(locator), Request(), locator)) == []
+
+
+def for_all_sizes(name: str, request: Request) -> list[str]:
+    """What `prove --all-sizes` and `check` cannot both be right in, over the points that both cover."""
+    locator = Locator(name=name)
+    pair = load(locator)
+    chosen = plan(pair, request, 8)
+    points = sized_points(pair, chosen.points)
+    programs = Programs(threads=1)
+    try:
+        results = list(run_points(pair, locator, points, programs))
+    finally:
+        programs.close()
+    arguments = list(prove_sizes(pair, locator, chosen))
+    assert arguments and results
+    return contradictions(arguments, results)
+
+
+@pytest.mark.slow
+def test_conditions_for_all_sizes_deny_no_other_contract() -> None:
+    """With fewer devices a sum needs other cotangents than the mesh of the case does."""
+    asked = Request(cases=("state_io_update",), dtypes=("bfloat16",), meshes=("stage4",), directions=("gradient",))
+    assert for_all_sizes("stage_rotation", asked) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names(ROOT))
+def test_all_sizes_and_the_default_sweep_agree(name: str) -> None:
+    assert for_all_sizes(name, Request()) == []

@@ -39,6 +39,7 @@ def results(reference: Function, variant: Function, dtype: str = "float32", *, g
         modes=("auto",),
         contracts=(Contract(lowest="rounding", reason="another order"),),
         gradients=gradients,
+        accuracy=2,
     )
     return run(pair, Request(variants=("other",), full=True))
 

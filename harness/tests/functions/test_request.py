@@ -120,7 +120,8 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a tolerance": (
         lambda: samebits.assert_same(f.softmax, f.shifted, X, rtol=1e-5),
-        "; tolerances are not given: the bound of rounding is computed, and accept= is the lowest verdict",
+        "; tolerances are not given: the bound of rounding is computed; accept= is the lowest verdict, and accuracy= "
+        "how many times the error of the first is accepted",
     ),
     "a spec of another axis": (
         lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp2", specs=(P("tp"),)),

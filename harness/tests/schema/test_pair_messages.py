@@ -108,6 +108,11 @@ WRONG_PAIRS: Wrong = {
         lambda: declare(variants=("fused", "split", "fused")),
         "pair 'rope' declares variant 'fused' twice; ids must differ",
     ),
+    "accuracy below one": (
+        lambda: declare(accuracy=0.5),
+        "pair 'rope': accuracy is 0.5; expected how many times the reference's error is accepted, a number of at least "
+        "1, or None for no limit",
+    ),
     "case twice": (
         lambda: declare(cases=(Case(id="small"), Case(id="small"))),
         "pair 'rope' declares case 'small' twice; ids must differ",

@@ -34,8 +34,15 @@ from samebits.interpret.rounding_error.rules import (
     format_of,
 )
 from samebits.interpret.rounding_error.special_rules import SPECIAL_RULES
-from samebits.interpret.rounding_error.value import Blame, BoundedValue, blamed, lifted
+from samebits.interpret.rounding_error.value import Blame, BoundedValue, NarrowSum, blamed, lifted, longest_sum
 from samebits.interpret.sorting import ORDERED
+from samebits.numerics import floats
+
+WIDE = 24
+"""Binary digits of a type that sums are made in; one of fewer is narrow."""
+_SUMS = frozenset({"cumsum", "reduce_sum", "scatter-add"})
+_ADDS = _SUMS | {"add", "add_any", "sub"}
+_OVER_DEVICES = frozenset({"psum", "psum2", "psum_invariant", "reduce_scatter", "psum_scatter"})
 
 _LAMBDA = 5.0  # a likely bound of a sum of n terms fails with probability below 2 n exp(-12.5), about 7e-6 n
 
@@ -197,7 +204,7 @@ class RoundingDomain:
         value, error, usual = (np.asarray(np.concatenate(arrays)[index]) for arrays in flat)
         moved = BoundedValue(value, error, usual)
         error, usual = _flushed(moved, kind)
-        return BoundedValue(moved.value, error, usual, blamed(bounded))
+        return BoundedValue(moved.value, error, usual, blamed(bounded), longest_sum(bounded))
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """The numbers themselves."""
@@ -236,13 +243,13 @@ class RoundingDomain:
         error, share, summands = settle(
             RuleOperands(step, exact, [each[0] for each in bounds], y, worst, self.platform)
         )
-        blame = blamed(values)
+        blame, narrow = blamed(values), _narrow_sum(step, values, summands)
         if share > (blame.share if blame else 0):
             blame = Blame(share, summands, step, taken_as(step, self.platform))
         if not self.usual:
-            return BoundedValue(y, error, error, blame)
+            return BoundedValue(y, error, error, blame, narrow)
         usual, _, _ = settle(RuleOperands(step, exact, [each[1] for each in bounds], y, likely, self.platform))
-        return BoundedValue(y, error, np.minimum(usual, error), blame)
+        return BoundedValue(y, error, np.minimum(usual, error), blame, narrow)
 
     def _decide(self, step: Step, values: Sequence[Any], y: Array) -> Array:
         """Integers and booleans as the exact numbers give them."""
@@ -270,7 +277,24 @@ class RoundingDomain:
             # XLA:CPU (jax 0.12.0) takes products of bfloat16 as float32 and cuts them off: one unit more.
             errors = [e + np.where(e > 0, kind.unit * np.abs(outputs[0].value), 0) for e in errors]
         error, usual = (np.broadcast_to(e, outputs[0].shape) for e in errors)
-        return [BoundedValue(outputs[0].value, error, usual, x.blame), *outputs[1:]]
+        return [BoundedValue(outputs[0].value, error, usual, x.blame, x.narrow_sum), *outputs[1:]]
+
+
+def _narrow_sum(step: Step, values: Sequence[Any], summands: int) -> NarrowSum:
+    """The longest sum in a narrow type with this step.
+
+    Not counted are the sums over devices, whose number is that of the mesh, and those that jax makes of a broadcast or
+    a gather in a gradient: no program has them in another type than its arrays.
+    """
+    before = longest_sum(values)
+    if step.name not in _ADDS or floats.digits(step.output.dtype) >= WIDE:
+        return before
+    uncounted = step.equation is not None and (
+        step.equation.primitive.name in _OVER_DEVICES
+        or (step.name in _SUMS and "transpose" in str(step.equation.source_info.name_stack))
+    )
+    added = 0 if uncounted else max(summands - 1, 0) if step.name in _SUMS else 1
+    return NarrowSum(before.additions + added, step) if added else before
 
 
 def _spread(step: Step, x: Array, e: Array) -> Array:

@@ -18,7 +18,7 @@ from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Input, Question
 from samebits.interpret.rounding_error.domain import RoundingDomain
-from samebits.interpret.rounding_error.value import BoundedValue, exactly
+from samebits.interpret.rounding_error.value import BoundedValue, NarrowSum, exactly
 from samebits.numerics import floats
 
 
@@ -31,12 +31,14 @@ class ErrorEstimate:
         bounds: by output, the worst case of |computed - value|, for any order of each sum.
         likely: by output, the same with the square root of the number of summands: information, not a bound.
         loses_most: by output, the operation with the largest error of its own, in words.
+        narrow_sums: by output, the longest sum in a type narrower than float32.
     """
 
     values: dict[str, Array]
     bounds: dict[str, Array]
     likely: dict[str, Array]
     loses_most: dict[str, str | None]
+    narrow_sums: dict[str, NarrowSum]
 
 
 def estimate_errors(
@@ -55,12 +57,12 @@ def estimate_errors(
         NotCovered: the float64 domain has no rule for an equation.
     """
     domain = RoundingDomain(platform, usual=usual)
-    estimate = ErrorEstimate({}, {}, {}, {})
+    estimate = ErrorEstimate({}, {}, {}, {}, {})
     for name, output in evaluate_with_bounds(domain, program, question, inputs).items():
         estimate.values[name], estimate.bounds[name] = output.value, output.error
         if usual:
             estimate.likely[name] = output.likely
-        estimate.loses_most[name] = output.loses_most
+        estimate.loses_most[name], estimate.narrow_sums[name] = output.loses_most, output.narrow_sum
         if domain.jumps:
             estimate.bounds[name] = np.full(output.shape, np.inf)
             estimate.likely.update({name: estimate.bounds[name]} if usual else {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,21 @@ class Blame:
         return f"{self.step.name}[{kind}{terms}]{place} (up to {self.share:.2g} of the largest value)"
 
 
+class NarrowSum(NamedTuple):
+    """Additions in a type narrower than float32, one after the other, whose error grows with their number.
+
+    Args:
+        additions: how many.
+        step: the last of them.
+    """
+
+    additions: int
+    step: Step | None
+
+
+NO_SUM = NarrowSum(0, None)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundedValue:
     """Numbers with what rounding can have done to them: three float64 arrays of one shape.
@@ -44,12 +59,14 @@ class BoundedValue:
         error: how far the computed number is from each at most; infinite where nothing is known.
         likely: the same when the roundings of sums have random signs; information, not a bound.
         blame: of the steps that it comes from, that with the largest error of its own.
+        narrow_sum: of the sums that it comes from, the longest in a narrow type.
     """
 
     value: Array
     error: Array
     likely: Array
     blame: Blame | None = None
+    narrow_sum: NarrowSum = NO_SUM
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -85,6 +102,12 @@ def blamed(values: Sequence[Any]) -> Blame | None:
     return max(
         (v.blame for v in values if isinstance(v, BoundedValue) and v.blame), key=lambda b: b.share, default=None
     )
+
+
+def longest_sum(values: Sequence[Any]) -> NarrowSum:
+    """The longest sum in a narrow type of those that the values come from."""
+    sums = [value.narrow_sum for value in values if isinstance(value, BoundedValue)]
+    return max(sums, key=lambda each: each.additions, default=NO_SUM)
 
 
 def lifted(value: Any) -> BoundedValue:

@@ -1,7 +1,7 @@
 """One formula of training code: a reference, honest rewrites of it, and unequal twins that read like it.
 
-A twin is a slip that people make: it computes something else. A rewrite computes the same, in at least the reference's
-accuracy; a form that is less accurate in bfloat16 by more than a contract's factor belongs among neither.
+A twin is a slip that people make: it computes something else. A rewrite computes the same, at the cost
+of rounding alone: no limit of accuracy is set.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ Function = Callable[..., Any]
 DTYPES = ("bfloat16", "float32")
 SEEDS = 20
 
-CONTRACT = Contract(
-    lowest="rounding", reason="the same formula in other operations: at most twice the reference's error"
-)
+CONTRACT = Contract(lowest="rounding", reason="the same formula in other operations")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
