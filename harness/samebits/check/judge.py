@@ -219,12 +219,19 @@ def _elsewhere(
         return verdict, evidence, None
     other = None if outcome.executed_elsewhere is None else outcome.executed_elsewhere()
     if not outcome.same_program and outcome.elsewhere is not None and (other is None or not other.allowed):
-        other = outcome.elsewhere() or other
+        other = _together(outcome.elsewhere(), other)
     if other is None:
         return verdict, evidence, None
     if other.allowed:
         return "different", other.words if other.words.startswith(COMPILER) else f"{AT_OTHERS}: {other.words}", other
     return verdict, "; ".join((*filter(None, [evidence]), f"{ELSEWHERE}: {other.words}")), other
+
+
+def _together(first: Counterexample | None, second: Counterexample | None) -> Counterexample | None:
+    """What is known of other inputs; of two kinds that perhaps do not occur, both."""
+    if first is None or second is None or first.allowed:
+        return first or second
+    return replace(first, words=f"{first.words}; {second.words}", table=second.table)
 
 
 def _proven(outcome: LeafOutcome) -> tuple[Verdict, str | None]:

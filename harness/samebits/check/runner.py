@@ -19,6 +19,7 @@ from samebits.check.execution import Execution, PendingPoint, cross_check_input,
 from samebits.check.expected_errors import errors_raised
 from samebits.check.index_values import IndexValues
 from samebits.check.line_evidence import LineFinder
+from samebits.check.magnitudes import Magnitudes
 from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing, leaf_arrays
 from samebits.check.rounding import RoundingEvidence
@@ -28,6 +29,7 @@ from samebits.check.trace_order import TraceOrder
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.host.isolation import note
 from samebits.interpret.machine_independence.proof import Independence
+from samebits.interpret.other_values import Counterexample
 from samebits.numerics.bits import Comparison
 from samebits.programs.host_trees import check_comparator
 from samebits.programs.implementations import check_call
@@ -96,6 +98,7 @@ class Runner:
         self.proofs = self.evidence.proofs
         self.lines = LineFinder(self.proofs)
         self._indices = IndexValues(self.execution, self.proofs)
+        self._magnitudes = Magnitudes(self.execution, self.proofs)
         self._cross_checks = CrossChecks.of(pair, effort)
         self._order = TraceOrder(self.sides)
         self._sizes = SizeProofs(pair, every=effort.all_sizes)
@@ -254,12 +257,17 @@ class Runner:
                     assuming=self.assuming,
                     everywhere=self._independence(job, path) if comparison.equal and not proved else None,
                     elsewhere=partial(self.proofs.counterexample, job, path),
-                    executed_elsewhere=partial(self._indices.counterexample, job, path),
+                    executed_elsewhere=partial(self._executed_elsewhere, job, path),
                     lines=None if undefined else partial(lines, losing=evidence and evidence.loses_most),
                     arrays=None if comparison.equal else partial(leaf_arrays, path, alone, variant),
                 )
             )
         return outcomes
+
+    def _executed_elsewhere(self, job: PendingPoint, path: str) -> Counterexample | None:
+        """Other inputs at which the compiled programs are wrong, or apart in a leaf."""
+        wrong = self._indices.counterexample(job, path)
+        return wrong if wrong is not None and wrong.allowed else self._magnitudes.counterexample(job, path) or wrong
 
     def _independence(self, job: PendingPoint, path: str) -> Independence | None:
         """Whether equal bits of a leaf are equal on every machine; None where no contract requires it."""

@@ -61,6 +61,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         # A list, as JSON has it: a result of this process is the one that comes from a worker process.
         witness=None if element is None else {**asdict(element), "index": list(element.index), "input": label},
         picture=None if ruling.against_mesh else _picture(outcome, ruling.ok, element, label),
+        magnitudes=() if ruling.elsewhere is None else ruling.elsewhere.table,
         **_lines(ruling, outcome),
         exempt=ruling.exempt,
         undeclared=ruling.undeclared,

@@ -28,6 +28,7 @@ from samebits.interpret.given_integers import facts_of, follows, given_arrays, l
 from samebits.interpret.other_cotangents import other_cotangents
 from samebits.interpret.problem import Input, Question
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
+from samebits.schema.picture import MagnitudeRow
 
 MOST = 12
 """How many other values of one argument are tried."""
@@ -54,6 +55,7 @@ class Counterexample:
         question: both programs at these inputs, where the lines that make them differ are looked for; None where they
             cannot be interpreted.
         values: what both gave there, in the dtype of the output; None where only formulas differ.
+        table: the errors of both sides at several magnitudes, where one of these shows it.
     """
 
     words: str
@@ -61,6 +63,7 @@ class Counterexample:
     where: str = "other inputs"
     question: Question | None = None
     values: tuple[Array, Array] | None = None
+    table: tuple[MagnitudeRow, ...] = ()
 
     def comparison(self, path: str) -> Comparison | None:
         """How both sides differ there, with a witness; None where they have the same bits, or no values are known.

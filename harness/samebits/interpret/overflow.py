@@ -90,22 +90,29 @@ class OverflowReach:
     largest: dict[str, float] = field(default_factory=dict)
 
 
+def ranged_values(question: Question, program: Any, domain: RangedOracle) -> list[Any]:
+    """The outputs of one program of a question in the range of its dtypes.
+
+    Raises:
+        NotCovered: the float64 domain has no rule for an equation.
+    """
+    args = [
+        np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
+        for argument, aval in zip(question.inputs, question.reference.in_avals, strict=True)
+    ]
+    with np.errstate(all="ignore"):
+        return list(Interpreter(domain, question.platform)(program, *args))
+
+
 def reach_of(question: Question) -> OverflowReach:
     """Evaluate both programs in the range of their dtypes.
 
     Raises:
         NotCovered: the float64 domain has no rule for an equation.
     """
-    outputs, domains = [], []
-    for program in (question.reference, question.variant):
-        domain = RangedOracle()
-        args = [
-            np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
-            for argument, aval in zip(question.inputs, question.reference.in_avals, strict=True)
-        ]
-        with np.errstate(all="ignore"):
-            outputs.append(Interpreter(domain, question.platform)(program, *args))
-        domains.append(domain)
+    domains = RangedOracle(), RangedOracle()
+    programs = zip((question.reference, question.variant), domains, strict=True)
+    outputs = [ranged_values(question, program, domain) for program, domain in programs]
     left = {
         side: tuple(domain.left) for side, domain in zip(("reference", "variant"), domains, strict=True) if domain.left
     }

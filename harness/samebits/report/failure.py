@@ -53,9 +53,18 @@ def _leaf(result: Result) -> list[str]:
         lines.append(f"            {' ' * len(where)}  optimized={w['optimized']} ({w['optimized_hex']})")
         if w.get("input"):
             lines.append(f"  input     {w['input']}")
+    if result.magnitudes:
+        lines.append(f"  {'inputs up to':>20} {'reference':>12} {'optimized':>12}  largest errors of elements")
+        lines += [
+            f"  {row.size:>20.3g} {_error(row.reference):>12} {_error(row.optimized):>12}" for row in result.magnitudes
+        ]
     if result.mismatches and result.elements:  # of outputs of other structure no elements were compared
         lines.append(f"  extent    {_extent(result)}")
     return lines
+
+
+def _error(size: float | None) -> str:
+    return "not finite" if size is None else f"{size:.1e}"
 
 
 def _extent(result: Result) -> str:

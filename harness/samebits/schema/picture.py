@@ -68,3 +68,17 @@ class Picture:
     inputs: Mapping[str, int] = field(default_factory=dict)
     devices: Mapping[str, int] = field(default_factory=dict)
     window: Window | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MagnitudeRow:
+    """The errors of both sides at one magnitude of the inputs, relative to each element; the largest of a leaf.
+
+    Args:
+        size: the largest input there.
+        reference, optimized: the errors against float64; None where a side is infinite or NaN and should not be.
+    """
+
+    size: float
+    reference: float | None
+    optimized: float | None

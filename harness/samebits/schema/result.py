@@ -11,7 +11,7 @@ from samebits.schema.all_sizes import Sizes, SizesShown
 from samebits.schema.assumption import Assumption
 from samebits.schema.difference import Difference
 from samebits.schema.line_difference import LineDifference
-from samebits.schema.picture import Picture
+from samebits.schema.picture import MagnitudeRow, Picture
 from samebits.schema.shown import Shown
 
 Verdict = Literal["proved", "bitwise", "refused", "rounding", "different", "unstable", "error", "skipped"]
@@ -102,6 +102,7 @@ class Result(Shown):
         witness: a differing element that shows what the verdict says, with both values in decimal and hex, and its own
             class.
         picture: where and how far the elements differ whose bits do, and values around the witness; None where none do.
+        magnitudes: the errors of both sides at other magnitudes of the inputs, where one of these shows a difference.
         lines: where `different` fails, the places of the source that make the leaf differ, likeliest first.
         no_lines: where none are named, why.
         exempt: an exemption of the declaration covers this result.
@@ -162,6 +163,7 @@ class Result(Shown):
     assumptions: tuple[Assumption, ...] = ()
     witness: Mapping[str, Any] | None = None
     picture: Picture | None = None
+    magnitudes: tuple[MagnitudeRow, ...] = ()
     lines: tuple[LineDifference, ...] = ()
     no_lines: str | None = None
     exempt: bool = False

@@ -49,6 +49,7 @@ RESULT_KEYS = [
     "assumptions",
     "witness",
     "picture",
+    "magnitudes",
     "lines",
     "no_lines",
     "exempt",

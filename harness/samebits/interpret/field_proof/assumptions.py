@@ -93,7 +93,7 @@ def of_inputs_tried(counterexample: str) -> Assumption:
     return Assumption(
         "values",
         "inputs like those tried",
-        "others are given: other integers, a mask that is true or false everywhere, a row of zeros",
+        "others are given: other integers or magnitudes, a mask that is the same everywhere, a row of zeros, a NaN",
         counterexample=counterexample,
     )
 

@@ -53,6 +53,17 @@ samebits.resultView = (result, context = {}) => {
     return said.children.length === 0 && table === null ? null : [said, table].filter((node) => node !== null);
   }
 
+  /** The errors of both sides over magnitudes, each with a bar from 1e-16 to 1. */
+  function magnitudes() {
+    const rows = result.magnitudes ?? [];
+    if (rows.length === 0) return null;
+    const cell = (error) => error === null ? "infinite or NaN" : element("span", {}, `${error.toExponential(1)} `,
+      element("span", { class: "bar", style: `width: ${Math.min(6, Math.max(0, (16 + Math.log10(error || 1e-16)) * 0.375))}rem` }));
+    return samebits.table(["inputs up to", "reference", result.variant],
+      rows.map((row) => [row.size.toPrecision(3), cell(row.reference), cell(row.optimized)]),
+      "The largest error of an element, relative to itself", { class: "bars" });
+  }
+
   function shaken() {
     if (result.shaken.length === 0) return null;
     const rows = result.shaken.map((each) => [each.option, each.outcome, each.verdict, samebits.count(each.mismatches), each.why ?? ""]);
@@ -76,6 +87,7 @@ samebits.resultView = (result, context = {}) => {
     part("Where it differs", "where", picture === null ? null : parts.heat(result, head), picture === null ? null : parts.counts(picture)),
     part("How far apart", "far", differences(), picture === null ? null : parts.histogram(picture)),
     part("Accuracy", "accuracy", parts.accuracy(result)),
+    part("Other magnitudes", "wide", magnitudes()),
     part("Source", "wide", parts.source(result, head)),
     part("Proof", "wide", proof()),
     part("Compiler", "wide", shaken()),

@@ -1,0 +1,351 @@
+"""Sides that are the same at the numbers drawn, and apart at other magnitudes or at special values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import samebits
+from samebits.schema.result import Result
+from tests.support.toys import run
+
+X = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
+Y = np.random.default_rng(1).standard_normal((8, 16)).astype(np.float32)
+
+
+def _softmax(x: Any) -> Any:
+    import jax
+
+    return jax.nn.softmax(x, -1)
+
+
+def _softmax_naive(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    e = jnp.exp(x)
+    return e / e.sum(-1, keepdims=True)
+
+
+def _softmax_by_logsumexp(x: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    return jnp.exp(x - jax.nn.logsumexp(x, -1, keepdims=True))
+
+
+def _lse(x: Any) -> Any:
+    import jax
+
+    return jax.nn.logsumexp(x, -1)
+
+
+def _lse_naive(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.log(jnp.exp(x).sum(-1))
+
+
+def _softplus(x: Any) -> Any:
+    import jax
+
+    return jax.nn.softplus(x)
+
+
+def _softplus_naive(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.log(1 + jnp.exp(x))
+
+
+def _softplus_stable(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+def _log_sigmoid(x: Any) -> Any:
+    import jax
+
+    return jax.nn.log_sigmoid(x)
+
+
+def _log_sigmoid_naive(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.log(1 / (1 + jnp.exp(-x)))
+
+
+def _log_cosh(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.logaddexp(x, -x) - np.float32(np.log(2))
+
+
+def _log_cosh_naive(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.log(jnp.cosh(x))
+
+
+def _sinh(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.sinh(x)
+
+
+def _sinh_by_exps(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return (jnp.exp(x) - jnp.exp(-x)) / 2
+
+
+def _distances(x: Any, y: Any) -> Any:
+    return ((x[:, None] - y[None]) ** 2).sum(-1)
+
+
+def _distances_by_products(x: Any, y: Any) -> Any:
+    return (x * x).sum(-1)[:, None] + (y * y).sum(-1)[None] - 2 * x @ y.T
+
+
+def _variance(x: Any) -> Any:
+    return x.var(-1)
+
+
+def _variance_in_two_passes(x: Any) -> Any:
+    return ((x - x.mean(-1, keepdims=True)) ** 2).mean(-1)
+
+
+def _variance_by_squares(x: Any) -> Any:
+    return (x * x).mean(-1) - x.mean(-1) ** 2
+
+
+def _rms_in_float32(x: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    y = x.astype(jnp.float32)
+    return (y * jax.lax.rsqrt((y * y).mean(-1, keepdims=True) + 1e-3)).astype(x.dtype)
+
+
+def _rms(x: Any) -> Any:
+    import jax
+
+    return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + np.asarray(1e-3, x.dtype))
+
+
+def _rms_by_einsum(x: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    squares = jnp.einsum("...i,...i->...", x, x)[..., None] / x.shape[-1]
+    return x * jax.lax.rsqrt(squares + np.asarray(1e-3, x.dtype))
+
+
+def _masked(scores: Any, value: float) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    return jax.nn.softmax(jnp.where(jnp.tril(jnp.ones(scores.shape, bool)), scores, value))
+
+
+def _masked_fully(x: Any) -> Any:
+    return _masked(x, -np.inf)
+
+
+def _masked_by_a_number(x: Any) -> Any:
+    return _masked(x, -1e4)
+
+
+def _twice(x: Any) -> Any:
+    return 2 * x
+
+
+def _twice_of_numbers(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return 2 * jnp.nan_to_num(x)
+
+
+def _relu(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.maximum(x, 0)
+
+
+def _relu_by_where(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.where(x > 0, x, 0)
+
+
+def _step(x: Any, y: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.where(jnp.isfinite(y).all(), x - y, x)
+
+
+def _step_always(x: Any, y: Any) -> Any:
+    return x - y
+
+
+def _narrowed(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.clip(x, -448, 448).astype(jnp.float8_e4m3fn).astype(x.dtype)
+
+
+def _narrowed_without_clip(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return x.astype(jnp.float8_e4m3fn).astype(x.dtype)
+
+
+def _halved(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.clip(x, -65504, 65504).astype(jnp.float16)
+
+
+def _halved_without_clip(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return x.astype(jnp.float16)
+
+
+def _causal(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.where(jnp.arange(x.shape[-1]) < 8, x, 0)
+
+
+def _causal_by_product(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return x * (jnp.arange(x.shape[-1]) < 8)
+
+
+def _notes(reference: Callable[..., Any], variant: Callable[..., Any], *args: Any, **more: Any) -> dict[str, str]:
+    """What is seen at other inputs, by leaf; of leaves that hold."""
+    results = samebits.check(reference, variant, *args, **more).leaves
+    noted: dict[str, str] = {}
+    for result in results:
+        assert isinstance(result, Result) and result.ok, str(result)
+        texts = [each.counterexample for each in result.assumptions if each.counterexample is not None]
+        noted |= {result.leaf: texts[-1]} if texts else {}
+    return noted
+
+
+slow = pytest.mark.slow
+OVERFLOWS = [
+    pytest.param(_softmax, _softmax_naive, X, 88, id="softmax"),
+    pytest.param(_lse, _lse_naive, X, 88, id="logsumexp", marks=slow),
+    pytest.param(_softplus, _softplus_naive, X, 88, id="softplus", marks=slow),
+    pytest.param(_log_sigmoid, _log_sigmoid_naive, X, 87, id="log_sigmoid", marks=slow),
+    pytest.param(_log_cosh, _log_cosh_naive, X, 89, id="log_cosh", marks=slow),
+    pytest.param(_narrowed, _narrowed_without_clip, X, 464, id="float8", marks=slow),
+    pytest.param(_halved, _halved_without_clip, X, 65520, id="float16"),
+]
+
+
+@pytest.mark.parametrize(("reference", "variant", "x", "least"), OVERFLOWS)
+def test_an_overflow_on_one_side_and_from_where_on(reference: Any, variant: Any, x: Any, least: float) -> None:
+    noted = _notes(reference, variant, x, gradients=False)
+    name, other = (side.__name__.strip("_") for side in (variant, reference))
+    assert noted["out"].startswith(f"'{name}' overflows from |x| = ")
+    assert f"; '{other}' does not: out" in noted["out"]
+    size = float(noted["out"].partition("|x| = ")[2].partition(";")[0])
+    assert least <= size <= least * (1.25 if reference is _lse else 1.04)  # of a sum, the largest of any sign
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reference", "variant"), [(_softmax, _softmax_naive), (_softplus, _softplus_naive)])
+def test_gradients_overflow_too(reference: Any, variant: Any) -> None:
+    assert "overflows from |x| = " in _notes(reference, variant, X)["x"]
+
+
+LOSSES = [
+    pytest.param(_sinh, _sinh_by_exps, (X,), "times smaller", id="sinh"),
+    pytest.param(_distances, _distances_by_products, (X, Y), "added to 'x', 'y'", id="distances", marks=slow),
+    pytest.param(_variance, _variance_by_squares, (X,), "added to 'x'", id="variance"),
+]
+
+
+@pytest.mark.parametrize(("reference", "variant", "args", "words"), LOSSES)
+def test_accuracy_lost_at_other_magnitudes(reference: Any, variant: Any, args: Any, words: str) -> None:
+    noted = _notes(reference, variant, *args, gradients=False)
+    assert words in noted["out"] and f"'{variant.__name__.strip('_')}' loses accuracy: out" in noted["out"]
+
+
+OTHERS = [
+    pytest.param(_rms_in_float32, _rms, (X.astype(np.float16),), "overflows float16", id="norm in float16"),
+    pytest.param(_masked_fully, _masked_by_a_number, (X[:, :8],), "times as large, out", id="mask", marks=slow),
+    pytest.param(_twice, _twice_of_numbers, (X,), "with one NaN in 'x', out[4, 0] is nan", id="nan_to_num", marks=slow),
+    pytest.param(_relu, _relu_by_where, (X,), "with one NaN in 'x', out[4, 0] is nan", id="relu"),
+    pytest.param(_step, _step_always, (X, Y), "with one NaN in 'y', out[4, 0] is ", id="step", marks=slow),
+    pytest.param(_causal, _causal_by_product, (X,), "one NaN at the end in 'x'", id="padding", marks=slow),
+]
+
+
+@pytest.mark.parametrize(("reference", "variant", "args", "words"), OTHERS)
+def test_other_effects_of_magnitudes_and_special_values(reference: Any, variant: Any, args: Any, words: str) -> None:
+    assert words in _notes(reference, variant, *args, gradients=False)["out"]
+
+
+HONEST = [
+    pytest.param(_softmax, _softmax_by_logsumexp, (X,), id="softmax"),
+    pytest.param(_softplus, _softplus_stable, (X,), id="softplus"),
+    pytest.param(_variance, _variance_in_two_passes, (X,), id="variance", marks=slow),
+    pytest.param(_rms, _rms_by_einsum, (X / 4,), id="norm", marks=slow),
+    pytest.param(_lse, lambda x: _lse(x[:, ::-1]), (X,), id="logsumexp", marks=slow),
+    pytest.param(_distances, lambda x, y: _distances(y, x).T, (X, Y), id="distances", marks=slow),
+    pytest.param(lambda x, y: 3 * (x @ y.T), lambda x, y: (3 * x) @ y.T, (X, Y), id="products", marks=slow),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float16", marks=slow)])
+@pytest.mark.parametrize(("reference", "variant", "args"), HONEST)
+def test_honest_rewrites_get_no_note(reference: Any, variant: Any, args: Any, dtype: str) -> None:
+    results = samebits.check(reference, variant, *(each.astype(dtype) for each in args), gradients=False).leaves
+    assert not any(each.counterexample for result in results for each in result.assumptions)
+
+
+def test_a_warning_is_seen_when_it_is_green() -> None:
+    with pytest.warns(samebits.OtherInputsWarning, match=r"'softmax_naive' overflows from \|x\| = 8"):
+        samebits.assert_same(_softmax, _softmax_naive, X, gradients=False)
+
+
+def _declared(values: Any, variant: Any, **more: Any) -> list[Result]:
+    pair = samebits.Pair(
+        name="ranges",
+        reference=_softplus,
+        variants={"naive": variant},
+        args={"x": samebits.Arg(shape=(8, 16), spec=("data",), values=values)},
+        cases=(samebits.Case(id="small"), samebits.Case(id="other")),
+        dtypes=("float32",),
+        meshes=("none", "data2"),
+        modes=("auto",),
+        gradients=False,
+    )
+    return [result for result in run(pair, **more) if result.variant == "naive"]
+
+
+def _saturating(x: Any) -> Any:
+    """Wrong at small numbers only: what is near zero, where no number of a wide range is drawn."""
+    import jax.numpy as jnp
+
+    return jnp.where(jnp.abs(x) < 1e-3, jnp.exp(x) - 0.5, _softplus(x))
+
+
+def test_within_a_stated_range_it_is_different() -> None:
+    wide = _declared(samebits.Uniform(low=-80, high=80), _saturating)
+    assert {result.verdict for result in wide if result.mesh == "none" and result.case == "small"} == {"different"}
+    stated = _declared(samebits.Uniform(low=-80, high=80), _softplus_naive)
+    assert all("overflows" not in str(result.evidence) for result in stated)
+    noted = [result for result in _declared(samebits.Normal(), _softplus_naive) if "overflows" in str(result.evidence)]
+    assert [(result.case, result.mesh, result.ok) for result in noted] == [("small", "none", True)]
+    (result,) = noted
+    assert len(result.magnitudes) > 5 and result.magnitudes[0].optimized is not None
+    assert result.magnitudes[-1].optimized is None and result.magnitudes[-1].reference == 0
