@@ -39,8 +39,11 @@ from samebits.schema.point import Point
 from samebits.schema.values import Given, Normal, Uniform
 
 LARGER = (4, 7, 10, 14, 20, 32, 65, 100)
-SMALLER = (-4, -8, -12, -20, -40, -65, -100)
-"""The exponents of two of the largest number of an argument that are tried, with the last ones of its dtype."""
+SMALLER = (-4, -8, -12, -20, -40, -65)
+"""The exponents of two of the largest number of an argument that are tried, with the last ones of its dtype.
+
+Of a wide dtype not the very last ones, where a sum of a few numbers overflows and parts of a number are flushed to zero.
+"""
 
 ALONE = (7, 14, 65, -12, -65)
 """Those at which the arguments are scaled by themselves."""
@@ -411,7 +414,9 @@ def _is_free(arg: Arg, array: Array) -> bool:
 def _exponents(dtype: Any) -> tuple[list[int], list[int]]:
     """The exponents of larger and of smaller numbers that a dtype has, its last ones among them."""
     info = ml_dtypes.finfo(dtype)
-    last, least = int(info.maxexp) - 1, min(int(info.minexp) + 16, SMALLER[0])  # most elements stay normal numbers
+    wide = int(info.maxexp) > 64
+    last = int(info.maxexp) - (12 if wide else 1)
+    least = int(info.minexp) + 40 if wide else min(int(info.minexp) + 8, SMALLER[0])
     return [*(each for each in LARGER if each < last), last], [*(each for each in SMALLER if each > least), least]
 
 
@@ -528,7 +533,7 @@ def _less_accurate(first: Array, second: Array, true: Array, far: Array, size: f
         fits = np.isfinite(true) & (np.abs(true) <= float(info.max))
         largest = float(np.max(np.abs(true), where=fits, initial=0.0))
         expected = np.maximum(own, float(info.eps) * max(1.0, size) * np.abs(true))
-        least = float(info.eps) * largest + float(info.smallest_normal)
+        least = FAR * float(info.eps) * largest + float(info.smallest_normal)
         return np.asarray(far & fits & (other > np.maximum(FAR * expected, least)))
 
 
