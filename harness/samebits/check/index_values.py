@@ -138,7 +138,9 @@ def _is_index(arg: Arg, array: Array) -> bool:
     """Whether the integers of an argument may be others: of several that are given, some hang together."""
     if array.dtype.kind not in "iu" or not array.size or is_key(arg) or arg.equals is not None:
         return False
-    return array.size == 1 or not (isinstance(arg.values, Given) or callable(arg.values))
+    if isinstance(arg.values, Given):
+        return array.size == 1 and not arg.values.exactly
+    return array.size == 1 or not callable(arg.values)
 
 
 def _numbers(bounds: tuple[int, int], places: list[int]) -> list[int]:

@@ -393,11 +393,9 @@ def _series(record: Record, args: Any) -> Iterator[list[_Tried]]:
         if names is groups[0]:
             yield [_shifted(record, names, share) for share in (0.25, 0.5, 0.75)]
     for name, array in record.items():
-        if (
-            floats.is_float(array.dtype)
-            and not isinstance(args[name].values, Uniform)
-            and not callable(args[name].values)
-        ):
+        values = args[name].values
+        unstated = isinstance(values, Normal) or (isinstance(values, Given) and not values.exactly)
+        if floats.is_float(array.dtype) and unstated:
             yield from ([each] for each in _planted(record, name, array))
 
 
