@@ -42,7 +42,7 @@ LARGER = (4, 7, 10, 14, 20, 32, 65, 100)
 SMALLER = (-4, -8, -12, -20, -40, -65)
 """The exponents of two of the largest number of an argument that are tried, with the last ones of its dtype.
 
-Of a wide dtype not the very last ones, where a sum of a few numbers overflows and parts of a number are flushed to zero.
+Of a wide dtype not the very last, where a sum of a few numbers overflows and small ones are flushed to zero.
 """
 
 ALONE = (7, 14, 65, -12, -65)

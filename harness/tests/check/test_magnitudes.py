@@ -12,6 +12,8 @@ import samebits
 from samebits.schema.result import Result
 from tests.support.toys import run
 
+pytestmark = pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")
+
 X = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
 Y = np.random.default_rng(1).standard_normal((8, 16)).astype(np.float32)
 
