@@ -74,8 +74,8 @@ def _between(first: Question, other: Question, covered: bool, *, last: bool) -> 
 
     def mixed(at: float) -> Question:
         inputs = [
-            argument if fixed else replace(argument, values=_mixed(argument.values, end.values, at))
-            for argument, end, fixed in zip(first.inputs, other.inputs, first.is_fixed, strict=True)
+            argument if end is argument else replace(argument, values=_mixed(argument.values, end.values, at))
+            for argument, end in zip(first.inputs, other.inputs, strict=True)
         ]
         return replace(first, inputs=inputs)
 

@@ -113,3 +113,10 @@ def test_a_program_without_values_says_nothing() -> None:
     first, second = (jax.make_jaxpr(lambda x, k=k: (called(x), k * x))(X) for k in (2, 3))
     question = Question(first, second, [Input("x", X)], ["callback", "out"])
     assert list(differences(question, ["callback", "out"])) == ["out"]
+
+
+def test_infinities_that_move_warn_of_nothing() -> None:
+    def first(x: Any) -> Any:
+        return jnp.concatenate([jnp.exp(1000 * x), x])[::-1] * jnp.exp(500 * x[0])
+
+    assert "out" in differences(asked(first, lambda x: first(x) * 1.001), ["out"])  # warnings are errors

@@ -174,6 +174,16 @@ def test_without_values_between_there_is_nothing_to_say() -> None:
     assert other_jumps(Question(first, second, [ramp], ["out"]), ["out"], "") == {}
 
 
+def test_infinities_beside_what_jumps_stay() -> None:
+    x, mask = np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32), np.triu(np.full((4, 4), -np.inf), 1)
+    inputs = [Input("mask", mask.astype(np.float32)), Input("x", x)]
+    first, second = (
+        jax.make_jaxpr(lambda mask, x, limit=limit: x + mask > limit)(*(each.values for each in inputs))
+        for limit in (0.5, 0.5001)
+    )
+    assert "out" in other_jumps(Question(first, second, inputs, ["out"]), ["out"], "")  # warnings are errors
+
+
 def test_a_tie_at_the_inputs_of_the_case_hides_no_scale() -> None:
     """The largest element is 127 scales: rounded to an integer, it is too close to the next one for the fields."""
 

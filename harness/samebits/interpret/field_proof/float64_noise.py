@@ -141,7 +141,8 @@ class Float64Noise:
         domain, question = WidenedRounding(self._rounded), self._question
         inputs = [np.asarray(argument.values) for argument in question.inputs]
         try:
-            outputs = evaluate_with_bounds(domain, program, question, inputs)
+            with np.errstate(all="ignore"):  # infinities, of larger inputs
+                outputs = evaluate_with_bounds(domain, program, question, inputs)
         except NotCovered:
             return {}
         self._certain = self._certain and not (domain.near_ties or domain.left_range or domain.jumps)
