@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from samebits.check.error_groups import LARGEST, WHOLE, ErrorRatio
+from samebits.check.error_groups import LARGEST, WHOLE, ErrorRatio, is_natural
 
 FALSE_ALARM = 1e-6
 """Probability that a pair for which every null hypothesis holds is ever said to lose accuracy, per leaf."""
@@ -42,8 +42,8 @@ TESTED = 8
 """Groups that one leaf tests at most."""
 SILENT = 8
 """Further draws in which an input gives no finite number, after which no more are made for it."""
-MANY = 64
-"""Elements of a group whose ratio one draw decides."""
+MANY = 16
+"""Elements of rows by their own size whose ratio one draw decides."""
 SHOWN = 6
 """Draws at most that are made for the median that is shown, once there is a decision."""
 ALIKE = 0.75
@@ -258,7 +258,7 @@ def _fixed(first: Mapping[str, Ratios], limit: float) -> Accuracy:
         (ratio.value / (1.0 if name == LARGEST else np.sqrt(3)), label, name)
         for label, ratios in first.items()
         for name, ratio in ratios.items()
-        if name in (WHOLE, LARGEST) or (ratio.bias is None and ratio.elements >= MANY)
+        if name in (WHOLE, LARGEST) or (is_natural(name) and ratio.elements >= MANY)
     )
     accuracy = _of([float(ratio)], limit=limit, lossy=bool(ratio > limit), fixed=True)
     return (
