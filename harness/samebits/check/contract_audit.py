@@ -174,10 +174,15 @@ def _exceeding(pair: Pair, contract: Contract, results: Sequence[Result]) -> lis
 
 
 def _everywhere(pair: Pair, results: Sequence[Result]) -> bool:
-    """Whether all have equal bits for a reason that holds on every machine: a proof by labels, or exact arithmetic.
+    """Whether all have equal bits for a reason that holds on every machine and for other values too.
 
-    It is what the audit of contracts would ask of them, were their contract tightened.
+    That is a proof by labels, or exact arithmetic, and what the audit of contracts would ask of them, were their
+    contract tightened. Where the sides differ at ties, or where other values could take other branches, a contract that
+    promises bits would promise what is not so. That numbers stay in range is left: it is assumed of all that computes.
     """
+    taken = [assumption for result in results for assumption in result.assumptions]
+    if any(each.counterexample is not None or not (each.inherent or each.word == "range") for each in taken):
+        return False
     unproved = [result for result in results if result.verdict != "proved"]
     if any(result.machine is not None for result in unproved):
         return False

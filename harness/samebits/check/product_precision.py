@@ -1,11 +1,11 @@
 """The precision of the products of two programs, which decides their bits on a TPU or with TF32 and not on a CPU.
 
-In: two traced programs. Out: a remark where the second has less than the first.
+In: two traced programs. Out: a remark where the second has another one than the first: equal bits are promised nowhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +26,13 @@ class ProductPrecision:
     """The precision of the products of a program.
 
     Args:
-        lowest: of those of wide floats, as a number in `_NAMES`; None where there are none.
-        algorithms: the names of the algorithms that are prescribed in place of a precision.
+        wide: that of those of wide floats, in the order of the program: a name in `_NAMES`, or an algorithm that is
+            prescribed in its place.
+        results: the dtypes in which those of shorter floats are summed.
     """
 
-    lowest: int | None
-    algorithms: Collection[str]
+    wide: Sequence[str]
+    results: frozenset[str]
 
     @classmethod
     def of(cls, jaxpr: Any) -> ProductPrecision:
@@ -40,42 +41,49 @@ class ProductPrecision:
         Args:
             jaxpr: the program, closed or not.
         """
-        levels: list[int] = []
-        algorithms: set[str] = set()
+        wide: list[str] = []
+        results: set[str] = set()
         for equation in equations(jaxpr):
-            if equation.primitive.name not in _PRODUCTS or not any(_is_wide(var.aval) for var in equation.invars[:2]):
+            if equation.primitive.name not in _PRODUCTS:
                 continue
-            precision = equation.params["precision"]
-            for each in precision if isinstance(precision, tuple) else (precision,):
-                name = "DEFAULT" if each is None else str(getattr(each, "name", each))
-                if name in _NAMES:
-                    levels.append(_NAMES.index(name))
-                else:
-                    algorithms.add(name)
-        return cls(min(levels, default=None), frozenset(algorithms))
+            if any(_is_wide(var.aval) for var in equation.invars[:2]):
+                precision = equation.params["precision"]
+                each = dict.fromkeys(precision if isinstance(precision, tuple) else (precision,))
+                wide += ["DEFAULT" if one is None else str(getattr(one, "name", one)) for one in each]
+            elif type_of(equation.outvars[0].aval).is_float:
+                results.add(str(equation.outvars[0].aval.dtype))
+        return cls(wide, frozenset(results))
+
+    @property
+    def algorithms(self) -> list[str]:
+        """The algorithms that are prescribed."""
+        return sorted(set(self.wide) - set(_NAMES))
 
     def __str__(self) -> str:
-        names = sorted(self.algorithms)
-        return " and ".join(names if self.lowest is None else [_NAMES[self.lowest], *names])
+        return " and ".join([*[name for name in _NAMES if name in self.wide][:1], *self.algorithms])
 
 
 def precision_remark(reference: Any, variant: Any) -> str | None:
-    """What to say where the variant's products have a lower precision or another algorithm; else None.
+    """What to say where the variant's products have another precision, algorithm or type of their sums; else None.
 
     Args:
         reference, variant: the programs, as jaxprs.
     """
     first, second = ProductPrecision.of(reference), ProductPrecision.of(variant)
-    if "" in (str(first), str(second)):  # a side without products has none of a lower precision
+    if first.results and second.results and first.results != second.results:
+        sums = [" and ".join(sorted(side.results)) for side in (second, first)]
+        return f"its products are summed in {sums[0]}, the reference's in {sums[1]}: other bits on other hardware"
+    if not first.wide or not second.wide:  # a side without products has none of another precision
         return None
-    lower = first.lowest is not None and second.lowest is not None and second.lowest < first.lowest
-    if not lower and first.algorithms == second.algorithms:
-        return None
-    return (
-        f"its products have precision {second}, the reference's {first}: equal on a CPU, not on a TPU or with TF32"
-        if first.algorithms == second.algorithms
-        else f"its products have precision {second}, the reference's {first}: other bits where hardware follows that"
-    )
+    names, reordered = (str(second), str(first)), len(first.wide) == len(second.wide) and first.wide != second.wide
+    if names[0] == names[1]:
+        if set(first.wide) == set(second.wide) and not reordered:
+            return None
+        names = ", ".join(second.wide), ", ".join(first.wide)
+    where = "equal on a CPU, not on a TPU or with TF32"
+    if first.algorithms != second.algorithms:
+        where = "other bits where hardware follows that"
+    return f"its products have precision {names[0]}, the reference's {names[1]}: {where}"
 
 
 def _is_wide(aval: Any) -> bool:

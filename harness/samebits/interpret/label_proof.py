@@ -110,7 +110,13 @@ class LabelProver:
         return identities
 
     def _interpret(self, program: Any, question: Question) -> Sequence[Any]:
-        return Interpreter(self._domain, question.platform)(program, *self._args)
+        outputs = Interpreter(self._domain, question.platform)(program, *self._args)
+        for name, output in zip(question.outputs, outputs, strict=True):
+            if self._domain.is_computed(output):
+                raise NotCovered(
+                    f"'{name}' has constants that several operations round: their compiler decides the bits"
+                )
+        return outputs
 
     def _promises(self, first: Codes, second: Codes) -> tuple[RequiredFact, ...]:
         """The facts required where either side did more to an element than to move it.

@@ -15,6 +15,7 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret import label_rules
+from samebits.interpret.computed_constants import ComputedConstants
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.jax_evaluation import execute
 from samebits.interpret.label_table import Labelled, LabelTable
@@ -37,6 +38,7 @@ class LabelDomain:
     def __init__(self, platform: str | None = None) -> None:
         self._platform = platform
         self.table = LabelTable()
+        self.computed = ComputedConstants()
         self.products = 0  # with one-hot matrices, of floats that other platforms would shorten
 
     def input(self, name: str, kind: Type) -> Labelled:
@@ -46,6 +48,15 @@ class LabelDomain:
     def lift(self, array: Array, kind: Type) -> Array:
         """Constants stay arrays in their own dtype until they are combined with labels."""
         return array
+
+    def is_computed(self, value: Any) -> bool:
+        """Whether an element of a value is, or comes from, a constant whose bits the compiler decides."""
+        if not isinstance(value, Labelled):
+            return self.computed.holds(value)
+        operands = [code for term in self.table.terms(value.codes) for code in term[2:]]
+        labels = np.unique(self.table.labels(np.concatenate([value.codes.reshape(-1), np.array(operands, np.int64)])))
+        constants = labels[(labels < 0) & ~self.table.is_term(labels)].tolist()
+        return any(self.computed.holds(self.table.constant(label)) for label in constants)
 
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> Labelled:
         """Labels move with their elements."""
@@ -73,7 +84,9 @@ class LabelDomain:
     def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
         """Arithmetic: executed on constants; on labels, only what preserves bits is followed."""
         if not any(isinstance(value, Labelled) for value in values):
-            return execute(step, values)
+            outputs = execute(step, values)
+            self.computed.note(step, values, outputs)
+            return outputs
         if step.name == "scatter-add":
             operand, indices, updates = values
             return [label_rules.scatter_add(self.table, step, operand, self.concrete(step, indices), updates)]

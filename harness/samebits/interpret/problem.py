@@ -75,9 +75,15 @@ class Question:
 
     @property
     def uneven(self) -> str | None:
-        """Why outputs cannot be held against each other one by one, in words: the programs have not as many."""
+        """Why the programs cannot be held against each other, in words: other numbers of outputs, or other inputs.
+
+        A gradient pulls back other cotangents where the outputs of the variant have other shapes.
+        """
         first, second = len(self.reference.out_avals), len(self.variant.out_avals)
-        return None if first == second else f"the programs have {first} and {second} outputs"
+        if first != second:
+            return f"the programs have {first} and {second} outputs"
+        takes = [[(aval.shape, aval.dtype) for aval in each.in_avals] for each in (self.reference, self.variant)]
+        return None if takes[0] == takes[1] else "the programs take arrays of other shapes"
 
     def mismatch(self, number: int) -> str | None:
         """How the shape or dtype of an output differs between the programs, in words; None where both are equal."""

@@ -30,6 +30,11 @@ def _looped(x: Any) -> Any:
     return lax.scan(lambda carry, _: (carry @ x, None), x, length=2)[0]
 
 
+def _summed(x: Any) -> Any:
+    x = x.astype(jnp.bfloat16)
+    return lax.dot(x, x, preferred_element_type=jnp.float32).astype(x.dtype)
+
+
 HIGHEST = _product("highest")
 
 
@@ -39,7 +44,29 @@ HIGHEST = _product("highest")
         (HIGHEST, _product(), SAYS),
         (HIGHEST, _looped, SAYS),
         (HIGHEST, lambda x: HIGHEST(x) @ x, SAYS),
-        (_product("high"), HIGHEST, None),
+        (_product("high"), HIGHEST, SAYS.replace("HIGHEST", "HIGH").replace("DEFAULT", "HIGHEST")),
+        (
+            _product(),
+            HIGHEST,
+            "its products have precision HIGHEST, the reference's DEFAULT: equal on a CPU, not on a TPU or with TF32",
+        ),
+        (
+            lambda x: HIGHEST(x) @ x,
+            lambda x: HIGHEST(x @ x),
+            SAYS.replace("DEFAULT", "DEFAULT, HIGHEST", 1).replace("s HIGHEST:", "s HIGHEST, DEFAULT:"),
+        ),
+        (lambda x: HIGHEST(x) @ x, lambda x: HIGHEST(x) @ x, None),
+        (
+            _product(None, jnp.bfloat16),
+            _summed,
+            "its products are summed in float32, the reference's in bfloat16: other bits on other hardware",
+        ),
+        (_summed, _summed, None),
+        (
+            partial(_convolved, None),
+            partial(_convolved, "highest"),
+            SAYS.replace("HIGHEST", "X").replace("DEFAULT", "HIGHEST").replace("X", "DEFAULT"),
+        ),
         (HIGHEST, partial(_convolved, lax.Precision.HIGH), SAYS.replace("DEFAULT", "HIGH")),
         (_product("highest", jnp.bfloat16), _product(None, jnp.bfloat16), None),
         (HIGHEST, lambda x: (x[:, :, None] * x).sum(1), None),
