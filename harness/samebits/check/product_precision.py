@@ -49,7 +49,7 @@ class ProductPrecision:
             if any(_is_wide(var.aval) for var in equation.invars[:2]):
                 precision = equation.params["precision"]
                 each = dict.fromkeys(precision if isinstance(precision, tuple) else (precision,))
-                wide += ["DEFAULT" if one is None else str(getattr(one, "name", one)) for one in each]
+                wide += ["DEFAULT" if level is None else str(getattr(level, "name", level)) for level in each]
             elif type_of(equation.outvars[0].aval).is_float:
                 results.add(str(equation.outvars[0].aval.dtype))
         return cls(wide, frozenset(results))

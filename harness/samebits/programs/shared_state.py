@@ -193,6 +193,26 @@ class SharedState:
                 holder.dropped = {**before, **dict.fromkeys(again if are_traced else (), empty)}
 
 
+@contextlib.contextmanager
+def standing_for(function: Callable[..., Any], known: Any, other: Any) -> Iterator[None]:
+    """Inside, another object stands wherever code that a function reaches has this one in a variable."""
+    walk, changed = _Walk(function), []
+    for number, holder in walk.holders.items():
+        names = frozenset(name for each, name in walk.slots if each == number and name is not None)
+        holder.names = names or None
+        content = holder.read()
+        if any(type(value) is type(known) and value == known for _, value in content):
+            changed.append((holder, content))
+    try:
+        for holder, content in changed:
+            is_known = [type(value) is type(known) and value == known for _, value in content]
+            holder.write([(k, other if same else v) for (k, v), same in zip(content, is_known, strict=True)])
+        yield
+    finally:
+        for holder, content in changed:
+            holder.write(content)
+
+
 class _Walk:
     """What a function reaches: functions, their variables, and what these hold; of modules the user's alone."""
 

@@ -18,6 +18,7 @@ from samebits.interpret.other_values import Counterexample, counterexamples
 from samebits.interpret.problem import Question
 from samebits.programs.inputs import Array, Record
 from samebits.programs.sides import Site, TracedSides
+from samebits.prove.other_meshes import is_first, on_other_meshes
 from samebits.prove.problem import questions
 
 
@@ -58,6 +59,7 @@ class Prover:
         self._movers: dict[tuple[object, ...], LabelProver | Unproved] = {}
         self._movements: dict[tuple[object, ...], Mapping[str, LabelIdentity] | Unproved] = {}
         self._elsewhere: dict[tuple[object, ...], Mapping[str, Counterexample]] = {}
+        self._places: dict[object, tuple[str, Site, tuple[str, Site]]] = {}
         self._identities: dict[tuple[object, ...], Identities | Unproved] = {}
 
     def questions(
@@ -69,7 +71,7 @@ class Prover:
         inputs: Mapping[str, tuple[Record, Mapping[str, Array]]],
     ) -> dict[str, Question]:
         """The question whether a variant on a mesh is the reference on one device, at each input by its label."""
-        return questions(
+        by_label = questions(
             self.sides,
             direction=direction,
             reference=(self.sides.pair.reference_name, alone),
@@ -77,6 +79,9 @@ class Prover:
             inputs=inputs,
             platform=self.platform,
         )
+        if is_first(self.sides, on_mesh):
+            self._places[ByIdentity(next(iter(by_label.values())).variant)] = direction, alone, (variant, on_mesh)
+        return by_label
 
     def question(
         self, direction: str, alone: Site, variant: str, on_mesh: Site, record: Record, cotangents: Mapping[str, Array]
@@ -140,8 +145,14 @@ class Prover:
         question = next(iter(questions.values()))
         key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest(question))
         if key not in self._elsewhere:
-            self._elsewhere[key] = {} if question.uneven is not None else counterexamples(question)
+            self._elsewhere[key] = {} if question.uneven is not None else self._counterexamples(question)
         return self._elsewhere[key].get(leaf)
+
+    def _counterexamples(self, question: Question) -> Mapping[str, Counterexample]:
+        """By leaf, other inputs or another number of devices; those that may be given come first."""
+        others, place = counterexamples(question), self._places.get(ByIdentity(question.variant))
+        meshes = {} if place is None else on_other_meshes(self.sides, *place, question)
+        return {**meshes, **others, **{leaf: other for leaf, other in meshes.items() if other.allowed}}
 
     def _at(self, question: Question) -> Identities | Unproved:
         key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest(question))
