@@ -13,6 +13,7 @@ from samebits import Arg, Case, Contract, Pair
 Sides = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 ROWS = slice(None, None, -1)
 SLOW = pytest.mark.slow
+pytestmark = pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")
 
 
 def _last(x: Any) -> Any:

@@ -13,6 +13,7 @@ from tests.support import mesh_sides
 
 X = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
 SLOW = pytest.mark.slow
+pytestmark = pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")
 
 
 def _named(table: dict[str, Any], fast: int) -> list[Any]:
