@@ -388,6 +388,8 @@ def _beyond(facts: GivenFacts, numbers: Sequence[int]) -> _Found:
         if not low <= number <= high:
             first = (number < low) != falls
             yield _replaced(rows, number, 0 if first else -1), f"{number} at the {'start' if first else 'end'}"
+    if facts.keeps("sorted") and facts.keeps("distinct"):  # for which padding would be in the wrong order
+        return
     if low >= 0:
         yield _padded(rows, -1), "-1 in the last quarter"
     if low > 0:
