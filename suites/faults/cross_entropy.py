@@ -51,6 +51,12 @@ FAULTS = (
         _request("indivisible", "*"),
     ),
     _gradient("cotangent of the loss taken as 1", _COTANGENTS, _COTANGENTS.replace('pulled["loss"]', "1.0")),
+    _gradient(
+        "z-loss twice where it is differentiated",
+        "return _own(z_loss, chunks, *arguments), arguments",
+        "return _own(2 * z_loss, chunks, *arguments), arguments",
+    ),
+    _gradient("cotangents clipped at 50", _COTANGENTS, _COTANGENTS.replace('["loss"]', '["loss"].clip(-50, 50)')),
     _gradient("cotangent of log_z ignored", _NORMALISER, _NORMALISER.replace(" + to_log_z", "")),
     _gradient("z-loss left out of the derivative", _NORMALISER, _NORMALISER.replace("(1 + 2 * z_loss * log_z)", "1")),
     _gradient("z-loss without its factor of 2", _NORMALISER, _NORMALISER.replace("2 * ", "")),

@@ -130,6 +130,7 @@ def proved_outcomes(execution: Execution, proofs: PointProofs, job: PendingPoint
             routing=proof.routing,
             assumed=proof.assumed,
             elsewhere=partial(proofs.counterexample, job, comparison.path),
+            derivatives=proofs.prover.derivatives(point.direction, point.variant, comparison.path),
         )
         for comparison in traced
     ]

@@ -10,9 +10,11 @@ from typing import Any
 
 from samebits.check.outcome import LeafOutcome
 from samebits.check.rounding import COMPILER, RoundingEvidence
+from samebits.interpret.field_proof.assumptions import of_inputs_tried
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.other_values import Counterexample
 from samebits.schema.all_sizes import Sizes
+from samebits.schema.assumption import Assumption
 from samebits.schema.contract import DIFFERENTIATED, Contract, Exemption
 from samebits.schema.difference import extent
 from samebits.schema.domain import in_words, not_said, unsaid
@@ -44,6 +46,7 @@ class Ruling:
         domain: for which inputs the contract promises it.
         sizes: of what is proved, whether that is for all sizes or for these of the case.
         elsewhere: other inputs at which the sides differ: those that decide the verdict, or that perhaps do not occur.
+        derivatives: what it assumes of second derivatives.
         against_mesh: the verdict is on the comparison with the reference on the same mesh.
     """
 
@@ -57,12 +60,18 @@ class Ruling:
     domain: str | None
     sizes: Sizes | None = None
     elsewhere: Counterexample | None = None
+    derivatives: tuple[Assumption, ...] = ()
     against_mesh: bool = False
 
     @property
     def decisive(self) -> Counterexample | None:
         """The inputs that decide the verdict: witness, extent and lines are of these."""
         return self.elsewhere if self.elsewhere is not None and self.elsewhere.allowed else None
+
+    @property
+    def noted(self) -> tuple[Assumption, ...]:
+        """What the verdict takes for granted of other inputs, and of second derivatives."""
+        return (() if self.beyond is None else (of_inputs_tried(self.beyond),)) + self.derivatives
 
     @property
     def beyond(self) -> str | None:
@@ -103,6 +112,7 @@ def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
         domain=None if contract.domain is None else str(contract.domain),
         sizes=_sizes(verdict, outcome),
         elsewhere=other,
+        derivatives=_derivatives(outcome, verdict),
     )
     return ruling if point.variant == pair.reference_name else _with_mesh(pair, point, outcome, ruling)
 
@@ -380,3 +390,11 @@ def _held_against_exemption(verdict: Verdict, outcome: LeafOutcome, exemption: E
         False,
         f"the exemption expects '{expected}' and '{outcome_words}' came out; change or remove it: {exemption.reason}",
     )
+
+
+def _derivatives(outcome: LeafOutcome, verdict: Verdict) -> tuple[Assumption, ...]:
+    """What a gradient that passes assumes of its own derivatives."""
+    if verdict not in _RANK or outcome.derivatives is None or leaf_of(outcome).endswith(DIFFERENTIATED):
+        return ()
+    assumption = outcome.derivatives()
+    return () if assumption is None else (assumption,)

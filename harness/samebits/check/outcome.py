@@ -22,6 +22,7 @@ from samebits.programs.host_trees import HostTree, compare_trees
 from samebits.programs.inputs import Array
 from samebits.programs.placement import parts
 from samebits.schema.all_sizes import SizesShown
+from samebits.schema.assumption import Assumption
 from samebits.schema.contract import DIFFERENTIATED, Direction
 from samebits.schema.domain import RequiredFact
 from samebits.schema.line_difference import NamedLines
@@ -60,6 +61,7 @@ class LeafOutcome:
             would pass.
         executed_elsewhere: gives other values at which the compiled programs were run, and what is wrong there; asked
             where it would pass.
+        derivatives: gives what is assumed of second derivatives, of a gradient; asked where it would pass.
         lines: names the lines of the source that make the leaf differ, at other inputs if these are given; asked where
             it fails.
         arrays: gives both sides on every input, where bits differ.
@@ -92,6 +94,7 @@ class LeafOutcome:
     doubt: str | None = None
     elsewhere: Callable[[], Counterexample | None] | None = None
     executed_elsewhere: Callable[[], Counterexample | None] | None = None
+    derivatives: Callable[[], Assumption | None] | None = None
     lines: Callable[[Question | None], NamedLines] | None = None
     arrays: Callable[[], LeafArrays] | None = None
     for_all: Literal["proved", "rounding"] | None = None

@@ -246,6 +246,7 @@ class Runner:
                     reference_on_mesh=own,
                     evidence=evidence,
                     no_evidence=no_evidence,
+                    derivatives=self.proofs.prover.derivatives(point.direction, point.variant, path),
                     nothing=compared_nothing(alone, path, point.direction) if comparison.equal else None,
                     identity=None if isinstance(known, Unproved) else known,
                     not_interpreted=known.not_interpreted if isinstance(known, Unproved) and not proved else None,

@@ -12,7 +12,7 @@ from samebits.check.judge import Ruling, rule, where
 from samebits.check.outcome import LeafOutcome
 from samebits.check.picture import BRIEF, FULL, LeafArrays, picture
 from samebits.check.runner import PointRun
-from samebits.interpret.field_proof.assumptions import of_inputs_tried, of_values
+from samebits.interpret.field_proof.assumptions import of_values
 from samebits.numerics.bits import Comparison
 from samebits.schema.assumption import Assumption
 from samebits.schema.case import Refusal
@@ -186,9 +186,7 @@ def _assumptions(ruling: Ruling, outcome: LeafOutcome) -> tuple[Assumption, ...]
     taken = same.assumptions if same is not None and (same.equal or ruling.verdict in ("bitwise", "rounding")) else ()
     if ruling.verdict == "proved" and outcome.routing and not outcome.same_program:
         taken = (*taken, of_values(outcome.routing))
-    if ruling.beyond is None:
-        return taken
-    return (*taken, of_inputs_tried(ruling.beyond))
+    return (*taken, *ruling.noted)
 
 
 def _kind(kind: str, max_ulp: int | None) -> str:

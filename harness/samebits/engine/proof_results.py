@@ -11,7 +11,7 @@ import numpy as np
 from samebits.check.derived_bounds import Derived, doubt
 from samebits.check.judge import rule, where
 from samebits.check.outcome import LeafOutcome
-from samebits.interpret.field_proof.assumptions import of_inputs_tried, of_movement
+from samebits.interpret.field_proof.assumptions import of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.given_integers import like_given
 from samebits.interpret.label_proof import LabelIdentity
@@ -147,7 +147,7 @@ def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> ProofResult:
         elements=outcome.comparison.elements,
         witness=wrong if ruling.verdict == "different" else None,
         reason=ruling.reason,
-        assumptions=() if ruling.beyond is None else (of_inputs_tried(ruling.beyond),),
+        assumptions=ruling.noted,
         sizes=ruling.sizes,
         family=outcome.family,
     )

@@ -274,6 +274,7 @@ def _proved(
             executed=False,
             nothing=empty.get(leaf),
             elsewhere=partial(prover.counterexample, questions, leaf),
+            derivatives=prover.derivatives(point.direction, point.variant, leaf),
         )
         if known is None:
             kept = [movement[leaf] for movement in moved if not isinstance(movement, Unproved)]

@@ -14,7 +14,7 @@ from samebits.check.judge import where
 from samebits.check.outcome import LeafOutcome
 from samebits.engine.proof_results import argued
 from samebits.engine.prove_points import PointProver
-from samebits.errors import BrokenPromise, CheckerBroken, RequestError
+from samebits.errors import BrokenPromise, CheckerBroken, CouldNotRun, RequestError
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.problem import Question
 from samebits.numerics.bits import Comparison
@@ -32,6 +32,7 @@ from samebits.prove.prover import Unproved
 from samebits.prove.size_attempts import PairPoint
 from samebits.schema.assumption import Assumption
 from samebits.schema.case import Case
+from samebits.schema.contract import DIFFERENTIATED
 from samebits.schema.domain import RequiredFact, in_words
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -89,9 +90,11 @@ class SizePointProver(PointProver):
         if any(leaf.verdict == "proved" for leaf in proof.leaves):
             sums, questions, proof = self._cross_examined(point, mesh, proof)
         rows = [_row(self.pair, point, proof, leaf, sums, questions) for leaf in proof.leaves]
-        if any(row.verdict == "rounding" or _is_conditional(row) for row in rows):
+        returned = self._returns_outputs(point, mesh)
+        if returned or any(row.verdict == "rounding" or _is_conditional(row) for row in rows):
             declared = {row.leaf: row for row in super().results(point)}
             rows = [self._as_declared(point, row, declared) for row in _with_accuracy(rows, declared)]
+            rows += [row for leaf, row in declared.items() if leaf.endswith(DIFFERENTIATED)]
         seconds = round((time.perf_counter() - begin) / len(rows), 4)
         again = replay(self.locator, point, "prove") + ("" if self.locator.rerun else " --all-sizes")
         rows = [row.held(pair=self.pair.name, seconds=seconds, replay=again) for row in rows]
@@ -103,6 +106,15 @@ class SizePointProver(PointProver):
         if contract.sizes == "all" or not _is_conditional(row) or other is None or not other.ok:
             return row
         return replace(row, ok=True, reason=f"reached at the declared sizes; for all sizes it {row.reason}")
+
+    def _returns_outputs(self, point: Point, mesh: MeshSpec) -> bool:
+        """Whether outputs under differentiation are compared, which is at the declared sizes."""
+        case, built = self.pair.case(point.case), mesh.abstract(point.mode)
+        site = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
+        try:
+            return self.sites(point, site).on_mesh.primal
+        except CouldNotRun:  # which the proof says
+            return False
 
     def _cross_examined(
         self, point: Point, mesh: MeshSpec, proof: PairProof

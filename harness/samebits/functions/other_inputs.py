@@ -11,11 +11,12 @@ from samebits.report.words import plural
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
 
+_OWN_GRADIENT = "but not its own gradient"
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
 class OtherInputsWarning(UserWarning):
-    """Two functions are the same at the inputs tried, and differ at others, which may never occur."""
+    """Two functions are the same at the inputs tried, and differ at others, or in second derivatives."""
 
 
 def warn_of_other_inputs(name: str, leaves: Sequence[Result | ProofResult]) -> None:
@@ -28,19 +29,24 @@ def warn_of_other_inputs(name: str, leaves: Sequence[Result | ProofResult]) -> N
     notes = [note for leaf in leaves if leaf.ok for note in _notes(leaf)]
     if notes:
         more = f" (and {plural(len(notes) - 1, 'more result')})" if len(notes) > 1 else ""
+        again = "Where that is used, compare the gradients of both functions as functions; otherwise "
+        usual = (
+            "If such inputs can occur, pass some as arguments, or declare them by values=, and the comparison fails; "
+            "otherwise name the integers and masks that are all there are in exactly=, or "
+        )
         warnings.warn(
-            f"{name}: {notes[0]}{more}. If such inputs can occur, pass some as arguments, or declare them by values=, "
-            "and the comparison fails; otherwise name the integers and masks that are all there are in exactly=, or "
-            "filter samebits.OtherInputsWarning",
+            f"{name}: {notes[0]}{more}. {again if _OWN_GRADIENT in notes[0] else usual}filter "
+            "samebits.OtherInputsWarning",
             OtherInputsWarning,
             stacklevel=_frames_inside() + 1,
         )
 
 
 def _notes(leaf: Result | ProofResult) -> Iterator[str]:
-    texts = [each.counterexample for each in leaf.assumptions if each.counterexample is not None]
-    if texts:
-        yield f"{leaf.direction} of '{leaf.leaf}' is the same at the inputs tried, but not at others: {texts[0]}"
+    shown = [each for each in leaf.assumptions if each.counterexample is not None]
+    if shown:
+        where = _OWN_GRADIENT if shown[0].word == "derivatives" else "but not at others"
+        yield f"{leaf.direction} of '{leaf.leaf}' is the same at the inputs tried, {where}: {shown[0].counterexample}"
 
 
 def _frames_inside() -> int:

@@ -108,6 +108,8 @@ def changed(
     for axis, index, words in ((0, 0, "first row"), (0, -1, "last row"), (-1, -1, "last column")):
         if any(_has(array, axis) for array in drawn):
             yield [_kept(array, axis, index) for array in drawn], f"cotangents of zero but in their {words}", True
+    single = [_with_first(np.zeros_like(array), array.reshape(-1)[:1]) for array in drawn]
+    yield single, "cotangents of zero but in their first element", True
     yield [_with_first(array, math.inf) for array in drawn], "cotangents with an infinite first element", False
 
 
@@ -131,7 +133,7 @@ def _kept(array: Array, axis: int, index: int) -> Array:
     return kept
 
 
-def _with_first(array: Array, number: float) -> Array:
+def _with_first(array: Array, number: Any) -> Array:
     other = np.array(array)
     other.reshape(-1)[:1] = number
     return other

@@ -28,7 +28,7 @@ from samebits.programs.placement import (
 from samebits.programs.program_cache import CompileSetup, Program, Programs
 from samebits.programs.shared_state import SharedState
 from samebits.programs.side_call import side_call, structure_key
-from samebits.programs.transforms import transformed
+from samebits.programs.transforms import SECOND, transformed
 from samebits.programs.widened import primitives, wide, widened
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import DIFFERENTIATED
@@ -322,7 +322,7 @@ class TracedSides:
 
         def call(arrays: dict[str, Any]) -> Any:
             outputs = jax.tree.map(settled, function(arrays))
-            if site.case.transform == "second_derivative":  # of what is returned; nothing else leaves it
+            if site.case.transform in ("second_derivative", SECOND):  # of what is returned; nothing else leaves it
                 outputs = returned(outputs)
             return self._pin(outputs, site) if site.pinned else outputs
 

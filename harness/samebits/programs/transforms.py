@@ -13,6 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+SECOND = "second_derivative_of_squares"
+"""The transform under which second derivatives are tried that no declaration asks for."""
+
 Call = Callable[[dict[str, Any]], Any]
 """A side as a function of its arrays by name."""
 
@@ -22,20 +25,23 @@ def transformed(call: Call, transform: str | None, names: Sequence[str]) -> Call
 
     Args:
         call: the side.
-        transform: one of `samebits.schema.case.TRANSFORMS`, or None for the side itself.
+        transform: one of `samebits.schema.case.TRANSFORMS`, `SECOND`, or None for the side itself.
         names: the arguments with a gradient, for the second derivative.
     """
     if transform == "vmap":
         return jax.vmap(call)
     if transform == "remat":
         return jax.checkpoint(call)
-    if transform == "second_derivative":
-        return _gradient(call, names)
+    if transform in ("second_derivative", SECOND):
+        return _gradient(call, names, squares=transform == SECOND)
     return call
 
 
-def _gradient(call: Call, names: Sequence[str]) -> Call:
-    """The gradient of a weighted sum of all float outputs; its own gradient is the second derivative."""
+def _gradient(call: Call, names: Sequence[str], squares: bool) -> Call:
+    """The gradient of a weighted sum of all float outputs; its own gradient is the second derivative.
+
+    With their squares in it, the cotangents of the outputs depend on the arguments too.
+    """
 
     def gradient(arrays: dict[str, Any]) -> dict[str, Any]:
         chosen = {name: arrays[name] for name in names}
@@ -43,7 +49,8 @@ def _gradient(call: Call, names: Sequence[str]) -> Call:
 
         def total(chosen: dict[str, Any]) -> Any:
             leaves = jax.tree.leaves(call({**chosen, **rest}))
-            return sum(jnp.sum(leaf * _weights(leaf)) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.inexact))
+            floats = (leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.inexact))
+            return sum(jnp.sum(leaf * (_weights(leaf) + leaf / 2 if squares else _weights(leaf))) for leaf in floats)
 
         gradients: dict[str, Any] = jax.grad(total)(chosen)
         return gradients

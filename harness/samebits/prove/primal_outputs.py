@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from samebits.programs.captured_values import equations
 from samebits.programs.own_rules import own_rules
 from samebits.programs.sides import Site, TracedSides
 from samebits.prove.same_program import written
@@ -33,5 +34,7 @@ def _changed(sides: TracedSides, side: str, site: Site) -> bool:
     differentiated = sides.differentiated(side, site)
     if differentiated.error is not None:  # its gradient says why
         return False
-    own = written(forward.traced.jaxpr)
-    return own is None or own != written(differentiated.traced.jaxpr)
+    closed, own = differentiated.traced.jaxpr, written(forward.traced.jaxpr)
+    # Where nothing is pulled back, `optimize_remat` calls the function in place of its rule.
+    by_use = any(equation.primitive.name == "remat_opt" for equation in equations(closed))
+    return by_use or own is None or own != written(closed)

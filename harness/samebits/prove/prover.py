@@ -6,8 +6,9 @@ Nothing is compiled here and no device is needed: programs are traced for abstra
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from samebits.errors import BrokenPromise, MissingRule, NotCovered, NothingCompared, not_interpreted
 from samebits.host.cache_keys import ByIdentity, digest_of
@@ -20,6 +21,8 @@ from samebits.programs.inputs import Array, Record
 from samebits.programs.sides import Site, TracedSides
 from samebits.prove.other_meshes import is_first, on_other_meshes
 from samebits.prove.problem import questions
+from samebits.prove.second_derivatives import SecondDerivatives
+from samebits.schema.assumption import Assumption
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Prover:
         self._elsewhere: dict[tuple[object, ...], Mapping[str, Counterexample]] = {}
         self._places: dict[object, tuple[str, Site, tuple[str, Site]]] = {}
         self._identities: dict[tuple[object, ...], Identities | Unproved] = {}
+        self._second = SecondDerivatives(sides, platform)
 
     def questions(
         self,
@@ -139,6 +143,10 @@ class Prover:
             if not as_good if isinstance(proof, Unproved) else proof.undecided or as_good:
                 decided[leaf] = other
         return decided
+
+    def derivatives(self, direction: str, variant: str, leaf: str) -> Callable[[], Assumption | None] | None:
+        """Gives what is assumed of the second derivatives of a gradient; None of forward outputs."""
+        return partial(self._second.assumption, variant, leaf) if direction == "gradient" else None
 
     def counterexample(self, questions: Mapping[str, Question], leaf: str) -> Counterexample | None:
         """Other values than those of the first inputs at which both sides differ in a leaf."""

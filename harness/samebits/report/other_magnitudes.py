@@ -30,9 +30,11 @@ def other_input_notes(results: Iterable[Any]) -> list[str]:
         for assumption in result.assumptions:
             if assumption.counterexample is not None:
                 place = result.pair, result.variant, result.direction, result.leaf
-                seen.setdefault(place, []).append(assumption.counterexample)
+                derived = assumption.word == "derivatives"
+                only = "but not its own gradient" if derived else "only at inputs like those tried"
+                seen.setdefault(place, []).append(f"{only}: {assumption.counterexample}")
     lines = [
-        f"{pair}/{variant}: {direction}, {leaf}: the same only at inputs like those tried: {texts[0]}"
+        f"{pair}/{variant}: {direction}, {leaf}: the same {texts[0]}"
         + (f"; and in {plural(len(texts) - 1, 'more setting')}" if len(texts) > 1 else "")
         for (pair, variant, direction, leaf), texts in seen.items()
     ]

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from samebits.programs.own_rules import own_rules
 
@@ -27,3 +28,20 @@ def test_rules_are_found_inside_of_loops_and_calls() -> None:
 
     (found,) = own_rules(jax.make_jaxpr(looped)(jnp.ones(3)))
     assert "double at " in found and "test_own_rules.py" in found
+
+
+def test_a_primitive_written_in_python_has_rules_of_its_own() -> None:
+    hijax = pytest.importorskip("jax.experimental.hijax")
+
+    class Doubled(hijax.VJPHiPrimitive):  # type: ignore[misc,name-defined]
+        def __init__(self, aval: Any) -> None:
+            self.in_avals, self.out_aval = (aval,), aval
+            self.params: dict[str, Any] = {}
+            super().__init__()
+
+        def expand(self, x: Any) -> Any:
+            return 2 * x
+
+    program = jax.make_jaxpr(lambda x: Doubled(jax.typeof(x))(x))(jnp.ones(3))
+    (found,) = own_rules(program)
+    assert "Doubled at " in found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +96,34 @@ def two_outputs(factor: float) -> Callable[..., Any]:
     return lambda x, w: layer(x, w)
 
 
+def partly(factor: float) -> Callable[..., Any]:
+    """A rule of a `functools.partial`, of which jax knows no source."""
+    function = jax.custom_vjp(functools.partial(dense))
+
+    def forward(x: Any, w: Any) -> Any:
+        y = dense(x, w)
+        return factor * y, (x, w, y)
+
+    function.defvjp(forward, _pull, optimize_remat=True)
+    return lambda x, w: function(x, w)
+
+
+def in_notebook(factor: float) -> Callable[..., Any]:
+    """The same from code without a file."""
+    names: dict[str, Any] = {"jax": jax, "dense": dense, "pull": _pull}
+    code = f"""
+@jax.custom_vjp
+def layer(x, w):
+    return dense(x, w)
+layer.defvjp(lambda x, w: (dense(x, w) * {factor}, (x, w, dense(x, w))), pull)
+def function(x, w):
+    return layer(x, w)
+"""
+    exec(compile(code, "<ipython-input-1>", "exec"), names)
+    function: Callable[..., Any] = names["function"]
+    return function
+
+
 def largest(shift: int) -> Callable[..., Any]:
     """Each row's largest element and its index, of which the rule returns another one."""
 
@@ -154,6 +183,8 @@ WRONG: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "scan": (in_scan(dense), in_scan(ruled(lambda y: y * 1.01))),
     "remat": (in_remat(dense), in_remat(ruled(lambda y: y * 1.01))),
     "vmap": (in_vmap(dense), in_vmap(tangent(lambda y: y * 1.01))),
+    "partial": (dense, partly(1.01)),
+    "notebook": (dense, in_notebook(1.01)),
     "reference": (ruled(lambda y: y * 1.01), dense),
     "epsilon": (dense, ruled(lambda y: y + 1e-5)),
     "second output": (two_outputs(1.0), two_outputs(1.01)),
@@ -169,6 +200,8 @@ HONEST: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "callback": (dense, called_back(1.0)),
     "scan": (in_scan(dense), in_scan(ruled(by_thirds))),
     "remat": (dense, in_remat(ruled(lambda y: y))),
+    "partial": (dense, partly(1.0)),
+    "notebook": (dense, in_notebook(1.0)),
     "second output": (two_outputs(1.0), two_outputs(1.0)),
     "of jax": (lambda x, w: jax.nn.relu(x @ w), lambda x, w: jax.nn.relu((x @ w) * 1.0)),
     "both alike": (ruled(lambda y: y * 1.01), ruled(lambda y: y * 1.01)),
@@ -222,6 +255,12 @@ def test_a_sum_over_devices_that_only_the_rule_leaves_out(sums: bool) -> None:
     compared = samebits.check(reference, summed(sums), x, mesh="dp2", specs=P("dp"))
     by_leaf = {leaf.leaf: leaf.verdict for leaf in compared.leaves if leaf.variant != "reference"}
     assert by_leaf.get(LEAF, "rounding") == ("rounding" if sums else "different"), compared
+
+
+def test_proofs_for_all_sizes_have_it_at_the_declared_ones() -> None:
+    proved = samebits.prove(*WRONG["one percent"], X, W, sizes="all")
+    (wrong,) = [leaf for leaf in proved.leaves if not leaf.ok]
+    assert (wrong.leaf, wrong.verdict, wrong.direction) == (LEAF, "different", "gradient"), proved
 
 
 def test_contracts_of_forward_outputs_are_for_them() -> None:
