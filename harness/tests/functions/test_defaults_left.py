@@ -136,6 +136,7 @@ def test_a_flag_that_the_variant_ignores_is_told(number: int) -> None:
     assert any(taken.word == "defaults" for taken in compared.assumptions)
 
 
+@pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_proofs_and_meshes_say_the_same(number: int) -> None:
@@ -154,6 +155,7 @@ def test_what_is_listed() -> None:
     assert "defaults" not in str(samebits.check(norm, norm_centered, X, gradients=False, center=True, eps=1e-5))
 
 
+@pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")
 def test_without_assumptions_only_a_difference_is_told() -> None:
     assert "defaults" not in str(samebits.check(flipped, flipped_by_jax, X, assumptions=False))
     assert "columns=True on both sides" in str(samebits.check(flipped, flipped_ignoring, X, assumptions=False))

@@ -315,5 +315,6 @@ def _flushed(value: Any, kind: Type) -> list[Array]:
     if not tiny or format_of(kind.dtype).flush < tiny:
         return [value.error, value.likely]
     errors = [value.error] if value.likely is value.error else [value.error, value.likely]
-    flushed = [np.where((size - e < tiny) & (size + e > 0), e + np.minimum(size + e, tiny), e) for e in errors]
+    with np.errstate(invalid="ignore"):  # of infinite numbers with infinite bounds, which stay as they are
+        flushed = [np.where((size - e < tiny) & (size + e > 0), e + np.minimum(size + e, tiny), e) for e in errors]
     return [flushed[0], flushed[-1]]
