@@ -27,6 +27,7 @@ from samebits.interpret.rounding_error.estimate import estimate_errors
 from samebits.numerics import floats
 from samebits.programs.inputs import Record, is_key
 from samebits.prove.input_facts import integer_range
+from samebits.prove.prover import Unproved
 from samebits.schema.case import Arg
 from samebits.schema.values import Given
 
@@ -96,6 +97,8 @@ class IndexValues:
             written = dict(zip(question.outputs, evaluated(question, program), strict=True))
             for path, array in ran.items():
                 place = _place(array, written.get(path), program, question, path, moved)
+                if place is not None and moved and not self._moves(question, path):
+                    place = _place(array, written.get(path), program, question, path, moved=False)
                 if place is None or path in wrong:
                     continue
                 where = f"{path}[{', '.join(map(str, place))}]" if place else path
@@ -107,6 +110,11 @@ class IndexValues:
                 wrong[path] = words, (expected, array)
             before = ran
         return wrong
+
+    def _moves(self, question: Question, path: str) -> bool:
+        """Whether both sides only move data at these values too: at others, as of equal indices, they may add."""
+        proofs = self.proofs.prover.movement(question)
+        return not isinstance(proofs, Unproved) and path in proofs and proofs[path].only_moved
 
     def _records(self, job: PendingPoint, record: Record) -> Iterator[tuple[Record, str, bool]]:
         """The record with other values of each of its index arguments in turn, and of all scalars together.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -208,3 +209,27 @@ def test_slices_of_a_slice_as_this_compiler_has_them() -> None:
     forward = next(result for result in results if result.direction == "forward")
     assert isinstance(forward, Result) and forward.ok is not is_wrong
     assert not is_wrong or f"{COMPILER} with 'i' = 7: out[0] is 6 as written, and 7" in str(forward.evidence)
+
+
+def _rows(x: Any, i: Any, j: Any, k: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.stack([x[i], x[j], x[k]])
+
+
+def _rows_taken(x: Any, i: Any, j: Any, k: Any) -> Any:
+    import jax.numpy as jnp
+
+    return x[jnp.stack([i, j, k])]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradients_that_add_at_equal_indices_are_computed(dtype: str) -> None:
+    """Data that only moves at the indices of the case: where all are equal, three cotangents are added and rounded."""
+    x = np.random.default_rng(0).standard_normal((8, 64)).astype(dtype_of(dtype))
+    results = samebits.check(_rows, _rows_taken, x, *map(np.int32, (1, 4, 6))).leaves
+    assert all(isinstance(result, Result) and COMPILER not in str(result.evidence) for result in results)
+    index = samebits.Arg(shape=(), dtype="int32", values=samebits.Integers(high=8))
+    pair = _pair(_rows, _rows_taken, "none", samebits.Integers(high=8), dtype)
+    pair = replace(pair, args={"x": samebits.Arg(shape=(8, 64)), "i": index, "j": index, "k": index})
+    assert all(COMPILER not in str(result.evidence) for result in run(pair))
