@@ -336,12 +336,11 @@ def _is_nothing(value: Any) -> bool:
 def _fresh(value: Any) -> Any:
     """A cache like this one that is empty; anything else, as it is.
 
-    Where the user's has results, they were computed outside of a trace, and so is what stands in for them.
+    What it has is computed outside of the trace: what belongs to one would be an error in the next.
     """
     if not isinstance(value, functools._lru_cache_wrapper):
         return value
-    function = _computed_now(value.__wrapped__) if value.cache_info().currsize else value.__wrapped__
-    fresh = functools.lru_cache(**value.cache_parameters())(function)
+    fresh = functools.lru_cache(**value.cache_parameters())(_computed_now(value.__wrapped__))
     vars(fresh).update(vars(value))
     return fresh
 
