@@ -17,6 +17,7 @@ from samebits.schema.result import Result
 from tests.check.accuracy_specimens import FAULTS, HONEST, Specimen
 
 environment.prepare()
+pytestmark = pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")  # of other magnitudes
 
 Array = Any
 FAST = 4

@@ -16,6 +16,7 @@ from samebits.host import environment
 from tests.check.accuracy_specimens import running, total
 
 environment.prepare()
+pytestmark = pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")  # of other magnitudes
 
 Array = Any
 RNG = np.random.default_rng(3)
