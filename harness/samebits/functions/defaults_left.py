@@ -124,7 +124,7 @@ def _turned(pair: Pair, point: Point, name: str, *, value: bool) -> dict[str, st
     case = replace(case, statics={**case.statics, name: value})
     changed = replace(pair, cases=(case,), gradients=False)
     words = f"with {name}={value} on both sides"
-    prover = PointProver(changed, Locator(name=pair.name))
+    prover = PointProver(changed, Locator(name=pair.name), tested=True)  # by the comparison that this one follows
     try:
         on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=mesh.abstract(point.mode))
         sites = sites_of(prover.sides, point, on_mesh)
