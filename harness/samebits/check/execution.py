@@ -12,7 +12,7 @@ from typing import Any
 from samebits.check.executed_together import Fetched, called_together, run_program
 from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome, ProgramOutputs
-from samebits.errors import MeshNotUsed
+from samebits.errors import CouldNotRun, MeshNotUsed
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.host.isolation import undone
 from samebits.numerics.bits import Comparison, same_bits
@@ -26,6 +26,7 @@ from samebits.schema.case import Arg
 from samebits.schema.contract import Direction
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
+from samebits.user_errors import one_line
 
 Inputs = dict[str, tuple[Record, dict[str, Array]]]
 """By label: a record, and for a gradient the cotangents by output leaf."""
@@ -238,15 +239,20 @@ class Execution:
         """What a program gives once at inputs that are not among those of its points.
 
         Raises:
-            CouldNotRun: it does not compile.
+            CouldNotRun: it does not compile, or a callback does not take them.
         """
+        import jax
+
         words = (*record, *cotangents)
         key = program, site.case.id, site.dtype, digest_of([*record.values(), *cotangents.values()], *words)
         if key not in self._elsewhere:
             while len(self._elsewhere) >= ELSEWHERE_CACHED:
                 self._elsewhere.popitem(last=False)
             _, call = self.placed(side, site, direction, record, cotangents)
-            self._elsewhere[key] = self._called(program, call, direction).tree
+            try:
+                self._elsewhere[key] = self._called(program, call, direction).tree
+            except jax.errors.JaxRuntimeError as error:
+                raise CouldNotRun(f"{program.label} {one_line(error)}") from error
         return self._elsewhere[key]
 
     def placed(

@@ -163,7 +163,10 @@ class Magnitudes:
                 open_ = [path for path in open_ if not self._is_excluded(job, path, tried)]
                 if not open_:
                     continue
-                ran = self._run(job, tried.record, cotangents)
+                try:
+                    ran = self._run(job, tried.record, cotangents)
+                except CouldNotRun:  # a callback need not take all numbers
+                    continue
                 for path in open_:
                     apart = self._apart(job, tried, cotangents, path, base, ran)
                     known = apart_at.get(path)
