@@ -62,6 +62,7 @@ class LeafOutcome:
         executed_elsewhere: gives other values at which the compiled programs were run, and what is wrong there; asked
             where it would pass.
         derivatives: gives what is assumed of second derivatives, of a gradient; asked where it would pass.
+        one_way: names the comparisons that came out one way only at everything tried.
         lines: names the lines of the source that make the leaf differ, at other inputs if these are given; asked where
             it fails.
         arrays: gives both sides on every input, where bits differ.
@@ -95,6 +96,7 @@ class LeafOutcome:
     elsewhere: Callable[[], Counterexample | None] | None = None
     executed_elsewhere: Callable[[], Counterexample | None] | None = None
     derivatives: Callable[[], Assumption | None] | None = None
+    one_way: Callable[[], list[str]] | None = None
     lines: Callable[[Question | None], NamedLines] | None = None
     arrays: Callable[[], LeafArrays] | None = None
     for_all: Literal["proved", "rounding"] | None = None

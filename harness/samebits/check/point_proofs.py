@@ -130,6 +130,10 @@ class PointProofs:
             return other
         return self._cotangents.counterexample(job, path) if must_run(first, path) else None
 
+    def one_way(self, job: PendingPoint) -> list[str]:
+        """The comparisons that came out one way only at everything tried."""
+        return self.prover.one_way(self.questions(job))
+
     def independence(self, job: PendingPoint, path: str) -> Independence:
         """Whether the bits of a leaf are the same on every machine, on both sides and at every input of a point."""
         if self._independence[0] is not job:

@@ -179,6 +179,7 @@ class Runner:
                 replace(
                     outcome,
                     assuming=self.assuming,
+                    one_way=partial(self.proofs.one_way, job),
                     lines=partial(self.lines.lines, job, outcome.comparison.path, None),
                 )
                 for outcome in outcomes

@@ -12,7 +12,7 @@ from samebits.check.judge import Ruling, rule, where
 from samebits.check.outcome import LeafOutcome
 from samebits.check.picture import BRIEF, FULL, LeafArrays, picture
 from samebits.check.runner import PointRun
-from samebits.interpret.field_proof.assumptions import of_values
+from samebits.interpret.field_proof.assumptions import not_exercised, of_values
 from samebits.numerics.bits import Comparison
 from samebits.schema.assumption import Assumption
 from samebits.schema.case import Refusal
@@ -183,7 +183,9 @@ def _assumptions(ruling: Ruling, outcome: LeafOutcome) -> tuple[Assumption, ...]
     same = outcome.identity
     if not outcome.assuming and ruling.ok:
         return ()  # what holds without any is what execution shows
-    taken = same.assumptions if same is not None and (same.equal or ruling.verdict in ("bitwise", "rounding")) else ()
+    taken: tuple[Assumption, ...] = ()
+    if same is not None and (same.equal or ruling.verdict in ("bitwise", "rounding")):
+        taken = not_exercised(same, outcome.one_way)
     if ruling.verdict == "proved" and outcome.routing and not outcome.same_program:
         taken = (*taken, of_values(outcome.routing))
     return (*taken, *ruling.noted)

@@ -11,7 +11,7 @@ import numpy as np
 from samebits.check.derived_bounds import Derived, doubt
 from samebits.check.judge import rule, where
 from samebits.check.outcome import LeafOutcome
-from samebits.interpret.field_proof.assumptions import of_movement
+from samebits.interpret.field_proof.assumptions import not_exercised, of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.given_integers import like_given
 from samebits.interpret.label_proof import LabelIdentity
@@ -112,7 +112,7 @@ def by_fields(
         degree=identity.degree,
         unknown=identity.unknown,
         constants=identity.constants,
-        assumptions=(*identity.assumptions, *argument.assumptions),
+        assumptions=(*not_exercised(identity, outcome.one_way), *argument.assumptions),
     )
     if not identity.equal or isinstance(derived, Unproved):
         return argument

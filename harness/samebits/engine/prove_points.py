@@ -279,6 +279,7 @@ def _proved(
             nothing=empty.get(leaf),
             elsewhere=partial(prover.counterexample, questions, leaf),
             derivatives=prover.derivatives(point.direction, point.variant, leaf),
+            one_way=partial(prover.one_way, questions),
         )
         if known is None:
             kept = [movement[leaf] for movement in moved if not isinstance(movement, Unproved)]

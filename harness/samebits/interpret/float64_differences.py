@@ -5,6 +5,7 @@ No cast rounds there, so the dtype of an output hides nothing: in bfloat16, what
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.equation import Array, Type
 from samebits.interpret.field_proof.float64_noise import Excuses
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.oracle import Oracle
+from samebits.interpret.oracle import Oracle, Outcomes, Ties
 from samebits.interpret.problem import Question, first_place
 from samebits.numerics import floats
 from samebits.numerics.fills import LEAST, fills
@@ -30,7 +31,8 @@ _KEPT = 64
 class _Evaluated:
     """What programs gave in this process, or why they gave nothing; the oldest are dropped."""
 
-    outputs: ClassVar[dict[tuple[ByIdentity, str | None, str], list[Any] | NotCovered]] = {}
+    outputs: ClassVar[dict[tuple[ByIdentity, str | None, bool, str], list[Any] | NotCovered]] = {}
+    outcomes: ClassVar[dict[ByIdentity, Outcomes]] = {}
 
 
 def hidden(question: Question, name: str) -> float:
@@ -65,7 +67,7 @@ def differences(
             least = hidden(question, name) if relative is None else relative
             left, right = np.asarray(first[number]), np.asarray(second[number])
             differs = _differs(left, right, kinds[number], least)
-            if differs.any() and kinds[number].is_float:
+            if differs.any() and kinds[number].is_float and not question.ties:
                 differs &= excuses.certain(name, left, right) if name in certain else excuses.beyond(name, left, right)
             if differs.any():
                 at = first_place(differs)
@@ -99,13 +101,14 @@ def evaluated(question: Question, program: Any) -> list[Any]:
     Raises:
         NotCovered: an equation has no value in float64.
     """
-    key = ByIdentity(program), question.platform, digest_of([argument.values for argument in question.inputs])
+    values = digest_of([argument.values for argument in question.inputs])
+    key = ByIdentity(program), question.platform, question.ties, values
     kept = _Evaluated.outputs
     if key not in kept:
         while len(kept) >= _KEPT:
             del kept[next(iter(kept))]
         try:
-            kept[key] = outputs_of(question, program)
+            kept[key] = outputs_of(question, program, _outcomes(program))
         except NotCovered as error:
             kept[key] = error
     outputs = kept[key]
@@ -114,8 +117,33 @@ def evaluated(question: Question, program: Any) -> list[Any]:
     return outputs
 
 
-def outputs_of(question: Question, program: Any) -> list[Any]:
+def _outcomes(program: Any) -> Outcomes:
+    """How the comparisons of a program came out, at all inputs at which it was evaluated."""
+    key, outcomes = ByIdentity(program), _Evaluated.outcomes
+    while key not in outcomes and len(outcomes) >= _KEPT:
+        del outcomes[next(iter(outcomes))]
+    return outcomes.setdefault(key, {})
+
+
+def one_way(question: Question) -> list[str]:
+    """The comparisons of both programs that came out one way only wherever they were evaluated, with source lines."""
+    seen: dict[str, int] = {}
+    for program in (question.reference, question.variant):
+        with contextlib.suppress(NotCovered):  # then as far as it was evaluated
+            evaluated(question, program)
+        for step, outcomes in _outcomes(program).values():
+            name = f"{step.name} at {step.place}" if step.place else step.name
+            seen[name] = seen.get(name, 0) | outcomes
+    return [name for name, outcomes in seen.items() if outcomes in (1, 2)]
+
+
+def outputs_of(question: Question, program: Any, outcomes: Outcomes | None = None) -> list[Any]:
     """The outputs of one program at the inputs of a question, in float64.
+
+    Args:
+        question: with the inputs.
+        program: one of its programs.
+        outcomes: gets how comparisons come out.
 
     Raises:
         NotCovered: an equation has no value in float64.
@@ -125,7 +153,8 @@ def outputs_of(question: Question, program: Any) -> list[Any]:
         for argument, aval in zip(question.inputs, program.in_avals, strict=True)
     ]
     with np.errstate(all="ignore"):
-        return list(Interpreter(Oracle(), question.platform)(program, *args))
+        domain = (Ties if question.ties else Oracle)(outcomes=outcomes)
+        return list(Interpreter(domain, question.platform)(program, *args))
 
 
 def _differs(left: Any, right: Any, kind: Type, relative: float) -> Any:

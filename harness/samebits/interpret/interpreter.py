@@ -174,7 +174,7 @@ class Interpreter:
         if name == "custom_jvp_call" and "exp" in self.domain.covers and is_exp_of_negative_square(eqn):
             return exp_of_negative_square(self, Step.of(eqn), values)
         if name in CALLS:
-            return self.closed(_called(eqn), values, axes)
+            return self.closed(called(eqn), values, axes)
         if name in CONTROL:
             return CONTROL[name](self, eqn, values, axes)
         step = self._steps.of(eqn)
@@ -258,7 +258,7 @@ def take_concrete(values: Sequence[Array], index: Index, kind: Type) -> Array:
     return np.asarray(flat[index])
 
 
-def _called(eqn: Any) -> Any:
+def called(eqn: Any) -> Any:
     """The jaxpr that an equation calls; versions of jax store that of some primitives under either name."""
     params = eqn.params
     return params[CALLS[eqn.primitive.name] if CALLS[eqn.primitive.name] in params else "call_jaxpr"]

@@ -17,20 +17,26 @@ from samebits.interpret import literals
 from samebits.interpret.arrays import ARITHMETIC, evaluate
 from samebits.interpret.equation import Array, Step, Type
 
+Outcomes = dict[int, list[Any]]
+DECIDES = ("clamp", "eq", "ge", "gt", "le", "lt", "max", "min", "ne")
+
 
 class Oracle:
     """The domain of float64 numbers; all its values are concrete.
 
     Args:
         stands: the numbers that some constants stand for, by their own; all others stand for the simplest one.
+        outcomes: gets, by the id of a comparison, its step and how it came out: 1 for false, 2 for true, 3 for both;
+            of a maximum, a minimum or a clip, which operand it took.
     """
 
     name = "oracle"
     keeps_constants = False
     covers = frozenset(ARITHMETIC)
 
-    def __init__(self, stands: Mapping[float, float] | None = None) -> None:
+    def __init__(self, stands: Mapping[float, float] | None = None, outcomes: Outcomes | None = None) -> None:
         self._stands = stands or {}
+        self._outcomes = outcomes
 
     def lift(self, array: Array, kind: Type) -> Array:
         """The number that a float constant stands for."""
@@ -53,8 +59,38 @@ class Oracle:
 
     def apply(self, step: Step, values: Sequence[Array]) -> list[Array]:
         """Plain arithmetic."""
-        return evaluate(step, values)
+        result = evaluate(step, values)
+        if self._outcomes is not None and step.name in DECIDES:
+            first = np.not_equal(result[0], values[1]) if step.name in ("max", "min", "clamp") else result[0]
+            outcome = self._outcomes.setdefault(id(step), [step, 0])  # it holds the step, whose id no other has then
+            outcome[1] |= (0 if np.all(first) else 1) | (2 if np.any(first) else 0)
+        return result
 
     def same(self, first: Array, second: Array) -> bool:
         """Equal, or apart by no more than two orders of adding can be."""
         return bool(np.allclose(first, second, rtol=1e-12, atol=0, equal_nan=True))
+
+
+CLOSE = 1e-12
+"""What float64 numbers that are equal but for rounding differ by, relative to the larger one."""
+
+_AT_TIES = ("add", "sub", "eq", "ge", "gt", "le", "lt", "ne", "ceil", "convert_element_type", "floor", "round", "sign")
+
+
+class Ties(Oracle):
+    """The float64 numbers, where those that are equal up to rounding are equal, and what cancels up to it is zero."""
+
+    name = "ties"
+
+    def apply(self, step: Step, values: Sequence[Array]) -> list[Array]:
+        """Plain arithmetic of numbers without the rounding that decides a tie."""
+        if step.name not in _AT_TIES or not step.inputs[0].is_float:
+            return super().apply(step, values)
+        first, *rest = (np.asarray(value, np.float64) for value in values)
+        if step.name in ("add", "sub"):
+            (result,) = evaluate(step, values)
+            return [np.where(np.abs(result) <= CLOSE * np.maximum(np.abs(first), np.abs(rest[0])), 0.0, result)]
+        nearest = rest[0] if rest else np.round(2 * first) / 2
+        with np.errstate(invalid="ignore"):
+            is_close = np.abs(first - nearest) <= CLOSE * np.maximum(np.abs(first), np.abs(nearest))
+        return super().apply(step, [np.where(is_close, nearest, first), *rest])

@@ -21,12 +21,14 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered
+from samebits.interpret.boundaries import boundaries
 from samebits.interpret.equation import Array
 from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.float64_differences import differences, values_of
 from samebits.interpret.given_integers import facts_of, follows, given_arrays, literals, variations
 from samebits.interpret.other_cotangents import other_cotangents
 from samebits.interpret.problem import Input, Question
+from samebits.interpret.untaken import solutions
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.schema.picture import MagnitudeRow
 
@@ -100,10 +102,14 @@ def counterexamples(question: Question) -> dict[str, Counterexample]:
         question: the programs and their inputs.
     """
     result: dict[str, Counterexample] = {}
-    tried = _other_integers(question), _given(question), _other_cotangents(question), _zero_rows(question)
-    for other in chain.from_iterable(tried):
+    before: list[Question] = []
+    drawn = _other_integers(question), _untaken(question, before), _given(question)
+    for other in chain(*drawn, _other_cotangents(question), _zero_rows(question), _ties(question)):
+        before.append(other.question)
         open_ = [name for name in question.outputs if name not in result or not result[name].allowed]
-        if not open_ or (not other.allowed and set(open_) <= set(result)):
+        if not open_:
+            break
+        if not other.allowed and set(open_) <= set(result):
             continue
         for name, (words, shown) in _seen(other, open_).items():
             if other.allowed or name not in result:
@@ -198,6 +204,27 @@ def _other_cotangents(question: Question) -> Iterator[_Other]:
         yield _Other(other, words, allowed, small=False)
 
 
+def _untaken(question: Question, tried: Sequence[Question]) -> Iterator[_Other]:
+    """The question at integers at which a condition comes out as at none of those tried: everywhere, then in places."""
+    places, allowed = question, True
+    for count, solution in enumerate(solutions(question, tried)):
+        everywhere, words, own = question, list[str](), True
+        for place, number in solution.items():
+            values = question.inputs[place].values
+            everywhere = _with(everywhere, place, np.full_like(values, number))
+            if values.size > 1:
+                mixed = np.array(places.inputs[place].values)
+                mixed.reshape(-1)[count * max(1, values.size // MOST) % values.size] = number
+                places = _with(places, place, mixed)
+            where = " everywhere" if values.size > 1 else ""
+            words.append(f"'{question.inputs[place].name}' = {_shown(number, values.dtype)}{where}")
+            own = own and question.inputs[place].magnitudes == "all"
+        allowed = allowed and own
+        yield _Other(everywhere, " and ".join(words), own, small=False)
+    if places is not question:
+        yield _Other(places, "such numbers in some elements", allowed, small=False)
+
+
 def _zero_rows(question: Question) -> Iterator[_Other]:
     """The question with rows of its float inputs zero; of what has no rows, elements.
 
@@ -239,6 +266,13 @@ def _in_rows(values: Array) -> Array:
     """The same elements as rows along the last axis; of what has no rows, each by itself."""
     width = values.shape[-1] if values.ndim > 1 and values.shape[-1] > 1 else 1
     return values.reshape(-1, width)
+
+
+def _ties(question: Question) -> Iterator[_Other]:
+    """The question with floats at which its conditions tie; a slope there is not promised, even of declared numbers."""
+    is_gradient = any(argument.is_cotangent for argument in question.inputs)
+    for other in boundaries(question):
+        yield _Other(other.question, other.words, other.declared and not is_gradient, small=False)
 
 
 def _with(question: Question, place: int, values: Array) -> Question:

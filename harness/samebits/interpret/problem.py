@@ -28,6 +28,7 @@ class Input:
             every one in their range may be given.
         integers: the smallest and the largest integer that may be given; None of floats.
         is_cotangent: it multiplies a gradient, and may be anything.
+        between: the ends of the range of floats that is declared, where one is.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Input:
     magnitudes: Magnitudes = "stated"
     integers: tuple[int, int] | None = None
     is_cotangent: bool = False
+    between: tuple[float, float] | None = None
 
     def kind(self, aval: Any) -> Type:
         """The type that a program gives this input.
@@ -58,6 +60,7 @@ class Question:
         inputs: the flat inputs.
         outputs: names of the flat outputs.
         platform: whose branches of `lax.platform_dependent` run; None takes the default branches.
+        ties: whether numbers that are equal up to rounding are equal in float64, as at inputs where conditions tie.
         in_range: whether the inputs have the magnitudes of the case. At others, only formulas count: values may leave
             the range of float64 on the way, as in the gradient of a softmax that does not subtract its maximum.
     """
@@ -68,6 +71,7 @@ class Question:
     outputs: Sequence[str]
     platform: str | None = None
     in_range: bool = True
+    ties: bool = False
 
     def types(self, program: Any) -> list[Type]:
         """The types of the outputs of a program."""

@@ -13,7 +13,7 @@ from samebits.numerics.free_places import free_places
 from samebits.programs.input_bounds import arg_below
 from samebits.programs.inputs import is_key
 from samebits.schema.case import Arg, Case
-from samebits.schema.values import Given, Integers, Normal
+from samebits.schema.values import Given, Integers, Normal, Uniform
 
 Array = NDArray[Any]
 
@@ -22,7 +22,12 @@ def input_of(name: str, arg: Arg, array: Array, case: Case) -> Input:
     """An argument as an input of a question; the parts of complex numbers lie along one more dimension."""
     values = floats.parts(array) if floats.is_complex(array.dtype) else array
     return Input(
-        name, values, is_index_operand(arg, array), magnitudes(arg, values), integer_range(name, arg, array, case)
+        name,
+        values,
+        is_index_operand(arg, array),
+        magnitudes(arg, values),
+        integer_range(name, arg, array, case),
+        between=(arg.values.low, arg.values.high) if isinstance(arg.values, Uniform) and arg.equals is None else None,
     )
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from samebits.errors import BrokenPromise, MissingRule, NotCovered, NothingCompared, not_interpreted
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
+from samebits.interpret.float64_differences import one_way
 from samebits.interpret.jumps import other_jumps
 from samebits.interpret.label_proof import LabelIdentity, LabelProver
 from samebits.interpret.other_values import Counterexample, counterexamples
@@ -161,6 +162,10 @@ class Prover:
         others, place = counterexamples(question), self._places.get(ByIdentity(question.variant))
         meshes = {} if place is None else on_other_meshes(self.sides, *place, question)
         return {**meshes, **others, **{leaf: other for leaf, other in meshes.items() if other.allowed}}
+
+    def one_way(self, questions: Mapping[str, Question]) -> list[str]:
+        """The comparisons that came out one way only at all inputs at which both sides were evaluated."""
+        return one_way(next(iter(questions.values())))
 
     def _at(self, question: Question) -> Identities | Unproved:
         key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest(question))

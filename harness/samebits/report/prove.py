@@ -87,6 +87,8 @@ def title(proof: ProofResult) -> str:
     words = known.get(proof.verdict, proof.verdict)
     if proof.sizes == "all" and proof.family is not None and proof.family.kept:
         words = words.replace("SIZES", f"SIZES WITH {proof.family.kept_text}")
+    if proof.routing and proof.verdict in ("proved", "rounding"):
+        words += f", for the values of {' and '.join(proof.routing)} tried"
     return f"{words} in this domain: {proof.domain}" if proof.verdict == "proved" and proof.domain else words
 
 

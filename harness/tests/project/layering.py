@@ -139,7 +139,7 @@ PACKAGES = {
     "threadpoolctl": ("host/blas_threads",),
     "vl_convert": ("report/html/charts",),
     "yaml": ("audit/defaults",),
-    "z3": ("interpret/all_sizes/linear_questions", "interpret/all_sizes/models"),
+    "z3": ("interpret/all_sizes/linear_questions", "interpret/all_sizes/models", "interpret/integer_solver"),
 }
 """Packages that `samebits` imports, and the only rooms or modules that may; None is all of them."""
 

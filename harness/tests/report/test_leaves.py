@@ -98,3 +98,5 @@ def test_a_proof_says_of_which_inputs_it_is() -> None:
 def test_the_title_of_a_proof_says_of_which_inputs_it_is() -> None:
     assert title(PROOF) == "PROVED: the same bits for every input in this domain: no -0.0 in x"
     assert title(replace(PROOF, domain=None)) == "PROVED: the same bits for every input"
+    routed = replace(PROOF, domain=None, routing=("ids", "step"))
+    assert title(routed) == "PROVED: the same bits for every input, for the values of ids and step tried"

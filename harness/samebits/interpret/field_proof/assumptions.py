@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from samebits.schema.assumption import Assumption
 
 if TYPE_CHECKING:
     from samebits.interpret.field.domain import Field
+    from samebits.interpret.field_proof.result import FieldIdentity
     from samebits.interpret.overflow import OverflowReach
     from samebits.interpret.problem import Question
 
@@ -43,6 +44,21 @@ def by_numbers(taken: Iterable[Assumption]) -> tuple[Assumption, ...]:
     """Of the assumptions of a proof, those that what is only not refuted rests on: what the numbers tried decided."""
     words = ("values", "comparisons", "roots")
     return tuple(each for each in taken if each.word in words or each.counterexample is not None)
+
+
+def not_exercised(same: FieldIdentity, one_way: Callable[[], list[str]] | None) -> tuple[Assumption, ...]:
+    """The assumptions of a proof, with the comparisons that came out one way only at everything that was tried.
+
+    Args:
+        same: the proof.
+        one_way: names such comparisons of both programs; those that only constants or integers decide are left out.
+    """
+    names = set(one_way()) if one_way is not None and same.decided else ()
+    never = [name for name in same.decided if name in names]
+    if not never:
+        return same.assumptions
+    more = f"; one way only at everything tried: {_named(never, 2 * _NAMED)}"
+    return tuple(replace(a, text=a.text + more) if a.word == "comparisons" else a for a in same.assumptions)
 
 
 def of_movement(domain: str | None, routing: Sequence[str], products: bool) -> tuple[Assumption, ...]:
@@ -158,8 +174,8 @@ def _range(question: Question, reach: OverflowReach | None) -> Assumption:
     return Assumption("range", stays, grown)
 
 
-def _named(names: Iterable[str]) -> str:
+def _named(names: Iterable[str], count: int = _NAMED) -> str:
     """A few names, and how many there are more."""
     listed = list(names)
-    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    return ", ".join(listed[:_NAMED]) + more
+    more = f" and {len(listed) - count} more" if len(listed) > count else ""
+    return ", ".join(listed[:count]) + more

@@ -60,7 +60,8 @@ def confirmed(
     for name, proof in result.items():
         if proof.equal or (proof.undecided and proof.not_covered is None):
             taken = assumptions(question, by[name].domain, reach, elsewhere[name], beyond.get(name))
-            result[name] = replace(proof, assumptions=taken if proof.equal else by_numbers(taken))
+            taken = taken if proof.equal else by_numbers(taken)
+            result[name] = replace(proof, assumptions=taken, decided=tuple(by[name].domain.decisions))
     return result
 
 

@@ -36,6 +36,7 @@ class FieldIdentity:
         constants: the formulas are equal once constants that are roundings of others stand for these, one line each.
         constant: as formulas both sides are numbers; a zero is one in any case.
         assumptions: what the proof takes for granted, where the formulas are equal.
+        decided: what the proof took from the numbers of the case, each with its source line.
         unsure: why it is undecided, where that is not for the laws of functions; of formulas that differ, why
             they might be undecided at inputs whose elements may change places.
         clear: float64 distinguishes the formulas too, by more than its noise: no law of roots makes them equal.
@@ -57,6 +58,7 @@ class FieldIdentity:
     constants: tuple[str, ...] = ()
     constant: bool = False
     assumptions: tuple[Assumption, ...] = ()
+    decided: tuple[str, ...] = ()
     unsure: str | None = None
     clear: bool = False
     not_covered: str | None = None
