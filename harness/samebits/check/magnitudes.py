@@ -57,6 +57,11 @@ BEYOND = 4.0
 LATER = 16.0
 """How many times larger the inputs are up to which both sides overflow together: products in another order."""
 
+SATURATED = 2.0**-60
+"""Below this, what underflows at larger inputs is nothing: it is left of a difference that saturated, as a gradient of
+a softmax that is 1 in one place.
+"""
+
 LOSES = "loses accuracy"
 
 BISECTED = 8
@@ -235,6 +240,7 @@ class Magnitudes:
         if wrong.any() and floats.is_float(first.dtype):
             wrong &= np.abs(_wide(second) - true) > BEYOND * self._bound(question, path)
         if not wrong.any():
+            far &= (np.abs(true) > SATURATED) | ((tried.exponent or 0) <= 0)
             return self._out_of_range(job, path, (first, second), true, far, question)
         at = first_place(wrong)
         words = _two(path, at, sides, first, second) + f", and {true[at]:.6g} in float64"

@@ -168,11 +168,12 @@ def _kept(rows: Array, array: Array, boolean: bool, axes: Sequence[int], has_sum
         return
     if not boolean and length > 2 and low == 0 and high in axes and step.min() >= 0 and step.max() > 1:
         yield "offsets"  # where groups begin, and where the last one ends
-    if length >= LONG or boolean:
-        if np.all(step >= 0) or np.all(step <= 0):
-            yield "sorted"
-        elif not boolean and _is_grouped(rows):
-            yield "in groups"
+    ordered = np.all(step >= 0) or np.all(step <= 0)
+    grouped = length >= LONG and (ordered or _is_grouped(rows))
+    if ordered and (boolean or length >= LONG):
+        yield "sorted"
+    elif grouped and not boolean:
+        yield "in groups"
     if not boolean and length > 1 and _is_distinct(rows):
         yield "distinct" if _is_distinct(rows.reshape(1, -1)) else "distinct in each row"
     if boolean or (low, high) == (0, 1):
@@ -180,7 +181,8 @@ def _kept(rows: Array, array: Array, boolean: bool, axes: Sequence[int], has_sum
             yield f"{counts[0]} of {length} in each row"
     elif low >= 0 and has_sums and axes and counts.max() <= max(axes):
         yield "its sum" if len(rows) == 1 else "the sums of rows"
-    if not boolean and len(rows) >= LONG and 1 < length <= _TUPLES and rows.max(0).max() > 2 * rows.max(0).min():
+    tuples = len(rows) >= LONG and 1 < length <= _TUPLES and not grouped
+    if not boolean and tuples and rows.max(0).max() > 2 * rows.max(0).min():
         yield "its columns"  # which may be of different things, as coordinates are
 
 
@@ -367,7 +369,7 @@ def _unlike(facts: GivenFacts, numbers: Sequence[int], rng: np.random.Generator)
         yield _sorted_anew(rows, rng), "with other numbers between its ends"
     if facts.keeps("a sum"):
         yield from _unlike_sizes(rows)
-    elif low != high and not facts.keeps("a permutation"):
+    elif low != high and not (facts.keeps("a permutation") and rows.shape[1] in facts.axes):  # else ids of a longer axis
         if facts.keeps("distinct"):
             yield _replaced(rows, rows[:, :1], 1), "with a number twice"
         if not facts.keeps("offsets"):
