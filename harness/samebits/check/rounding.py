@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.check.error_groups import error_ratios, without_constants
-from samebits.check.loss_of_kind import GROSS, MOSTLY, TOLD, DrawnRatios, sums_grow
+from samebits.check.loss_of_kind import MOSTLY, TOLD, DrawnRatios, sums_grow
 from samebits.check.sample import LeafSample
 from samebits.check.sequential_test import Accuracy, More, compare_accuracy
 from samebits.check.worst_element import Objection, violating
@@ -268,9 +268,9 @@ def _of_kind(evidence: RoundingEvidence, drawn: DrawnRatios, inputs: Mapping[str
         return evidence
     share, accuracy = drawn.gross()
     if share >= MOSTLY:
-        return replace(evidence, accuracy=accuracy, kind=f"more than {GROSS:g}x fails where no limit is set")
+        return replace(evidence, accuracy=accuracy, kind=f"more than {accuracy.limit:g}x fails where no limit is set")
     if share > 1 - MOSTLY:
-        hangs = f"more than {GROSS:g}x, which is not rounding, comes out in {share:.0%} of the draws"
+        hangs = f"more than {accuracy.limit:g}x, which is not rounding, comes out in {share:.0%} of the draws"
         return replace(evidence, accuracy=accuracy, undecided=hangs)
     return evidence
 

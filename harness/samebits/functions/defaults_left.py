@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from samebits.functions.passed import Leaf, also_assuming
-from samebits.interpret.float64_differences import differences
 from samebits.programs.binding import parameters_of
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import implementation
@@ -117,6 +116,7 @@ def with_defaults(
 def _turned(pair: Pair, point: Point, name: str, *, value: bool) -> dict[str, str]:
     """By output how the sides differ where a boolean is turned round on both; nothing where both reject it."""
     from samebits.engine.prove_points import PointProver, sites_of
+    from samebits.interpret.float64_differences import differences
     from samebits.programs.sides import Site
     from samebits.prove.problem import other_outputs
 

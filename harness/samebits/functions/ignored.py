@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from samebits.errors import NothingCompared, RequestError
 from samebits.functions.passed import Leaf, also_assuming
-from samebits.programs.host_trees import named_leaves
-from samebits.programs.ignored import is_ignored
-from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Site, TracedSides
 from samebits.schema.assumption import Assumption
 from samebits.schema.pair import Pair
+
+if TYPE_CHECKING:
+    from samebits.programs.program_cache import Programs
+    from samebits.programs.sides import Site
 
 _LISTED = 8
 _BEGIN = "ignored, and not compared: "
@@ -32,6 +33,10 @@ def ignored_note(pair: Pair, programs: Programs, sites: Mapping[str, Site]) -> t
     """
     if not pair.ignore:
         return ()
+    from samebits.programs.host_trees import named_leaves
+    from samebits.programs.ignored import is_ignored
+    from samebits.programs.sides import TracedSides
+
     whole = TracedSides(replace(pair, ignore=()), programs)
     outputs: dict[str, list[str]] = {}
     for side, site in sites.items():

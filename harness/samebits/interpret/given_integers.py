@@ -369,7 +369,7 @@ def _unlike(facts: GivenFacts, numbers: Sequence[int], rng: np.random.Generator)
         yield _sorted_anew(rows, rng), "with other numbers between its ends"
     if facts.keeps("a sum"):
         yield from _unlike_sizes(rows)
-    elif low != high and not (facts.keeps("a permutation") and rows.shape[1] in facts.axes):  # else ids of a longer axis
+    elif low != high and not (facts.keeps("a permutation") and rows.shape[1] in facts.axes):
         if facts.keeps("distinct"):
             yield _replaced(rows, rows[:, :1], 1), "with a number twice"
         if not facts.keeps("offsets"):

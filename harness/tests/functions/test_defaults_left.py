@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import samebits
@@ -17,7 +18,7 @@ from samebits.functions.defaults_left import defaults_left
 from samebits.functions.other_inputs import OtherInputsWarning
 from tests.support.invoke import samebits as command
 
-X = jax.random.normal(jax.random.key(0), (8, 8))
+X = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
 Function = Callable[..., Any]
 
 

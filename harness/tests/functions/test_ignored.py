@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
+import numpy as np
 import pytest
 
 import samebits
 from samebits.errors import NothingCompared, RequestError
 from tests.support.invoke import samebits as command
 
-X = jax.random.normal(jax.random.key(0), (4, 8))
+X = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
 Function = Callable[..., Any]
 
 

@@ -91,11 +91,11 @@ REJECTED: dict[str, tuple[Any, ...]] = {
     "small rows of squares": (squares, squares_beside_two, SMALL),
     "small rows": (times, times_beside_one, SMALL, W),
     "a limit of small rows": (times, times_beside_one, SMALL * 0.01 + X * 0.1, W, {"accuracy": 2}),
-    "small rows in bfloat16": (times, times_beside_one, jnp.asarray(SMALL * 0.01, BF), jnp.asarray(W, BF)),
+    "small rows in bfloat16": (times, times_beside_one, (SMALL * 0.01).astype(BF), W.astype(BF)),
     "a small block": (halves, halves_beside_eight, TINY_BLOCK),
     "small rows of a gradient": (cubed, cubed_beside_one, SMALL, {"gradients": True}),
-    "a running sum": (total, running(BF), jnp.asarray(X, BF)),
-    "a running sum under a limit": (total, running(BF), jnp.asarray(X, BF), {"accuracy": 2}),
+    "a running sum": (total, running(BF), X.astype(BF)),
+    "a running sum under a limit": (total, running(BF), X.astype(BF), {"accuracy": 2}),
     "all rows small": (times, times_beside_one, X * np.float32(1e-3), W),
 }
 HELD: dict[str, tuple[Any, ...]] = {

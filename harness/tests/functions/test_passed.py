@@ -15,6 +15,9 @@ from samebits.functions.passed import REPORTING
 from tests.functions import specimens as f
 from tests.support import toys
 
+pytestmark = pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")
+"""What differs at a NaN that is planted is not what these tests are about."""
+
 
 def gated(x: Any) -> Any:
     return jnp.where(x > 0, x, 0.0) * 2

@@ -48,6 +48,7 @@ def test_factors_that_are_rounded_make_nothing_different(first: Any, second: Any
         assert samebits.prove(first, second, *arguments, gradients=False).verdict != "different"
 
 
+@pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")  # at an infinite second moment
 def test_factors_that_were_computed_are_the_variants_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the bias of a reference, which differs between versions of jax, no operation of the variant has it."""
     moved, honest = [], error_groups.without_constants
@@ -91,6 +92,7 @@ def test_weights_that_are_rounded_make_nothing_different(x: Any) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")  # at an infinite input
 def test_what_saturates_is_no_other_formula(seed: int) -> None:
     """Of large numbers 1 - sigmoid(x) is 0 in float64, and a softmax has 1e-70 in its place."""
     x = jnp.asarray(np.random.default_rng(seed).normal(size=(16, 2)) * 1e4, jnp.float32)
