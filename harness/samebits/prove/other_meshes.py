@@ -5,7 +5,7 @@ Interpretation needs no devices. It is asked of programs that are divided by `sh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +25,9 @@ from samebits.schema.meshes import MeshSpec
 
 SIZES = (1, 2, 3, 4)
 """The numbers of devices that are tried on each axis."""
+
+SEVERAL = 2
+"""From how many declared sizes of an axis on, besides 1, these show what other sizes would."""
 
 _APART = 1e-6
 """How far apart values in float64 are, in units of the largest of a leaf, that no order of sums explains."""
@@ -47,7 +50,7 @@ def on_other_meshes(
         return {}
     shown: dict[str, Counterexample] = {}
     declared = [*map(MeshSpec.parse, (*sides.pair.meshes, *sides.pair.wide_meshes))]
-    for mesh in _others(site.mesh):
+    for mesh in _others(site.mesh, declared):
         there = replace(site, mesh=mesh, built=mesh.abstract(site.mode))
         try:
             with standing_for(sides.functions[name], site.built, there.built):  # where it has a mesh of its own
@@ -70,8 +73,11 @@ def on_other_meshes(
     return shown
 
 
-def _others(mesh: MeshSpec) -> Iterator[MeshSpec]:
+def _others(mesh: MeshSpec, declared: Sequence[MeshSpec]) -> Iterator[MeshSpec]:
+    """The mesh with other sizes of each axis, but of those that the pair is checked at in several sizes anyway."""
     for axis, size in mesh.axes:
+        if len({each.size(axis) for each in declared if axis in each.names} - {1}) >= SEVERAL:
+            continue
         yield from (with_devices(mesh, axis, number) for number in SIZES if number != size)
 
 
