@@ -58,9 +58,12 @@ class DrawnRatios:
 
     def gross(self) -> tuple[float, Accuracy]:
         """In what part of the draws a loss is gross, and the ratios of the group in which it mostly is."""
+        groups = [*self._groups()]
+        # What one cotangent alone pulls back is mostly zero: the ratio of the few elements that are not is noise.
+        many = [(where, values) for where, values in groups if not where[0].endswith("one_hot cotangent")]
         share, _, where, limit = max(
             (sum(value > limit for value in values) / len(values), median(values) / limit, where, limit)
-            for where, values in self._groups()
+            for where, values in many or groups
             for limit in (GROSS if is_natural(where[1]) else GROSS_IN_PART,)
         )
         return share, self._accuracy(where, limit)
