@@ -7,7 +7,6 @@ compiled already. What counts is a difference that the cotangents of the check d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from samebits.interpret.other_cotangents import ONES, changed
 from samebits.interpret.other_values import Counterexample
 from samebits.interpret.problem import first_place
 from samebits.numerics import floats
-from samebits.programs.host_trees import HostTree
 from samebits.programs.inputs import Array
 
 MORE = 8
@@ -54,44 +52,36 @@ class ExecutedCotangents:
         """The first counterexample of each leaf."""
         inputs = self._execution.inputs(job.alone, self._execution.pair.reference_name, "gradient")
         record, drawn = next(iter(inputs.values()))
-        usual, named = self._ran(job, record, drawn), set[str]()
+        usual, named = self._execution.sides_at(job, record, drawn), set[str]()
         wide = [np.asarray(array, np.result_type(array, np.float64)) for array in drawn.values()]
         for arrays, words, allowed in changed(wide, [*drawn], [floats.parts(array).dtype for array in drawn.values()]):
             if not allowed or words == ONES:  # which the check has tried
                 continue
             other = {path: array.astype(drawn[path].dtype) for path, array in zip(drawn, arrays, strict=True)}
             try:
-                first, second = self._ran(job, record, other)
+                first, second = self._execution.sides_at(job, record, other)
             except CouldNotRun:  # a callback need not take all numbers
                 continue
-            for path, leaf in first.leaves.items():
-                if path in named or leaf.array.dtype.kind in "biu":
+            for path in first:
+                if path in named or first[path].dtype.kind in "biu":
                     continue
-                hidden = HIDDEN * 2.0 ** -floats.digits(floats.parts(leaf.array).dtype)
-                least = max(MORE * np.max(_apart(*usual, path), initial=0.0), hidden)
-                if np.max(_apart(first, second, path), initial=0.0) > least:
+                hidden = HIDDEN * 2.0 ** -floats.digits(floats.parts(first[path]).dtype)
+                least = max(MORE * np.max(_apart(*(side[path] for side in usual)), initial=0.0), hidden)
+                if np.max(_apart(first[path], second[path]), initial=0.0) > least:
                     named.add(path)
-                    yield path, _counterexample(first, second, path, words)
-
-    def _ran(self, job: PendingPoint, record: Any, cotangents: Mapping[str, Array]) -> tuple[HostTree, HostTree]:
-        """The outputs of the reference alone and of the variant on the mesh."""
-        execution, trees = self._execution, []
-        for side, site in ((execution.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)):
-            program = execution.sides.programs.start(execution.program(side, site, "gradient"))
-            trees.append(execution.tree_at(program, side, site, "gradient", record, dict(cotangents)))
-        return trees[0], trees[1]
+                    yield path, _counterexample(path, (first[path], second[path]), words)
 
 
-def _apart(first: HostTree, second: HostTree, path: str) -> Array:
+def _apart(first: Array, second: Array) -> Array:
     """How far the elements of a leaf are apart, relative to its largest value; 0 where either is not finite."""
-    both = (np.asarray(floats.parts(tree.leaves[path].array), np.float64) for tree in (first, second))
+    both = (np.asarray(floats.parts(array), np.float64) for array in (first, second))
     left, right = (np.where(np.isfinite(array), array, np.nan) for array in both)
     apart = np.nan_to_num(np.abs(left - right))
     return np.asarray(apart / (np.max(np.abs(np.nan_to_num(left)), initial=0.0) or 1.0))
 
 
-def _counterexample(first: HostTree, second: HostTree, path: str, words: str) -> Counterexample:
-    apart, values = _apart(first, second, path), (first.leaves[path].array, second.leaves[path].array)
+def _counterexample(path: str, values: tuple[Array, Array], words: str) -> Counterexample:
+    apart = _apart(*values)
     at = first_place(apart == np.max(apart))
     left, right = (floats.parts(array)[at].item() for array in values)
     place = f"{path}[{', '.join(map(str, at))}]"

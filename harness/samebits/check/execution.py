@@ -227,6 +227,21 @@ class Execution:
             replicas=list(replicas.values())[::-1],
         )
 
+    def sides_at(
+        self, job: PendingPoint, record: Record, cotangents: dict[str, Array]
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """By leaf, what the reference alone and the variant on the mesh give at other inputs than those of the point.
+
+        Raises:
+            CouldNotRun: as of `tree_at`.
+        """
+        direction, sides = job.point.direction, []
+        for side, site in ((self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)):
+            program = self.sides.programs.start(self.program(side, site, direction))
+            tree = self.tree_at(program, side, site, direction, record, cotangents)
+            sides.append({path: leaf.array for path, leaf in tree.leaves.items()})
+        return sides[0], sides[1]
+
     def tree_at(
         self,
         program: Program,

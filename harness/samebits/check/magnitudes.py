@@ -23,9 +23,9 @@ from samebits.check.execution import Execution, PendingPoint
 from samebits.check.point_proofs import PointProofs
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.interpret.equation import Array
-from samebits.interpret.float64_differences import evaluated
+from samebits.interpret.float64_differences import evaluated, outputs_of
 from samebits.interpret.other_values import Counterexample
-from samebits.interpret.overflow import RangedOracle, ranged_values
+from samebits.interpret.overflow import RangedOracle
 from samebits.interpret.problem import Question, first_place
 from samebits.interpret.rounding_error.estimate import estimate_errors
 from samebits.numerics import floats
@@ -200,12 +200,7 @@ class Magnitudes:
         return next(iter(self.execution.inputs(job.alone, reference, direction).values()))
 
     def _run(self, job: PendingPoint, record: Record, cotangents: dict[str, Array]) -> _Sides:
-        sides = (("alone", self.execution.pair.reference_name, job.alone), ("variant", job.point.variant, job.on_mesh))
-        trees = (
-            self.execution.tree_at(job.programs[name], side, site, job.point.direction, record, cotangents)
-            for name, side, site in sides
-        )
-        return _Sides(*({path: leaf.array for path, leaf in tree.leaves.items()} for tree in trees))
+        return _Sides(*self.execution.sides_at(job, record, cotangents))
 
     def _apart(
         self, job: PendingPoint, tried: _Tried, cotangents: dict[str, Array], path: str, base: _Sides, ran: _Sides
@@ -266,7 +261,7 @@ class Magnitudes:
             return None
         domain = RangedOracle()
         try:
-            ranged = _wide(ranged_values(question, question.variant, domain)[list(question.outputs).index(path)])
+            ranged = _wide(outputs_of(question, question.variant, domain)[list(question.outputs).index(path)])
         except NotCovered:  # then nothing is known of the range
             return None
         with np.errstate(all="ignore"):

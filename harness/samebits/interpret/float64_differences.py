@@ -108,7 +108,8 @@ def evaluated(question: Question, program: Any) -> list[Any]:
         while len(kept) >= _KEPT:
             del kept[next(iter(kept))]
         try:
-            kept[key] = outputs_of(question, program, _outcomes(program))
+            domain = (Ties if question.ties else Oracle)(outcomes=_outcomes(program))
+            kept[key] = outputs_of(question, program, domain)
         except NotCovered as error:
             kept[key] = error
     outputs = kept[key]
@@ -137,13 +138,13 @@ def one_way(question: Question) -> list[str]:
     return [name for name, outcomes in seen.items() if outcomes in (1, 2)]
 
 
-def outputs_of(question: Question, program: Any, outcomes: Outcomes | None = None) -> list[Any]:
+def outputs_of(question: Question, program: Any, domain: Oracle | None = None) -> list[Any]:
     """The outputs of one program at the inputs of a question, in float64.
 
     Args:
         question: with the inputs.
         program: one of its programs.
-        outcomes: gets how comparisons come out.
+        domain: in which it is evaluated; by default that of plain float64 numbers.
 
     Raises:
         NotCovered: an equation has no value in float64.
@@ -153,20 +154,22 @@ def outputs_of(question: Question, program: Any, outcomes: Outcomes | None = Non
         for argument, aval in zip(question.inputs, program.in_avals, strict=True)
     ]
     with np.errstate(all="ignore"):
-        domain = (Ties if question.ties else Oracle)(outcomes=outcomes)
-        return list(Interpreter(domain, question.platform)(program, *args))
+        return list(Interpreter(domain or Oracle(), question.platform)(program, *args))
 
 
 def _differs(left: Any, right: Any, kind: Type, relative: float) -> Any:
     """Where an output differs by more than is as good as nothing."""
     if left.dtype.kind not in "biuf" or right.dtype.kind not in "biuf" or left.shape != right.shape:
         return np.zeros(left.shape, bool)
-    if not kind.is_float:
-        return np.asarray(left != right)
-    left, right = left.astype(np.float64), right.astype(np.float64)
+    return apart(left, right, relative) if kind.is_float else np.asarray(left != right)
+
+
+def apart(first: Array, second: Array, relative: float) -> Array:
+    """Where floats differ by more than a part of the largest one, or one of them alone is infinite or NaN."""
+    left, right = first.astype(np.float64), second.astype(np.float64)
     finite = np.isfinite(left) & np.isfinite(right)
     fill = fills(left, right, finite)
     largest = float(np.max(np.abs(left), where=finite & ~fill, initial=LEAST if fill.any() else 0.0))
     with np.errstate(invalid="ignore"):
         far = np.abs(left - right) > relative * largest
-    return np.where(finite, far, ~((left == right) | (np.isnan(left) & np.isnan(right))))
+    return np.asarray(np.where(finite, far, ~((left == right) | (np.isnan(left) & np.isnan(right)))))

@@ -18,10 +18,9 @@ import numpy as np
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.field_proof.float64_noise import Excuses
-from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.float64_differences import apart, outputs_of
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question, first_place
-from samebits.numerics.fills import LEAST, fills
 
 VISIBLE = 1e-6
 """A difference of this size, relative to the largest value of a leaf, is an effect of the range; float64 noise is not.
@@ -90,20 +89,6 @@ class OverflowReach:
     largest: dict[str, float] = field(default_factory=dict)
 
 
-def ranged_values(question: Question, program: Any, domain: RangedOracle) -> list[Any]:
-    """The outputs of one program of a question in the range of its dtypes.
-
-    Raises:
-        NotCovered: the float64 domain has no rule for an equation.
-    """
-    args = [
-        np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
-        for argument, aval in zip(question.inputs, question.reference.in_avals, strict=True)
-    ]
-    with np.errstate(all="ignore"):
-        return list(Interpreter(domain, question.platform)(program, *args))
-
-
 def reach_of(question: Question) -> OverflowReach:
     """Evaluate both programs in the range of their dtypes.
 
@@ -112,14 +97,15 @@ def reach_of(question: Question) -> OverflowReach:
     """
     domains = RangedOracle(), RangedOracle()
     programs = zip((question.reference, question.variant), domains, strict=True)
-    outputs = [ranged_values(question, program, domain) for program, domain in programs]
+    outputs = [outputs_of(question, program, domain) for program, domain in programs]
     left = {
         side: tuple(domain.left) for side, domain in zip(("reference", "variant"), domains, strict=True) if domain.left
     }
     different, excuses = {}, Excuses(question)
     for number, name in enumerate(question.outputs if left else ()):
         if question.mismatch(number) is None:
-            words = _difference(name, np.asarray(outputs[0][number]), np.asarray(outputs[1][number]), excuses)
+            first, second = (np.asarray(side[number], np.float64) for side in outputs)
+            words = _difference(name, first, second, excuses)
             if words is not None:
                 different[name] = f"{words}: {next(iter(left.get('variant', left.get('reference', ()))))}"
     largest: dict[str, float] = {}
@@ -132,19 +118,12 @@ def reach_of(question: Question) -> OverflowReach:
 
 def _difference(name: str, first: Array, second: Array, excuses: Excuses) -> str | None:
     """Where two outputs differ by what the range made of them, in words; where all cancels, noise is the largest."""
-    left, right = first.astype(np.float64), second.astype(np.float64)
-    finite = np.isfinite(left) & np.isfinite(right)
-    fill = fills(left, right, finite)
-    largest = float(np.max(np.abs(left), where=finite & ~fill, initial=LEAST if fill.any() else 0.0))
-    with np.errstate(invalid="ignore"):
-        far = np.abs(left - right) > VISIBLE * largest
-    same = np.isnan(left) & np.isnan(right)
-    differs = np.where(finite, far, (left != right) & ~same)
-    if not differs.any() or not (differs := differs & excuses.beyond(name, left, right)).any():
+    differs = apart(first, second, VISIBLE)
+    if not differs.any() or not (differs := differs & excuses.beyond(name, first, second)).any():
         return None
     at = first_place(differs)
     place = f"{name}[{', '.join(map(str, at))}]"
-    return f"{place} is {float(left[at])!r} in the reference, {float(right[at])!r} here, in the range of the dtypes"
+    return f"{place} is {float(first[at])!r} in the reference, {float(second[at])!r} here, in the range of the dtypes"
 
 
 def _named(step: Step) -> str:
