@@ -74,7 +74,7 @@ class IndexValues:
                 for path, (wrong, values) in self._wrong(job, question, other, cotangents, moved).items():
                     if path not in wrong_at or (allowed and not wrong_at[path].allowed):
                         text, where = f"{COMPILER} with {words}: {wrong}", f"ordinary, with {words}"
-                        wrong_at[path] = Counterexample(text, allowed, where=where, values=values)
+                        wrong_at[path] = Counterexample(text, allowed, where, values=values, kind="compiler")
             except (NotCovered, CouldNotRun):  # these values have no result as written
                 continue
         return wrong_at

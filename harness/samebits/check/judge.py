@@ -153,8 +153,11 @@ def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruling: Ruling) -
     Bits that are equal on the inputs tried are not enough: fields that refute the formulas, of the variant against the
     reference on the same mesh, keep it `different`, and so do other integers at which these differ.
     """
-    wrong = ruling.evidence is not None and ruling.evidence.startswith(COMPILER)
-    if ruling.verdict not in ("rounding", "different") or outcome.undefined is not None or wrong:
+    if (
+        ruling.verdict not in ("rounding", "different")
+        or outcome.undefined is not None
+        or _by_compiler(outcome, ruling)
+    ):
         return ruling
     own_row = f"see '{pair.reference_name}' on this mesh"
     contract = _contract(pair, point, outcome)
@@ -233,7 +236,7 @@ def _elsewhere(
     if other is None:
         return verdict, evidence, None
     if other.allowed:
-        return "different", other.words if other.words.startswith(COMPILER) else f"{AT_OTHERS}: {other.words}", other
+        return "different", other.words if other.kind == "compiler" else f"{AT_OTHERS}: {other.words}", other
     return verdict, "; ".join((*filter(None, [evidence]), f"{ELSEWHERE}: {other.words}")), other
 
 
@@ -292,6 +295,17 @@ def _unequal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | N
     if outcome.no_evidence is not None:
         return "error", f"could not tell whether this is rounding: {outcome.no_evidence}; {text}"
     return "different", text
+
+
+def _by_compiler(outcome: LeafOutcome, ruling: Ruling) -> bool:
+    """Whether the compiled program is wrong, which no mesh explains."""
+    if ruling.decisive is not None:
+        return ruling.decisive.kind == "compiler"
+    evidence = outcome.evidence
+    if evidence is None or not evidence.is_rounding:
+        moved = outcome.promises is not None and _miscompiled(outcome)
+        return moved or (evidence is not None and evidence.is_miscompiled)
+    return False
 
 
 def _miscompiled(outcome: LeafOutcome) -> bool:

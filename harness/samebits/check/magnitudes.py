@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -62,8 +62,6 @@ SATURATED = 2.0**-60
 a softmax that is 1 in one place.
 """
 
-LOSES = "loses accuracy"
-
 BISECTED = 8
 """Steps in which the magnitude from which on a side overflows is looked for."""
 
@@ -110,11 +108,13 @@ class _Apart:
         place: where.
         words: how, with what is true there.
         overflows: the side that is infinite or NaN alone, if one is.
+        loses: the formulas are the same, and the variant loses digits.
     """
 
     place: tuple[int, ...]
     words: str
     overflows: str | None = None
+    loses: bool = False
 
 
 class Magnitudes:
@@ -181,7 +181,8 @@ class Magnitudes:
                     if words is not None:
                         table = self._table(job, series, cotangents, path) if tried.exponent is not None else ()
                         values, where = (ran.reference[path], ran.variant[path]), f"ordinary, {tried.words}"
-                        apart_at[path] = Counterexample(words, tried.allowed, where=where, values=values, table=table)
+                        kind: Literal["inputs", "accuracy"] = "accuracy" if apart.loses else "inputs"
+                        apart_at[path] = Counterexample(words, tried.allowed, where, None, values, table, kind)
                 if all(not np.isfinite(_wide(side[path])).any() for side in ran for path in leaves):
                     break
                 before = tried
@@ -240,7 +241,7 @@ class Magnitudes:
         at = first_place(wrong)
         words = _two(path, at, sides, first, second) + f", and {true[at]:.6g} in float64"
         same = np.abs(own[at] - true[at]) <= 1e-6 * abs(true[at])
-        return _Apart(at, f"'{sides[1]}' {LOSES}: {words}" if same else words)
+        return _Apart(at, f"'{sides[1]}' loses accuracy: {words}" if same else words, loses=bool(same))
 
     def _out_of_range(
         self,
@@ -377,7 +378,7 @@ def _is_open(known: Counterexample | None, tried: _Tried) -> bool:
     """Whether a record may show more of a leaf: inputs that may be given, or, of lost accuracy, where it overflows."""
     if known is None or tried.allowed > known.allowed:
         return True
-    return tried.allowed == known.allowed and tried.exponent is not None and LOSES in known.words
+    return tried.allowed == known.allowed and tried.exponent is not None and known.kind == "accuracy"
 
 
 def _series(record: Record, args: Any) -> Iterator[list[_Tried]]:

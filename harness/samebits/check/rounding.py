@@ -151,7 +151,7 @@ class RoundingEvidence:
         lost = "" if self.loses_most is None else f"; most is lost by {self.loses_most}"
         if self.is_wrong:
             far = f"{self.excess:.2g} times as far from what is written, evaluated in float64, as rounding explains"
-            if max(self.error_reference, self.error_optimized) > NARROW:
+            if self.is_miscompiled:
                 return f"{COMPILER}: {self.outside} is {far}{lost}"
             return f"not rounding: {self.outside} is {far}: {COMPILER}, or computes in fewer digits{lost}"
         if self.accuracy.lossy and (self.accuracy.is_set or self.kind):
@@ -161,6 +161,12 @@ class RoundingEvidence:
             who = f", {self.outside} by itself" if self.outside else ""
             return f"loses accuracy: outside the bound of what rounding explains{who}{lost}"
         return None
+
+    @property
+    def is_miscompiled(self) -> bool:
+        """Whether a side is farther from what is written than even operations of fewer digits would be."""
+        far = max(self.error_reference, self.error_optimized) > NARROW
+        return self.mathematics is None and self.is_wrong and far
 
     @property
     def mathematics(self) -> str | None:

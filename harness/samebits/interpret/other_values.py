@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, permutations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -58,6 +58,7 @@ class Counterexample:
             cannot be interpreted.
         values: what both gave there, in the dtype of the output; None where only formulas differ.
         table: the errors of both sides at several magnitudes, where one of these shows it.
+        kind: `compiler` where a compiled program is not what is written, `accuracy` where the variant loses digits.
     """
 
     words: str
@@ -66,6 +67,7 @@ class Counterexample:
     question: Question | None = None
     values: tuple[Array, Array] | None = None
     table: tuple[MagnitudeRow, ...] = ()
+    kind: Literal["inputs", "compiler", "accuracy"] = "inputs"
 
     def comparison(self, path: str) -> Comparison | None:
         """How both sides differ there, with a witness; None where they have the same bits, or no values are known.
