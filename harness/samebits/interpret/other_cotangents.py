@@ -16,11 +16,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from samebits.interpret.complex_pairs import LINEAR
 from samebits.interpret.control_flow import scan_sizes
+from samebits.interpret.data_movement import MOVES, STILL
 from samebits.interpret.dead_code import live
 from samebits.interpret.equation import Array, type_of
 from samebits.interpret.float64_differences import values_of
-from samebits.interpret.interpreter import CALLS
+from samebits.interpret.inner_equations import called
 from samebits.interpret.problem import Question
 
 FACTORS = (2.0**6, 2.0**20, 2.0**-10, 2.0**-30)
@@ -32,31 +34,13 @@ Powers of two, so that no number is rounded.
 ONES = "cotangents of one"
 _EACH = 4  # of the outputs: with the cotangents of all others zero
 
-_TOGETHER = """
-add add_any all_gather all_gather_invariant all_gather_reduced all_to_all broadcast broadcast_in_dim concatenate conj
-convert_element_type copy copy_p cumsum device_put expand_dims fft imag mesh_cast neg optimization_barrier pad
-pbroadcast ppermute preduced psum psum2 psum_invariant psum_scatter pvary ragged_all_to_all real reduce_precision
-reduce_scatter reduce_sum reduce_window_sum reshape reshard rev sharding_constraint slice split squeeze stack
-stop_gradient sub tile transpose unreduced_psum unstack vary_unreduced_cast
-"""
-_ALL = frozenset(_TOGETHER.split())
-"""Primitives that are linear in all operands together."""
+_LINEAR = frozenset({*MOVES, *LINEAR, "conj", "fft", "imag", "real", "reduce_precision", "reduce_window_sum"})
+"""Primitives that are linear in all float operands together; no integer depends on a cotangent linearly."""
 
-_EITHER = frozenset({"conv_general_dilated", "dot_general", "mul", "ragged_dot_general"})
-"""Primitives that are linear in any one operand."""
+_BILINEAR = frozenset({"conv_general_dilated", "dot_general", "mul", "ragged_dot_general"})
 
-_SOME = {
-    "div": (0,),
-    "dynamic_slice": (0,),
-    "dynamic_update_slice": (0, 1),
-    "gather": (0,),
-    "scatter": (0, 2),
-    "scatter-add": (0, 2),
-    "scatter_add": (0, 2),
-    "select_and_scatter_add": (0,),
-    "triangular_solve": (1,),
-}
-"""By primitive, the operands in which it is linear together; the others select or scale."""
+_LINEAR_IN = {"div": 0, "select_and_scatter_add": 0, "triangular_solve": 1}
+"""By primitive, the only operand in which it is linear."""
 
 
 def other_cotangents(question: Question) -> Iterator[tuple[Question, str, bool]]:
@@ -105,9 +89,9 @@ def changed(
     for number, name in enumerate(names[:_EACH] if len(names) > 1 else ()):
         alone = [array if n == number else np.zeros_like(array) for n, array in enumerate(drawn)]
         yield alone, f"all cotangents zero but {name}", True
-    for axis, index, words in ((0, 0, "first row"), (0, -1, "last row"), (-1, -1, "last column")):
+    for axis, words in ((0, "row"), (-1, "column")):
         if any(_has(array, axis) for array in drawn):
-            yield [_kept(array, axis, index) for array in drawn], f"cotangents of zero but in their {words}", True
+            yield [_last(array, axis) for array in drawn], f"cotangents of zero but in their last {words}", True
     single = [_with_first(np.zeros_like(array), array.reshape(-1)[:1]) for array in drawn]
     yield single, "cotangents of zero but in their first element", True
     yield [_with_first(array, math.inf) for array in drawn], "cotangents with an infinite first element", False
@@ -124,12 +108,12 @@ def _has(array: Array, axis: int) -> bool:
     return array.ndim > (0 if axis == 0 else 1) and array.shape[axis] > 1
 
 
-def _kept(array: Array, axis: int, index: int) -> Array:
-    """An array that is zero but at one index of an axis; itself where it has no other."""
+def _last(array: Array, axis: int) -> Array:
+    """An array that is zero but at the last index of an axis; itself where it has no other."""
     if not _has(array, axis):
         return array
     kept = np.zeros_like(array)
-    np.moveaxis(kept, axis, 0)[index] = np.moveaxis(array, axis, 0)[index]
+    np.moveaxis(kept, axis, 0)[-1] = np.moveaxis(array, axis, 0)[-1]
     return kept
 
 
@@ -181,19 +165,21 @@ def _followed(jaxpr: Any, inputs: Sequence[bool]) -> list[bool]:
 
 def _results(equation: Any, operands: list[bool]) -> list[bool]:
     name, params = equation.primitive.name, equation.params
-    inner = params.get(CALLS.get(name, ""), params.get("jaxpr") if name == "shard_map" else None)
+    inner = params["jaxpr"] if name == "shard_map" else called(equation)
     if inner is not None:
         return _followed(inner, operands)
     if name == "scan":
         return _looped(params, operands)
-    if name == "cond" and not operands[0]:
+    if name in STILL:
+        return operands
+    first = operands.index(True)
+    if name == "cond" and first > 0:
         branches = [_followed(branch, operands[1:]) for branch in params["branches"]]
         return [any(each) for each in zip(*branches, strict=True)]
-    some = _SOME.get(name, () if name != "select_n" else tuple(range(1, len(operands))))
-    together = any(is_marked for place, is_marked in enumerate(operands) if place not in some)
-    rounded = name == "convert_element_type" and params["new_dtype"].kind in "biu"
-    if (name in _ALL and not rounded) or (name in _EITHER and sum(operands) == 1) or (some and not together):
-        return [True] * len(equation.outvars)
+    alone = sum(operands) == 1 and (name in _BILINEAR or _LINEAR_IN.get(name) == first)
+    kinds = [type_of(var.aval) for var in equation.outvars]
+    if (alone or name in _LINEAR) and all(kind.is_float or kind.is_complex for kind in kinds):
+        return [True] * len(kinds)
     raise _NotLinear
 
 

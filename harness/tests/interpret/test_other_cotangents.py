@@ -70,6 +70,8 @@ WRONG: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "epsilon": (dense, back(lambda g, y: g * norm(g) / jnp.maximum(norm(g), 1e-6))),
     "first row decides": (dense, back(lambda g, y: jnp.where(jnp.any(g[0] != 0), g, 0))),
     "last column decides": (dense, back(lambda g, y: jax.lax.cond(jnp.any(g[:, :-1] != 0), lambda: g, lambda: 2 * g))),
+    "ones decide": (dense, back(lambda g, y: jnp.where(jnp.all(g == 1), 2 * g, g))),
+    "last row decides": (dense, back(lambda g, y: jnp.where(jnp.any(g[-1] != 0), g, 0))),
     "division by zero": (dense, back(lambda g, y: g / jnp.max(jnp.abs(g)) * jnp.max(jnp.abs(g)))),
     "second output alone": (two, of_two(lambda g, h: (g, jnp.where(jnp.any(g != 0), h, 0)))),
     "clip in a loop": (
@@ -111,6 +113,13 @@ def test_a_gradient_that_decides_by_cotangents_is_different(name: str) -> None:
     compared = samebits.check(*WRONG[name], X, W)
     assert compared.verdict == "different", compared
     assert samebits.prove(*WRONG[name], X, W).verdict == "different"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [lambda g, y: jnp.clip(g, -50, 50), lambda g, y: jnp.where(abs(g) < 2e-3, 0, g)])
+def test_float16_has_no_room_for_much_larger_or_smaller_ones(change: Change) -> None:
+    x, w = (jax.ShapeDtypeStruct(each.shape, jnp.float16) for each in (X, W))
+    assert samebits.check(dense, back(change), x, w).verdict == "different"
 
 
 @pytest.mark.parametrize("name", _names(HONEST))
