@@ -5,8 +5,6 @@ In: two traced programs. Out: a remark where the second has another one than the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from samebits.interpret.equation import type_of
@@ -14,53 +12,11 @@ from samebits.programs.captured_values import equations
 
 _PRODUCTS = frozenset({"dot_general", "ragged_dot_general", "conv_general_dilated"})
 
-_NAMES = ("DEFAULT", "HIGH", "HIGHEST")
-"""From the lowest to the highest."""
+_LEVELS = frozenset({"DEFAULT", "HIGH", "HIGHEST"})
+"""Names of precisions; any other one is that of an algorithm, which is prescribed in place of a precision."""
 
 _WIDTH = 4
 """Bytes of a real number from which the precision counts: hardware multiplies the shorter floats as they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProductPrecision:
-    """The precision of the products of a program.
-
-    Args:
-        wide: that of those of wide floats, in the order of the program: a name in `_NAMES`, or an algorithm that is
-            prescribed in its place.
-        results: the dtypes in which those of shorter floats are summed.
-    """
-
-    wide: Sequence[str]
-    results: frozenset[str]
-
-    @classmethod
-    def of(cls, jaxpr: Any) -> ProductPrecision:
-        """The precision of a program's products.
-
-        Args:
-            jaxpr: the program, closed or not.
-        """
-        wide: list[str] = []
-        results: set[str] = set()
-        for equation in equations(jaxpr):
-            if equation.primitive.name not in _PRODUCTS:
-                continue
-            if any(_is_wide(var.aval) for var in equation.invars[:2]):
-                precision = equation.params["precision"]
-                each = dict.fromkeys(precision if isinstance(precision, tuple) else (precision,))
-                wide += ["DEFAULT" if level is None else str(getattr(level, "name", level)) for level in each]
-            elif type_of(equation.outvars[0].aval).is_float:
-                results.add(str(equation.outvars[0].aval.dtype))
-        return cls(wide, frozenset(results))
-
-    @property
-    def algorithms(self) -> list[str]:
-        """The algorithms that are prescribed."""
-        return sorted(set(self.wide) - set(_NAMES))
-
-    def __str__(self) -> str:
-        return " and ".join([*[name for name in _NAMES if name in self.wide][:1], *self.algorithms])
 
 
 def precision_remark(reference: Any, variant: Any) -> str | None:
@@ -69,21 +25,38 @@ def precision_remark(reference: Any, variant: Any) -> str | None:
     Args:
         reference, variant: the programs, as jaxprs.
     """
-    first, second = ProductPrecision.of(reference), ProductPrecision.of(variant)
-    if first.results and second.results and first.results != second.results:
-        sums = [" and ".join(sorted(side.results)) for side in (second, first)]
-        return f"its products are summed in {sums[0]}, the reference's in {sums[1]}: other bits on other hardware"
-    if not first.wide or not second.wide:  # a side without products has none of another precision
-        return None
-    names, reordered = (str(second), str(first)), len(first.wide) == len(second.wide) and first.wide != second.wide
-    if names[0] == names[1]:
-        if set(first.wide) == set(second.wide) and not reordered:
-            return None
-        names = ", ".join(second.wide), ", ".join(first.wide)
-    where = "equal on a CPU, not on a TPU or with TF32"
-    if first.algorithms != second.algorithms:
-        where = "other bits where hardware follows that"
-    return f"its products have precision {names[0]}, the reference's {names[1]}: {where}"
+    (first, sums), (second, own) = _precisions(reference), _precisions(variant)
+    if sums and own and sums != own:
+        names = [" and ".join(sorted(each)) for each in (own, sums)]
+        return f"its products are summed in {names[0]}, the reference's in {names[1]}: other bits on other hardware"
+    changed = {*first} ^ {*second}
+    if not first or not second or not (changed or (len(first) == len(second) and first != second)):
+        return None  # a side without products has none of another precision
+    if changed:
+        subject, names = "its products have", [" and ".join(dict.fromkeys(each)) for each in (second, first)]
+    else:
+        subject = "one of its products has"
+        names = next([own, other] for own, other in zip(second, first, strict=True) if own != other)
+    where = (
+        "equal on a CPU, not on a TPU or with TF32" if changed <= _LEVELS else "other bits where hardware follows that"
+    )
+    return f"{subject} precision {names[0]}, the reference's {names[1]}: {where}"
+
+
+def _precisions(jaxpr: Any) -> tuple[list[str], set[str]]:
+    """The precisions of the products of wide floats, in order, and the dtypes in which those of shorter ones are summed."""
+    wide: list[str] = []
+    sums: set[str] = set()
+    for equation in equations(jaxpr):
+        if equation.primitive.name not in _PRODUCTS:
+            continue
+        if any(_is_wide(var.aval) for var in equation.invars[:2]):
+            precision = equation.params["precision"]
+            levels = dict.fromkeys(precision if isinstance(precision, tuple) else (precision,))
+            wide += ["DEFAULT" if level is None else str(getattr(level, "name", level)) for level in levels]
+        elif type_of(equation.outvars[0].aval).is_float:
+            sums.add(str(equation.outvars[0].aval.dtype))
+    return wide, sums
 
 
 def _is_wide(aval: Any) -> bool:
