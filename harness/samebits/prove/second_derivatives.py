@@ -19,7 +19,6 @@ from samebits.programs.transforms import SECOND
 from samebits.prove.problem import cotangents_of, questions
 from samebits.schema.assumption import Assumption
 from samebits.schema.meshes import MeshSpec
-from samebits.user_errors import one_line
 
 
 class SecondDerivatives:
@@ -33,7 +32,7 @@ class SecondDerivatives:
     def __init__(self, sides: TracedSides, platform: str | None) -> None:
         self._sides = sides
         self._platform = platform
-        self._by_variant: dict[str, dict[str, str] | str | None] = {}
+        self._by_variant: dict[str, dict[str, str] | str] = {}
 
     def assumption(self, variant: str, argument: str) -> Assumption | None:
         """That first derivatives alone count, where second ones differ or cannot be tried; else None.
@@ -45,21 +44,17 @@ class SecondDerivatives:
         if variant not in self._by_variant:
             try:
                 self._by_variant[variant] = self._tried(variant)
-            except Exception as error:  # a verdict must not be lost to what is only noted
-                why = error if isinstance(error, SamebitsError) else one_line(error)
-                self._by_variant[variant] = f"the gradient is differentiated again, which fails: {why}"
+            except SamebitsError as error:
+                self._by_variant[variant] = f"the gradient is differentiated again, which fails: {error}"
         known = self._by_variant[variant]
-        if known is None or (not isinstance(known, str) and argument not in known):
+        why, shown = (known, None) if isinstance(known, str) else ("the gradient is differentiated again", known)
+        if shown is not None and argument not in shown:
             return None
-        return Assumption(
-            "derivatives",
-            "first derivatives alone are used",
-            known if isinstance(known, str) else "the gradient is differentiated again",
-            counterexample=None if isinstance(known, str) else known[argument],
-        )
+        text = "first derivatives alone are used"
+        return Assumption("derivatives", text, why, counterexample=None if shown is None else shown[argument])
 
-    def _tried(self, variant: str) -> dict[str, str] | str | None:
-        """By argument how second derivatives differ, or why they cannot be tried; None where there is no need.
+    def _tried(self, variant: str) -> dict[str, str] | str:
+        """By argument how second derivatives differ, or why they cannot be compared.
 
         Raises:
             CouldNotRun: the variant cannot be differentiated twice.
@@ -67,7 +62,7 @@ class SecondDerivatives:
         sides, pair = self._sides, self._sides.pair
         reference, case = pair.reference_name, next((case for case in pair.cases if not case.refuses), pair.cases[0])
         if variant == reference or "second_derivative" in pair.transforms or case.transform is not None:
-            return None
+            return {}
         dtype = "float32" if "float32" in pair.dtypes else pair.dtypes[0]
         mesh, mode = MeshSpec.parse((*pair.meshes, *pair.wide_meshes)[0]), pair.modes[0]
         site = Site(case=case, dtype=dtype, mesh=mesh, mode=mode, built=mesh.abstract(mode))
@@ -75,10 +70,10 @@ class SecondDerivatives:
         alone = baseline(sides, on_mesh, runs=False)[0]
         first, second = (sides.forward(*end) for end in ((reference, alone), (variant, on_mesh)))
         if any(program.error is not None for program in (first, second)) or _rules(first) == _rules(second):
-            return None
+            return {}
         alone, on_mesh = (replace(at, case=case.under(SECOND)) for at in (alone, on_mesh))
         if sides.gradient(reference, alone).error is not None:  # then there is none to be kept
-            return None
+            return {}
         inputs = next(iter(records(pair, case, dtype, mesh).values())), cotangents_of(sides, reference, alone)
         question = questions(
             sides,
