@@ -44,7 +44,7 @@ def precision_remark(reference: Any, variant: Any) -> str | None:
 
 
 def _precisions(jaxpr: Any) -> tuple[list[str], set[str]]:
-    """Precisions of the products of wide floats, in order, and the dtypes in which products of shorter ones are summed."""
+    """Precisions of products of wide floats, in order, and the dtypes in which products of shorter ones are summed."""
     wide: list[str] = []
     sums: set[str] = set()
     for equation in equations(jaxpr):
