@@ -14,9 +14,8 @@ from samebits.cli.pipeline import CommandRun
 from samebits.engine.journal import Journal
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.functions.as_pair import MESH, takes_mesh
+from samebits.functions.call_assumptions import with_call_assumptions
 from samebits.functions.default_layout import split_by_default
-from samebits.functions.defaults_left import left_of, with_defaults
-from samebits.functions.ignored import with_ignored
 from samebits.functions.names import check_renames, side_names
 from samebits.functions.run import function_request, pair_mesh, with_gradients
 from samebits.functions.session import session
@@ -97,9 +96,7 @@ class CompareCommand(CheckCommand):
     def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
         """All results; where one fails, with the integers that were drawn, else with the defaults that they are for."""
         for item in inputs.loaded:
-            pair = item.pair
-            defaulted = with_defaults(results, pair, item.plan, left_of(pair), assuming=self.effort.assuming)
-            results[:] = with_ignored(defaulted, pair, run.notes)
+            results[:] = with_call_assumptions(results, item.pair, assuming=self.effort.assuming)
         if not all(result.ok for result in results):
             run.notes += anything_drawn(self.chosen.arg)
         return super().document(run, inputs, results)

@@ -13,11 +13,8 @@ from samebits.cli.prove_run import ProveCommand, ProveInputs
 from samebits.engine.prove_points import prove_points
 from samebits.engine.size_points import prove_sizes
 from samebits.errors import DeclarationError
-from samebits.functions.all_sizes import with_sizes
-from samebits.functions.defaults_left import left_of, with_defaults
-from samebits.functions.ignored import with_ignored
-from samebits.functions.run import function_plan, pair_mesh, with_gradients
-from samebits.functions.session import session
+from samebits.functions.call_assumptions import with_call_assumptions
+from samebits.functions.run import function_plan, to_prove
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair
@@ -40,12 +37,10 @@ class ProveFunctionsCommand(ProveCommand):
         pair = functions_as_pair(self.chosen)
         here = run.start_backend(shown=True, workers=0, ray=None)
         try:
-            pair, notes = with_gradients(pair, session().use(pair.name), pair_mesh(pair).abstract(pair.modes[0]))
+            pair, notes = to_prove(pair, "all" if self.all_sizes else None)
         except DeclarationError as error:
             raise DeclarationError(in_options(str(error))) from error
         run.notes += notes
-        if self.all_sizes:
-            pair = with_sizes(pair, "all")
         again = self.chosen.words("prove") + (" --all-sizes" if self.all_sizes else "")
         locator = Locator(name=f"{self.chosen.reference} {self.chosen.variant}", rerun=again)
         return ProveInputs(
@@ -60,8 +55,7 @@ class ProveFunctionsCommand(ProveCommand):
             proved = list(prove_sizes(pair, item.locator, item.plan))
         else:
             proved = list(prove_points(pair, item.locator, item.plan, platform, assuming=self.assuming))
-        listed = with_defaults(proved, pair, item.plan, left_of(pair), assuming=self.assuming)
-        for row in with_ignored(listed, pair, run.notes):
+        for row in with_call_assumptions(proved, pair, assuming=self.assuming):
             results.append(replace(row, reason=None if row.reason is None else in_options(row.reason)))
         run.notes += take_notes()
         if not all(row.ok for row in results):

@@ -86,20 +86,16 @@ class PointProver:
         locator: where it was found, for the replay commands.
         platform: as for `prove_points`.
         assuming: as for `prove_points`.
-        tested: whether the proofs have found planted differences in this process already.
 
     Raises:
         DeclarationError: a domain of the declaration is wrong.
         CheckerBroken: the proofs do not see planted differences.
     """
 
-    def __init__(
-        self, pair: Pair, locator: Locator, platform: str | None = None, *, assuming: bool = True, tested: bool = False
-    ) -> None:
+    def __init__(self, pair: Pair, locator: Locator, platform: str | None = None, *, assuming: bool = True) -> None:
         import jax
 
-        if not tested:
-            check_proofs()
+        check_proofs()
         pair.check_argument_names()
         self.pair, self.locator = pair, locator
         self._queries = SideQueries(pair)

@@ -14,7 +14,6 @@ from typing import Any
 
 from samebits.errors import DeclarationError, RequestError
 from samebits.functions.default_layout import split_by_default
-from samebits.functions.defaults_left import defaults_left
 from samebits.functions.names import check_renames, shown_name, side_names
 from samebits.functions.request import CompareOptions, CompareRequest, near_option, short_text
 from samebits.host.isolation import note
@@ -122,14 +121,6 @@ def pair_of(request: CompareRequest) -> Pair:
         adapt=adapted,
         ignore=tuple(options.ignore),
     )
-
-
-def left_out(request: CompareRequest) -> dict[str, Any]:
-    """The parameters of both functions that a call leaves at their defaults, with these."""
-    if request.options.adapt is not None:
-        return {}
-    passed = {*_names(request), *request.keywords, MESH}
-    return defaults_left(request.reference, request.variant, passed, len(request.args), request.options.rename)
 
 
 def _require_concrete(call: Mapping[str, Any]) -> None:

@@ -7,15 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from samebits.errors import RequestError
-from samebits.functions.all_sizes import with_sizes
-from samebits.functions.as_pair import left_out, pair_of
-from samebits.functions.defaults_left import with_defaults
-from samebits.functions.ignored import with_ignored
+from samebits.functions.as_pair import pair_of
+from samebits.functions.call_assumptions import with_call_assumptions
 from samebits.functions.passed import REPORTING
 from samebits.functions.request import CompareRequest, compare_request, short_text
 from samebits.functions.result import Comparing
-from samebits.functions.run import function_plan, pair_mesh, rerun, run_functions, run_pair, with_gradients
-from samebits.host.isolation import take_notes
+from samebits.functions.run import compared, function_plan, rerun, run_functions, run_pair, to_prove
 from samebits.programs.catalogue import Locator
 from samebits.programs.other_sizes import at_sizes, read_sizes
 from samebits.programs.plan import Request, plan
@@ -104,10 +101,9 @@ def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
     from samebits.check.contract_audit import ANY_DEVICES
     from samebits.engine.prove_points import prove_points
     from samebits.engine.size_points import prove_sizes
-    from samebits.functions.session import session
 
     begin = time.perf_counter()
-    notes: tuple[str, ...] = ()
+    of_functions, notes = not isinstance(reference, Pair), tuple[str, ...]()
     if isinstance(reference, Pair):
         every = more.get("sizes") == "all"
         more = {name: value for name, value in more.items() if not (every and name == "sizes")}
@@ -116,24 +112,18 @@ def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
         ran = plan(pair, filters, ANY_DEVICES)
     else:
         request = _call("prove", reference, args, more)
-        pair, every, assuming = pair_of(request), request.options.sizes is not None, request.options.assumptions
-        pair, notes = with_gradients(pair, session().use(pair.name), pair_mesh(pair).abstract(pair.modes[0]))
-        if request.options.sizes is not None:
-            pair = with_sizes(pair, request.options.sizes)
+        every, assuming = request.options.sizes is not None, request.options.assumptions
+        pair, notes = to_prove(pair_of(request), request.options.sizes)
         ran = function_plan(pair, ANY_DEVICES)
     locator = Locator(name=pair.name, rerun=rerun())
-    left = {} if isinstance(reference, Pair) else left_out(request)
     assuming = assuming and REPORTING.assuming
     if every and not assuming:
         raise RequestError("sizes= prints what it assumes of sizes; it does not go with assumptions=False")
-    leaves = tuple(prove_sizes(pair, locator, ran) if every else prove_points(pair, locator, ran, assuming=assuming))
-    return Comparing(
-        name=pair.name,
-        reference=pair.reference_name,
-        leaves=with_ignored(with_defaults(leaves, pair, ran, left, assuming=assuming), pair, notes),
-        notes=(*notes, *take_notes()),
-        seconds=time.perf_counter() - begin,
-    ).noted()
+    proofs = prove_sizes(pair, locator, ran) if every else prove_points(pair, locator, ran, assuming=assuming)
+    leaves = tuple(proofs)
+    return compared(
+        pair, with_call_assumptions(leaves, pair, assuming=assuming) if of_functions else leaves, begin, notes
+    )
 
 
 def _call(command: str, reference: Any, args: tuple[Any, ...], more: dict[str, Any]) -> CompareRequest:

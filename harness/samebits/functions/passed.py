@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 from samebits.schema.assumption import Assumption, breakable
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Result
-
-Leaf = TypeVar("Leaf", Result, ProofResult)
 
 REJECT_OPTION = "--samebits-no-assumptions"
 """Of pytest: no comparison of the process may rest on assumptions."""
@@ -59,11 +55,6 @@ class Reporting:
         """What was noted down since the last time."""
         compared, self.compared = self.compared, []
         return compared
-
-
-def also_assuming(leaf: Leaf, taken: Assumption) -> Leaf:
-    """A result with one more assumption."""
-    return replace(leaf, assumptions=(*leaf.assumptions, taken))
 
 
 REPORTING = Reporting()

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from samebits.errors import RequestError
-from samebits.functions.as_pair import OUTSIDE, left_out, pair_of
-from samebits.functions.defaults_left import with_defaults
-from samebits.functions.ignored import ignored_note, with_ignored
+from samebits.functions.all_sizes import with_sizes
+from samebits.functions.as_pair import OUTSIDE, pair_of
+from samebits.functions.call_assumptions import with_call_assumptions
 from samebits.functions.passed import REJECT_OPTION, REPORTING
 from samebits.functions.request import CompareRequest
 from samebits.functions.result import Comparing
@@ -20,12 +21,15 @@ from samebits.host import environment
 from samebits.host.backend_start import require_answer
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
+from samebits.programs.ignored import ignored_note
 from samebits.programs.other_sizes import at_sizes, read_sizes, sizes_text
 from samebits.programs.plan import Plan, Request, plan
 from samebits.programs.replay import CALL, without_group
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
+from samebits.schema.proof import ProofResult
+from samebits.schema.result import Problem, Result
 
 if TYPE_CHECKING:
     from samebits.programs.program_cache import Programs
@@ -60,15 +64,7 @@ def run_functions(request: CompareRequest) -> Comparing:
     meshes: dict[tuple[str, str], Any] = {(pair_mesh(pair).id, pair.modes[0]): built}
     effort = session().effort(assuming=request.options.assumptions)
     leaves = tuple(run_points(pair, locator, ran.points, programs, effort, meshes))
-    leaves = with_defaults(leaves, pair, ran, left_out(request), assuming=effort.assuming)
-    leaves = with_ignored(leaves, pair, notes)
-    return Comparing(
-        name=pair.name,
-        reference=pair.reference_name,
-        leaves=leaves,
-        notes=(*notes, *take_notes()),
-        seconds=time.perf_counter() - begin,
-    ).noted()
+    return compared(pair, with_call_assumptions(leaves, pair, assuming=effort.assuming), begin, notes)
 
 
 def run_pair(pair: Pair, request: Request, *, assuming: bool = True) -> Comparing:
@@ -97,14 +93,48 @@ def run_pair(pair: Pair, request: Request, *, assuming: bool = True) -> Comparin
     effort = Effort(assuming=assuming and REPORTING.assuming)
     leaves = tuple(run_points(pair, locator, ran.points, session().use(pair.name), effort))
     audit = judge_declaration(pair, ran, leaves)
+    return compared(pair, leaves, begin, audit.notes, audit.problems)
+
+
+def compared(
+    pair: Pair,
+    leaves: Iterable[Result | ProofResult],
+    begin: float,
+    notes: Iterable[str] = (),
+    problems: Iterable[Problem] = (),
+) -> Comparing:
+    """What a comparison gave, noted down for the report of this process, with the notes that were made meanwhile.
+
+    Args:
+        pair: what was compared.
+        leaves: its results.
+        begin: by `time.perf_counter()`.
+        notes, problems: of it.
+    """
     return Comparing(
         name=pair.name,
         reference=pair.reference_name,
-        leaves=leaves,
-        problems=tuple(audit.problems),
-        notes=(*audit.notes, *take_notes()),
+        leaves=tuple(leaves),
+        problems=tuple(problems),
+        notes=(*notes, *take_notes()),
         seconds=time.perf_counter() - begin,
     ).noted()
+
+
+def to_prove(pair: Pair, sizes: Mapping[str, str] | Literal["all"] | None) -> tuple[Pair, tuple[str, ...]]:
+    """The pair of two functions as it is proved, without the gradients that there are none of, and notes.
+
+    Args:
+        pair: of the functions.
+        sizes: as the option of `samebits.prove`.
+
+    Raises:
+        RequestError, CouldNotRun, DeclarationError: as `with_gradients`.
+    """
+    from samebits.functions.session import session
+
+    pair, notes = with_gradients(pair, session().use(pair.name), pair_mesh(pair).abstract(pair.modes[0]))
+    return (pair if sizes is None else with_sizes(pair, sizes)), notes
 
 
 def function_plan(pair: Pair, devices: int | None = None) -> Plan:
@@ -155,6 +185,8 @@ def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tu
     """
     from samebits.check.trace_order import TraceOrder
     from samebits.functions.zero_gradients import without_zero_gradients
+    from samebits.programs.argument_writes import AFTER, touched
+    from samebits.programs.host_trees import named_leaves
     from samebits.programs.sides import Site, TracedSides
 
     (case,), mesh = pair.cases[:1], pair_mesh(pair)
@@ -168,7 +200,14 @@ def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tu
         return pair, ()  # running it gives the error, with its line
     import jax
 
-    notes = ignored_note(pair, programs, sites)
+    notes: tuple[str, ...] = ()
+    if pair.ignore:
+        whole = TracedSides(replace(pair, ignore=()), programs)
+        traced = {side: whole.forward(side, site) for side, site in sites.items()}
+        if all(program.error is None for program in traced.values()):
+            outputs = {side: each.traced.out_info for side, each in traced.items()}
+            paths = {s: [*named_leaves(o, "forward"), *(f"{p}{AFTER}" for p in touched(o))] for s, o in outputs.items()}
+            notes = (ignored_note(pair.ignore, paths),)
     if not jax.tree.leaves(forward.traced.out_info):
         raise RequestError(f"'{pair.reference_name}' returns no array; there is nothing to compare")
     if not pair.gradients:

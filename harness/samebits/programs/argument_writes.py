@@ -27,14 +27,14 @@ class WithWrites:
         outputs: what it returned.
         written: by name, the leaves of its arguments after the call that this side or another one writes.
         touched: the paths of these leaves, those included that are not there any more.
-        changes: what it changed besides: leaves removed, contents that are not numbers, other structures; each as a
-            short text and in full.
+        changes: what it changed besides: leaves removed, contents that are not numbers, other structures; each with
+            its path, as a short text and in full.
     """
 
     outputs: Any
     written: Mapping[str, Any]
     touched: tuple[str, ...]
-    changes: tuple[tuple[str, str], ...]
+    changes: tuple[tuple[str, str, str], ...]
 
 
 def _children(outcome: WithWrites) -> tuple[tuple[Any, ...], Any]:
@@ -85,7 +85,7 @@ class Watched:
             wanted: the paths of leaves that another side writes; where this one does not, they are as before.
         """
         paths: set[str] = set(wanted)
-        changes: list[tuple[str, str]] = []
+        changes: list[tuple[str, str, str]] = []
         leaves: dict[str, Any] = {}
         for name, (before, structure) in self._before.items():
             after, other = _flat(name, self._arguments[name])
@@ -94,10 +94,10 @@ class Watched:
             new = [path for path in after if path not in before]
             changed = [path for path in after if path in before and not _same(before[path], after[path])]
             paths |= {*gone, *new, *changed}
-            changes += [(f"removes {path}", "") for path in gone]
-            changes += [(f"sets {p}", repr(after[p])) for p in (*new, *changed) if not _is_number(after[p])]
+            changes += [(path, f"removes {path}", "") for path in gone]
+            changes += [(p, f"sets {p}", repr(after[p])) for p in (*new, *changed) if not _is_number(after[p])]
             if not (gone or new) and not _equal(structure, other):
-                changes.append((f"changes what is in '{name}' beside arrays", str(other)))
+                changes.append((name, f"changes what is in '{name}' beside arrays", str(other)))
                 paths.add(name)
         if not paths:
             return outputs
@@ -157,10 +157,10 @@ def writes_apart(first: Any, second: Any) -> str | None:
 
 def _writes(own: Any, other: Any) -> str:
     """What one side writes that the other does not; of leaves that the other removes, it has what was there."""
-    kept = {text for text, _ in other[2]}
+    kept = {text for _, text, _ in other[2]}
     paths = [name.removesuffix(AFTER) for name in own[0] if name not in other[0]]
     texts = [f"writes {path}" for path in paths if f"removes {path}" not in kept]
-    return ", ".join([*texts, *(text for text, full in own[2] if (text, full) not in other[2])]) or "does not"
+    return ", ".join([*texts, *(change[1] for change in own[2] if change not in other[2])]) or "does not"
 
 
 def _auxiliary(structure: Any) -> Any:

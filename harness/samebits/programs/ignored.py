@@ -7,13 +7,16 @@ A pattern is a shell pattern over dotted paths: `cache.*` is the leaf `out['cach
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from samebits.errors import NothingCompared, RequestError
 from samebits.programs.argument_writes import AFTER, WithWrites
 
 _GONE = object()
+_LISTED = 8
+"""How many outputs a message names."""
 
 
 def dotted(path: str) -> str:
@@ -26,6 +29,43 @@ def is_ignored(path: str, patterns: Sequence[str]) -> bool:
     """Whether a leaf matches a pattern; `cache.*` is `cache` itself too."""
     name = dotted(path)
     return any(fnmatchcase(name, pattern) or name == pattern.removesuffix(".*") for pattern in patterns)
+
+
+def ignored_note(patterns: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> str:
+    """A note that names the outputs which are ignored.
+
+    Args:
+        patterns: of leaves.
+        outputs: by side the paths of all that it returns and writes.
+
+    Raises:
+        RequestError: a pattern matches no output of either side.
+        NothingCompared: nothing of a side is left.
+    """
+    every = list(dict.fromkeys(path for paths in outputs.values() for path in paths))
+    for pattern in patterns:
+        if not any(is_ignored(path, (pattern,)) for path in every):
+            raise RequestError(
+                f"ignore '{pattern}' matches no output; the outputs are {_listed(every)}; write a path with dots, as "
+                "in 'cache.*'"
+            )
+    for side, paths in outputs.items():
+        if all(is_ignored(path, patterns) for path in paths):
+            raise NothingCompared(
+                f"ignore={', '.join(patterns)} leaves nothing of '{side}', which returns {_listed(paths)}; nothing "
+                "would be compared"
+            )
+    texts = []
+    for path in every:
+        sides = [side for side, paths in outputs.items() if path in paths]
+        if is_ignored(path, patterns):
+            texts.append(path if len(sides) == len(outputs) else f"{path} (of '{sides[0]}' alone)")
+    return f"ignored, and not compared: {_listed(texts)}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
+    return ", ".join(texts[:_LISTED]) + more
 
 
 def without_ignored(outcome: Any, patterns: Sequence[str], *, pair: bool = False) -> Any:
@@ -42,15 +82,9 @@ def without_ignored(outcome: Any, patterns: Sequence[str], *, pair: bool = False
         return _returned(outcome, patterns, pair)
     written = {name: leaf for name, leaf in outcome.written.items() if not is_ignored(name, patterns)}
     paths = tuple(path for path in outcome.touched if not is_ignored(f"{path}{AFTER}", patterns))
-    changes = tuple(each for each in outcome.changes if not is_ignored(f"{_path_of(each[0])}{AFTER}", patterns))
+    changes = tuple(each for each in outcome.changes if not is_ignored(f"{each[0]}{AFTER}", patterns))
     outputs = _returned(outcome.outputs, patterns, pair)
     return WithWrites(outputs, written, paths, changes) if paths else outputs
-
-
-def _path_of(change: str) -> str:
-    """The path that a text about a change names: `sets PATH`, `removes PATH`, `changes what is in 'NAME' beside`."""
-    named = re.search(r"what is in '(\w+)'", change)
-    return change.partition(" ")[2] if named is None else named[1]
 
 
 def _returned(outputs: Any, patterns: Sequence[str], pair: bool) -> Any:

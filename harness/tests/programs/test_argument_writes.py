@@ -182,7 +182,7 @@ def test_leaves_are_watched_by_identity() -> None:
     assert returned(outcome) == 5
     assert touched(outcome) == ("state['a']", "state['n']", "state['s']")
     assert list(outcome.written) == ["state['a'] after the call", "state['n'] after the call"]
-    assert outcome.changes == (("sets state['s']", "'other'"),)
+    assert outcome.changes == (("state['s']", "sets state['s']", "'other'"),)
     first, second = jax.tree.structure(outcome), jax.tree.structure(5)
     assert writes_apart(first, first) is None
     assert writes_apart(second, first) == (

@@ -1,4 +1,4 @@
-"""Static arguments at their defaults: listed where a comparison passes, and booleans tried the other way."""
+"""Static arguments at their defaults: listed where a comparison passes, and booleans tried with the other value."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 import samebits
-from samebits.functions.defaults_left import defaults_left
+from samebits.functions.as_pair import pair_of
+from samebits.functions.call_assumptions import left_at_defaults
 from samebits.functions.other_inputs import OtherInputsWarning
+from samebits.functions.request import compare_request
 from tests.support.invoke import samebits as command
 
 X = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
@@ -118,6 +120,8 @@ CASES: list[tuple[Function, Function, Function, str]] = [
     (dropped, dropped_too, never_dropped, "'dropped' alone raises ValueError with deterministic=False"),
     (lambda x, *, wide=False: x * (3 if wide else 2), lambda x, *, wide=False: x + x * (2 if wide else 1),
      lambda x, *, wide=False: x + x, "wide=True on both sides"),
+    (lambda x, wide=False: jax.lax.platform_dependent(x, cpu=lambda x: x * (3 if wide else 2), default=lambda x: x * 2),
+     lambda x, wide=False: x + x * (2 if wide else 1), lambda x, wide=False: x + x, "wide=True on both sides"),
 ]  # fmt: skip
 """A reference, an honest variant, and one that is the same at the default alone."""
 
@@ -162,13 +166,19 @@ def test_without_assumptions_only_a_difference_is_told() -> None:
     assert "columns=True on both sides" in str(samebits.check(flipped, flipped_ignoring, X, assumptions=False))
 
 
+def _left(reference: Function, variant: Function, *args: Any, **more: Any) -> dict[str, Any]:
+    return left_at_defaults(pair_of(compare_request(reference, variant, args, more)))
+
+
 def test_which_parameters_are_left() -> None:
     """Those of both by name; not what is given, bound by a `partial`, or None."""
-    assert defaults_left(norm, norm_centered, {"x"}) == {"center": False, "eps": 1e-6}
-    assert defaults_left(scores, scores_masked, {"x"}, 2) == {}
-    assert defaults_left(norm, functools.partial(norm_centered, center=False), {"x"}) == {"eps": 1e-6}
-    assert defaults_left(lambda x, a=None, b=True: x, lambda x, a=None, c=True: x, {"x"}) == {}
-    assert defaults_left(lambda x, b=True: x, lambda x, c=True: x, {"x"}, rename={"b": "c"}) == {"b": True}
+    assert _left(norm, norm_centered, X) == {"center": False, "eps": 1e-6}
+    assert _left(norm, norm_centered, x=X, eps=1e-5) == {"center": False}
+    assert _left(scores, scores_masked, X) == {"causal": False} and _left(scores, scores_masked, X, True) == {}
+    assert _left(norm, functools.partial(norm_centered, center=False), X) == {"eps": 1e-6}
+    assert _left(lambda x, a=None, b=True: x, lambda x, a=None, c=True: x, X) == {}
+    adapt = samebits.Adapt(outputs=lambda y: y)
+    assert _left(norm, norm_centered, X, adapt=adapt) == {}
 
 
 def test_the_command_lists_them_and_notes_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
