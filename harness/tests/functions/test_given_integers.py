@@ -122,7 +122,7 @@ UNLIKE: dict[str, tuple[Side, Side, tuple[Any, ...], str]] = {
         (ROWS, np.arange(8, dtype=np.int32)),
         "in another order",
     ),
-    "groups of one size": (by_groups, by_equal_groups, (X, W, ids(2, 2, 2, 2)), "of other sizes with a sum of 8"),
+    "groups of one size": (by_groups, by_equal_groups, (X, W, ids(2, 2, 2, 2)), "drawn anew, with the sum that it has"),
     "an order that changes nothing": (
         lambda x, order: x[order],
         lambda x, order: x + 0,
