@@ -49,7 +49,10 @@ shake: $(STAMP)  ## check, and again under every compiler option that moves roun
 	$(BIN)/samebits check --shake
 
 emulate: $(STAMP)  ## a few pairs on three emulated processors; needs qemu (apt-get install qemu-user)
-	$(BIN)/samebits emulate grouped_matmul optimizer_state --direction forward --dtype float32 --mode auto
+	set -e; for processor in IvyBridge Haswell EPYC; do \
+	  env -u OPENBLAS_CORETYPE -u NPY_ENABLE_CPU_FEATURES SAMEBITS_PROCESSOR="$$processor, emulated" \
+	  qemu-x86_64 -cpu $$processor $(BIN)/python -m samebits check grouped_matmul optimizer_state --direction forward \
+	  --dtype float32 --mode auto --in-process; done
 
 # The whole tree needs Python 3.12 (MaxText); on an older one, and without a package, its pairs are left out by name.
 libraries: $(LIBRARIES_STAMP)  ## pairs over real libraries, with planted faults, in .venv-libraries; page in docs/findings/

@@ -22,10 +22,9 @@ from samebits.cli.compare import compare
 from samebits.cli.compile import compile_
 from samebits.cli.defaults import defaults
 from samebits.cli.diff import diff
-from samebits.cli.emulate import emulate
 from samebits.cli.faults import faults
+from samebits.cli.former_commands import Commands
 from samebits.cli.golden import golden
-from samebits.cli.history import history
 from samebits.cli.launch import launch
 from samebits.cli.list import list_pairs
 from samebits.cli.merge import merge
@@ -40,7 +39,7 @@ from samebits.cli.worker import worker
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="samebits", prog_name="samebits")
 def main() -> None:
     """Is the optimised JAX component still the same as its reference, bit for bit, on every mesh?
@@ -65,10 +64,8 @@ main.add_command(compare)
 main.add_command(compile_)
 main.add_command(defaults)
 main.add_command(diff)
-main.add_command(emulate)
 main.add_command(faults)
 main.add_command(golden)
-main.add_command(history)
 main.add_command(worker)
 main.add_command(launch)
 main.add_command(list_pairs)

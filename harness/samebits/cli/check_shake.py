@@ -25,7 +25,7 @@ def shake_by_flags(
         return results, failed
     for option in flag_options(here.platform, here.instruction_sets):
         try:
-            there = check_elsewhere(arguments, variables=with_flags(option))
+            there = check_elsewhere(arguments, with_flags(option))
         except CouldNotRun as error:
             failed[option.name] = str(error)
             continue

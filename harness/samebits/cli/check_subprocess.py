@@ -1,4 +1,4 @@
-"""The same check in another process: under flags that XLA reads once, or on an emulated processor."""
+"""The same check in another process, under flags that XLA reads once."""
 
 from __future__ import annotations
 
@@ -61,40 +61,26 @@ class CheckArguments:
         return words + (["--workers", str(self.workers)] if self.workers else [])
 
 
-def check_elsewhere(
-    arguments: CheckArguments,
-    *,
-    before: Sequence[str] = (),
-    variables: Mapping[str, str | None] | None = None,
-    seconds: float | None = None,
-) -> Document:
+def check_elsewhere(arguments: CheckArguments, variables: Mapping[str, str]) -> Document:
     """Run a check in a process of its own.
 
     Args:
         arguments: the check.
-        before: what is put before the interpreter, such as an emulator with its options.
-        variables: of the environment, beside those of this process; one that is None is left out.
-        seconds: after which it is ended.
+        variables: of the environment, beside those of this process.
 
     Returns:
         Its document, whatever its exit code: failing results are in it.
 
     Raises:
-        CouldNotRun: it wrote no document, or took too long.
+        CouldNotRun: it wrote no document.
     """
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
         path = Path(folder) / "check.json"
-        command = [*before, sys.executable, "-m", "samebits", *arguments.words(), "--json", str(path)]
-        changed = {**os.environ, **(variables or {})}
-        environment = {name: value for name, value in changed.items() if value is not None}
-        try:
-            process = subprocess.run(
-                command, env=environment, capture_output=True, text=True, errors="replace", timeout=seconds, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise CouldNotRun(f"did not end within {error.timeout:.0f} s: {_last_words(error.stderr)}") from None
-        except OSError as error:
-            raise CouldNotRun(f"{command[0]}: {error.strerror or error}") from None
+        command = [sys.executable, "-m", "samebits", *arguments.words(), "--json", str(path)]
+        environment = {**os.environ, **variables}
+        process = subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace", check=False
+        )
         try:
             return read_document(path)
         except RequestError as error:
@@ -104,11 +90,9 @@ def check_elsewhere(
             raise CouldNotRun(f"ended without a document, with {ending}") from None
 
 
-def _last_words(stderr: str | bytes | None) -> str:
+def _last_words(stderr: str) -> str:
     """The line of a process's stderr that says why it ended: the last one, unless XLA rejected a flag."""
-    text = stderr.decode(errors="replace") if isinstance(stderr, bytes) else stderr or ""
-    lines = [line.strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and "warning: TCG" not in line]  # of qemu, several at each of its starts
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return next((line for line in lines if "nknown flag" in line), lines[-1] if lines else "no message")[:300]
 
 

@@ -97,22 +97,6 @@ def history(root: Path, good: str, bad: str) -> list[Commit]:
     return [read[commit] for commit in between]
 
 
-def in_order(root: Path, commits: Sequence[str]) -> list[str]:
-    """Commits with parents before children; empty where the tree is in no repository, or does not have one of them.
-
-    Args:
-        root: the tree.
-        commits: their full hashes.
-    """
-    if not commits:
-        return []
-    try:
-        listed = _git(root, "rev-list", "--topo-order", "--reverse", "--end-of-options", *commits).split("\n")
-    except RequestError:
-        return []
-    return [commit for commit in listed if commit in set(commits)]
-
-
 def commit_read(root: Path, commit: str) -> Commit:
     """What git says about one commit.
 

@@ -21,7 +21,6 @@ from samebits.report import prove as prove_document
 from samebits.report.advise import AdviseDocument
 from samebits.report.cache import CacheDocument
 from samebits.report.changes.diff_records import DiffDocument
-from samebits.report.changes.history import HistoryDocument
 from samebits.report.prove_model import StepDocument
 from samebits.schema.program_facts import Facts
 from samebits.train.golden.accept import AcceptedGolden
@@ -66,7 +65,6 @@ RECORDS: tuple[type, ...] = (
     faults.FaultTable,
     CacheDocument,
     DiffDocument,
-    HistoryDocument,
 )
 """One record for each kind of document, in the order of the page."""
 
@@ -143,9 +141,8 @@ def schema_text() -> str:
 
 _HEAD = f"""# The JSON document
 
-Every command takes `--json FILE` (but `emulate`, which runs `check` several times) and writes one document. A published
-key never changes its meaning within `{document.SCHEMA}`; new keys may be added. JSON has no infinity: an infinite
-number is written as null.
+Every command takes `--json FILE` and writes one document. A published key never changes its meaning within
+`{document.SCHEMA}`; new keys may be added. JSON has no infinity: an infinite number is written as null.
 
 This page is generated from the records that the commands write. The same as JSON Schema:
 [{SCHEMA_FILE}]({SCHEMA_FILE}).

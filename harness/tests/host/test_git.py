@@ -44,14 +44,6 @@ def test_ancestors(tree: Path) -> None:
     assert git.is_ancestor(tree, before, head) and not git.is_ancestor(tree, head, before)
 
 
-def test_commits_are_put_into_their_order(tree: Path, tmp_path: Path) -> None:
-    before, head = git.commit_of(tree, "HEAD~1"), git.head_commit(tree)
-    assert git.in_order(tree, [head, before]) == [before, head]
-    assert git.in_order(tree, [head]) == [head]
-    assert git.in_order(tree, [head, "0" * 40]) == [], "one is not known"
-    assert git.in_order(tree, []) == git.in_order(tmp_path.parent, [head]) == []
-
-
 def test_contents_are_equal_where_the_folders_are(tree: Path) -> None:
     before, head = git.commit_of(tree, "HEAD~1"), git.head_commit(tree)
     of_a = git.contents(tree, [before, head], ["a"])

@@ -61,7 +61,6 @@ THROUGH = (
         "`samebits claims` on a tree, its jobs in a worker process",
         ("cli/claims", "cli/claims_run", "cli/worker", "report/claims_tables"),
     ),
-    Through("cli/test_emulate_run.py", "`samebits emulate`", ("cli/emulate",)),
     Through(
         "bisect/test_layered_model.py",
         "`samebits bisect pairs`, `steps` and `tensors` on a model with known culprits",
@@ -95,7 +94,6 @@ THROUGH = (
     Through("cli/test_new.py", "`samebits new` of two functions", ("cli/new_functions",)),
     Through("cli/test_report.py", "`samebits report`", ("cli/report_run",)),
     Through("cli/test_diff.py", "`samebits diff`", ("cli/diff_run",)),
-    Through("cli/test_history.py", "`samebits history`", ("cli/history_run",)),
     Through("cli/test_bisect_commits.py", "`samebits bisect commits`", ("cli/bisect",)),
     Through(
         "cli/test_compile.py",

@@ -61,9 +61,6 @@ def test_commands_say_it_in_one_line(tmp_path: Path) -> None:
     for words in (("report", file), ("diff", file, good), ("diff", good, file)):
         ended = samebits(*words)
         assert (ended.code, ended.lines) == (2, [f"samebits: {line}"])
-    (tmp_path / "later.json").write_text(good.read_text(encoding="utf-8"), encoding="utf-8")
-    ended = samebits("history", tmp_path)
-    assert ended.code == 3 and f"skipped: {line}" in ended.out
 
 
 def test_what_a_check_writes_passes() -> None:

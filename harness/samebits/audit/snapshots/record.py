@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from samebits.errors import DeclarationError
 from samebits.host.environment import Environment
+from samebits.host.processors import NAMED
 from samebits.schema.result import Result
 from samebits.train.golden.record import Surroundings, canonical
 
@@ -131,8 +132,8 @@ def digest_of(surroundings: Surroundings, processor: Processor) -> str:
 
 
 def processor_here(environment: Environment) -> Processor:
-    """This machine's processor; an emulated one is named by `SAMEBITS_PROCESSOR`, as the system reports the host."""
-    named = os.environ.get("SAMEBITS_PROCESSOR")
+    """This machine's processor, or the emulated one that a variable names."""
+    named = os.environ.get(NAMED)
     if named:
         return Processor(model=named, cpus=environment.cpus)
     try:

@@ -75,12 +75,6 @@ def not_judged(before: Mapping[ResultPlace, EnvelopedRun], after: Mapping[Result
             yield f"losses of run '{run.record.config}' are not compared: {why}"
 
 
-def last_loss(run: EnvelopedRun) -> str:
-    """The loss after the last step."""
-    steps = run.record.steps
-    return f"{steps[-1].loss:.6g}" if steps else "no steps"
-
-
 def _shown_step(before: EnvelopedRun, after: EnvelopedRun) -> tuple[StepRecord, StepRecord]:
     """The last step whose loss moved, or else the last one, in both runs."""
     steps = list(zip(before.record.steps, after.record.steps, strict=True))

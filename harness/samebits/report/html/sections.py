@@ -11,7 +11,6 @@ from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
 from samebits.report.cache import CacheDocument
 from samebits.report.changes.diff_records import DiffDocument
-from samebits.report.changes.history import HistoryDocument
 from samebits.report.claims import ClaimsDocument
 from samebits.report.compile import CompileDocument
 from samebits.report.compile_model import StepsDocument
@@ -31,7 +30,6 @@ from samebits.report.html.defaults_section import defaults_section
 from samebits.report.html.diff_section import diff_section
 from samebits.report.html.faults_section import faults_section
 from samebits.report.html.golden_section import golden_section
-from samebits.report.html.history_section import history_section
 from samebits.report.html.list_section import list_section
 from samebits.report.html.page import html_page
 from samebits.report.html.prove_model_section import prove_model_section
@@ -49,7 +47,6 @@ from samebits.report.tune import TuneDocument
 SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Document: check_section,
     DiffDocument: diff_section,
-    HistoryDocument: history_section,
     CompileDocument: compile_section,
     StepsDocument: compile_model_section,
     TuneDocument: tune_section,

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from samebits.host.written import Written
 from samebits.report.changes.diff import compare_documents, exit_code
 from samebits.report.changes.diff_markdown import diff_markdown
 from samebits.report.changes.diff_records import DiffDocument
 from samebits.report.changes.diff_text import diff_outcomes, show_diff
 from samebits.report.changes.documents import document_rows
-from samebits.report.changes.history import Dated, history_of
-from samebits.report.changes.losses import last_loss, not_judged
+from samebits.report.changes.losses import not_judged
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.html.diff_section import diff_section
 from samebits.report.train import TrainDocument
@@ -111,19 +109,3 @@ def test_what_is_not_judged_is_said(new: TrainDocument, why: str) -> None:
     line = f"losses of run 'one' are not compared: {why}"
     assert compare_documents(old, new).notes == (line,)
     assert [*not_judged(document_rows(old).runs, document_rows(new).runs)] == [line]
-
-
-def test_a_history_lists_runs_whose_losses_moved() -> None:
-    documents = [
-        Dated(
-            file=f"{number}.json", command="train", written=Written(time=f"2026-01-0{number}T00:00:00Z"),
-            environment=ENVIRONMENT, rows=document_rows(trained(2.0, loss)),
-        )
-        for number, loss in enumerate((1.5, 1.5 + ULP, 1.25), 1)
-    ]  # fmt: skip
-    (history,) = history_of("folder", documents).results
-    (row,) = history.results
-    assert (row.side(), row.verdicts, history.unchanged) == ("toy/one", ("1.5", "1.5", "1.25"), 1)
-    assert [(move.at, move.before, move.after, move.worse) for move in row.moves] == [(2, "1.5", "1.25", True)]
-    (run,) = documents[2].rows.runs.values()
-    assert last_loss(run) == "1.25"

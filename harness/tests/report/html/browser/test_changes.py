@@ -1,13 +1,11 @@
-"""The search of the pages of `diff` and `history`: what has not all words is hidden, and a reload keeps them."""
+"""The search of the page of `diff`: what has not all words is hidden, and a reload keeps them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from samebits.report.changes.diff import compare_documents
-from samebits.report.changes.history import history_of
 from samebits.report.html.sections import page_of, section_of
-from tests.report.changes.test_history import night
 from tests.report.html.browser.conftest import Opener
 from tests.support.documents import document, result
 
@@ -43,12 +41,3 @@ def test_a_group_unfolds_to_its_results(opened: Opener) -> None:
         f"case small, bfloat16, mesh {mesh} (auto), out" for mesh in ("data2", "data4")
     ]
     assert page.locator("details.change[open] .replay code").inner_text() == "samebits check norm --variant multiply"
-
-
-def test_the_rows_of_a_history_are_searched(opened: Opener) -> None:
-    page = opened(page_of([section_of(history_of("nights", [night(1, *OLD), night(2, *NEW)]))])).page
-    rows = page.locator("tr.change:visible")
-    assert rows.count() == 2
-    page.get_by_label("Search").fill("rope")
-    assert rows.count() == 1
-    assert page.locator("td.is-moved:visible").inner_text().startswith("≠")
