@@ -114,8 +114,7 @@ class SelfTest:
 @pytest.fixture(autouse=True, scope="session")
 def selftest() -> Iterator[SelfTest]:
     """Have checks and proofs use it; a test file that plants faults in samebits sets `each_time`."""
-    from samebits.check import runner
-    from samebits.engine import prove_points
+    from samebits.check import prove_points, runner
     from samebits.prove.selftest import check_proofs
 
     test = SelfTest(check_proofs)

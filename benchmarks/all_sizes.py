@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
 
-from samebits.engine.prove_points import PointProver
-from samebits.engine.size_points import sized_points
+from samebits.check.prove_points import PointProver
+from samebits.check.size_points import sized_points
 from samebits.host import environment
 from samebits.programs.catalogue import Locator, default_root, load, names
 from samebits.programs.plan import Request, plan

@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
 
+from samebits.check.prove_points import prove_points
 from samebits.check.runner import Runner
-from samebits.engine.prove_points import prove_points
 from samebits.host import environment
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import records

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from samebits.check.contract_audit import ANY_DEVICES
-from samebits.engine.size_points import sized_points
+from samebits.check.size_points import sized_points
 from samebits.programs.catalogue import Locator, load, names
 from samebits.programs.plan import Request, plan
 from samebits.report.document import read_as

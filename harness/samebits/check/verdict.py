@@ -62,7 +62,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         witness=None if element is None else {**asdict(element), "index": list(element.index), "input": label},
         picture=None if ruling.against_mesh else _picture(outcome, ruling.ok, element, label),
         magnitudes=() if ruling.elsewhere is None else ruling.elsewhere.table,
-        **_lines(ruling, outcome),
+        **named_lines(ruling, outcome),
         exempt=ruling.exempt,
         undeclared=ruling.undeclared,
         machine=_machine(outcome, ruling.against_mesh),
@@ -107,8 +107,8 @@ def _elsewhere(run: PointRun) -> Iterator[str]:
         yield f"not executed here, but at {points} of this variant and direction; --full executes all"
 
 
-def _lines(ruling: Ruling, outcome: LeafOutcome) -> dict[str, Any]:
-    """The lines that make a failing leaf differ, by the names of `Result`."""
+def named_lines(ruling: Ruling, outcome: LeafOutcome) -> dict[str, Any]:
+    """The lines that make a failing leaf differ, by the names of `Result` and `ProofResult`."""
     untyped = outcome.comparison.detail is not None and not outcome.comparison.typed
     if ruling.verdict != "different" or ruling.ok or outcome.lines is None or untyped:
         return {}

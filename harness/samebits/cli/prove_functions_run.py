@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from samebits.check.contract_audit import ANY_DEVICES
+from samebits.check.prove_points import prove_points
+from samebits.check.size_points import prove_sizes
 from samebits.cli.compare_options import CompareFunctionsOptions
 from samebits.cli.compare_run import anything_drawn, functions_as_pair
 from samebits.cli.compare_words import in_options
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.prove_run import ProveCommand, ProveInputs
-from samebits.engine.prove_points import prove_points
-from samebits.engine.size_points import prove_sizes
 from samebits.errors import DeclarationError
 from samebits.functions.call_assumptions import with_call_assumptions
 from samebits.functions.run import function_plan, to_prove

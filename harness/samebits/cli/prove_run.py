@@ -10,10 +10,10 @@ from pathlib import Path
 from samebits.check.contract_audit import ANY_DEVICES
 from samebits.check.judge import where
 from samebits.check.line_evidence import few_lines
+from samebits.check.size_points import of_all_sizes
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import InOrder, run_items
 from samebits.cli.select_pairs import declaration_lines, load_pairs, plans
-from samebits.cli.size_points import of_all_sizes
 from samebits.engine.drive import Done
 from samebits.engine.journal import JournalHead
 from samebits.engine.prove_work import ProveWork, prove_items

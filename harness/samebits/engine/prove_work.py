@@ -14,7 +14,7 @@ from samebits.schema.point import Point
 from samebits.schema.proof import ProofResult
 
 if TYPE_CHECKING:
-    from samebits.engine.prove_points import PointProver
+    from samebits.check.prove_points import PointProver
 
 
 FEW = 6
@@ -112,12 +112,12 @@ class ProveWork(Work[ProofResult]):
 
     def _prover_of(self, locator: Locator) -> PointProver:
         """The prover of a pair; that of the latest one is cached."""
-        from samebits.engine.prove_points import PointProver
+        from samebits.check.prove_points import PointProver
 
         if self._prover is None or self._prover.locator != locator:
             self.close()
             if self.all_sizes:
-                from samebits.engine.size_points import SizePointProver
+                from samebits.check.size_points import SizePointProver
 
                 self._prover = SizePointProver(load(locator).on(self.platform), locator, self.platform)
             else:

@@ -105,7 +105,7 @@ def _differences(pair: Pair, leaf: Result | ProofResult, name: str, *, value: bo
     """
     import jax
 
-    from samebits.engine.prove_points import sites_of
+    from samebits.check.prove_points import sites_of
     from samebits.functions.session import session
     from samebits.interpret.float64_differences import differences
     from samebits.programs.inputs import records
@@ -120,8 +120,8 @@ def _differences(pair: Pair, leaf: Result | ProofResult, name: str, *, value: bo
     words = f"with {name}={value} on both sides"
     try:
         on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=mesh.abstract(point.mode))
-        sites = sites_of(sides, point, on_mesh)
-        ends = (pair.reference_name, sites.alone), (point.variant, sites.on_mesh)
+        job = sites_of(sides, point, on_mesh)
+        ends = (pair.reference_name, job.alone), (point.variant, job.on_mesh)
         raised = {side: error for side, site in ends if (error := sides.forward(side, site).error) is not None}
         if raised:
             ((side, error), *other) = raised.items()

@@ -99,8 +99,8 @@ def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
         DeclarationError: the pair cannot be proved as declared.
     """
     from samebits.check.contract_audit import ANY_DEVICES
-    from samebits.engine.prove_points import prove_points
-    from samebits.engine.size_points import prove_sizes
+    from samebits.check.prove_points import prove_points
+    from samebits.check.size_points import prove_sizes
 
     begin = time.perf_counter()
     of_functions, notes = not isinstance(reference, Pair), tuple[str, ...]()

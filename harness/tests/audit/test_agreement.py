@@ -11,9 +11,9 @@ import pytest
 from jax import lax
 
 from samebits.audit.agreement import contradictions
+from samebits.check.prove_points import prove_points
 from samebits.check.run_points import run_points
-from samebits.engine.prove_points import prove_points
-from samebits.engine.size_points import prove_sizes, sized_points
+from samebits.check.size_points import prove_sizes, sized_points
 from samebits.programs.catalogue import Locator, load, names
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
@@ -22,7 +22,7 @@ from samebits.schema.contract import Contract, Exemption
 from samebits.schema.pair import Pair
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
-from tests.engine import test_prove_points as contract
+from tests.check import test_prove_points as contract
 from tests.support.child import ROOT
 from tests.support.toys import double, toy, twice
 

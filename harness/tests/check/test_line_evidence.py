@@ -114,16 +114,12 @@ def test_a_wrong_collective_is_named() -> None:
 
 @pytest.mark.slow
 def test_what_holds_names_no_line() -> None:
-    """Nothing is searched for where a leaf passes, is exempt, or differs by its dtype."""
-
-    def narrow(x: Any, *, factor: float = 2.0) -> Any:
-        return jnp.tanh(x * factor * 2).astype(jnp.bfloat16)
+    """Nothing is searched for where a leaf passes or is exempt."""
 
     def quiet(results: list[Result]) -> bool:
         return all(result.lines == () and result.no_lines is None for result in results)
 
     assert quiet(run(toy(plain, same=same)))
-    assert quiet(of(run(toy(plain, narrow=narrow)), variant="narrow", direction="forward"))
     known = Exemption(verdict="different", reason="a factor is missing")
     assert quiet(of(run(toy(plain, halved=halved), exemptions=(known,)), variant="halved"))
 

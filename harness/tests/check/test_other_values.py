@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samebits.engine.prove_points import prove_points
+from samebits.check.prove_points import prove_points
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.report.other_magnitudes import magnitude_notes

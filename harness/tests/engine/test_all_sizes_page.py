@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from samebits import Arg, Case, Pair
-from samebits.engine.size_points import prove_sizes
+from samebits.check.size_points import prove_sizes
 from samebits.host.environment import capture
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from samebits.check.line_evidence import POINTS, few_lines
+from samebits.check.prove_points import prove_points
 from samebits.engine.drive import Limits, drive
-from samebits.engine.prove_points import prove_points
 from samebits.engine.prove_work import ProveWork, prove_items
 from samebits.engine.work import (
     Chunk,

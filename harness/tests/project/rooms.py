@@ -112,7 +112,7 @@ THROUGH = (
         ("train/golden/json_error", "train/golden/sealed_file"),
     ),
     Through("cli/test_prove.py", "`samebits prove`", ("cli/prove_run",)),
-    Through("cli/test_prove_all_sizes.py", "`samebits prove --all-sizes`", ("cli/size_points", "schema/all_sizes")),
+    Through("cli/test_prove_all_sizes.py", "`samebits prove --all-sizes`", ("schema/all_sizes",)),
     Through(
         "prove/test_all_sizes.py",
         "functions with symbols for sizes, and planted faults of them",
@@ -146,7 +146,7 @@ THROUGH = (
         ("check/derived_bounds", "check/evidence", "check/further_draws", "interpret/as_written"),
     ),
     Through("check/test_precision_ladder.py", "what cannot be interpreted is executed", ("check/executed_evidence",)),
-    Through("engine/test_prove_points.py", "the proofs of whole points", ("engine/proof_results", "prove/prover")),
+    Through("check/test_prove_points.py", "the proofs of whole points", ("prove/prover",)),
     Through("schema/test_pair_messages.py", "wrong declarations, word for word", ("schema/pair_checks",)),
     Through("host/test_isolation.py", "loads the pairs of a tree", ("host/process_state",)),
     Through("host/test_user_errors.py", "what their code raises, through jax and callbacks", ("user_errors",)),

@@ -10,7 +10,7 @@ import jax
 import pytest
 
 from samebits import Arg, Case, Pair
-from samebits.engine.prove_points import prove_points
+from samebits.check.prove_points import prove_points
 from samebits.host.isolation import undone
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan

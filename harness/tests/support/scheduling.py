@@ -70,7 +70,7 @@ SECONDS: Mapping[str, float] = {
     "testing/test_user_code": 8,
     "interpret/all_sizes/test_convolutions": 7,
     "check/test_cross_checks": 7,
-    "engine/test_size_points": 7,
+    "check/test_size_points": 7,
     "project/test_code_shape": 7,
     "engine/test_verdict_cache": 7,
     "train/test_trainer": 7,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from samebits.check.prove_points import prove_points
 from samebits.check.run_points import run_points
-from samebits.engine.prove_points import prove_points
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from samebits.check.prove_points import prove_points
 from samebits.check.run_points import run_points
-from samebits.engine.prove_points import prove_points
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from samebits.engine.prove_points import prove_points
+from samebits.check.prove_points import prove_points
 from samebits.errors import NotCovered
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.label_proof import movement

@@ -12,17 +12,15 @@ from dataclasses import replace
 
 from samebits.check.judge import where
 from samebits.check.outcome import LeafOutcome
-from samebits.engine.proof_results import argued
-from samebits.engine.prove_points import PointProver
+from samebits.check.prove_points import PointProver, argued
 from samebits.errors import BrokenPromise, CheckerBroken, CouldNotRun, RequestError
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.problem import Question
 from samebits.numerics.bits import Comparison
 from samebits.programs.catalogue import Locator
 from samebits.programs.other_sizes import sizes_text
-from samebits.programs.plan import Plan
+from samebits.programs.plan import LoadedPair, Plan
 from samebits.programs.replay import replay
-from samebits.programs.sides import Site
 from samebits.prove.all_sizes import SizesProof
 from samebits.prove.pair_proof import PairProof, for_all
 from samebits.prove.pair_sizes import PairSizes
@@ -90,8 +88,7 @@ class SizePointProver(PointProver):
         if any(leaf.verdict == "proved" for leaf in proof.leaves):
             sums, questions, proof = self._cross_examined(point, mesh, proof)
         rows = [_row(self.pair, point, proof, leaf, sums, questions) for leaf in proof.leaves]
-        returned = self._returns_outputs(point, mesh)
-        if returned or any(row.verdict == "rounding" or _is_conditional(row) for row in rows):
+        if self._returns_outputs(point) or any(row.verdict == "rounding" or _is_conditional(row) for row in rows):
             declared = {row.leaf: row for row in super().results(point)}
             rows = [self._as_declared(point, row, declared) for row in _with_accuracy(rows, declared)]
             rows += [row for leaf, row in declared.items() if leaf.endswith(DIFFERENTIATED)]
@@ -107,12 +104,10 @@ class SizePointProver(PointProver):
             return row
         return replace(row, ok=True, reason=f"reached at the declared sizes; for all sizes it {row.reason}")
 
-    def _returns_outputs(self, point: Point, mesh: MeshSpec) -> bool:
+    def _returns_outputs(self, point: Point) -> bool:
         """Whether outputs under differentiation are compared, which is at the declared sizes."""
-        case, built = self.pair.case(point.case), mesh.abstract(point.mode)
-        site = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
         try:
-            return self.sites(point, site).on_mesh.primal
+            return self.traced(point).on_mesh.primal
         except CouldNotRun:  # which the proof says
             return False
 
@@ -126,10 +121,8 @@ class SizePointProver(PointProver):
         Raises:
             CheckerBroken: it denies what is proved for all sizes.
         """
-        case, sides = self.pair.case(point.case), self.sides
-        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=mesh.abstract(point.mode))
-        sites = self.sites(point, on_mesh)
-        questions = self.questions(point, sites)
+        job = self.traced(point)
+        questions = self.questions(job)
         for question in questions:
             movement = self._prover.movement(question)
             if isinstance(movement, Unproved):
@@ -140,7 +133,7 @@ class SizePointProver(PointProver):
                         f"pair '{self.pair.name}': {point}, {leaf.leaf}: proved for all sizes, and at the declared "
                         f"ones it is different ({movement[leaf.leaf].witness}); please report it"
                     )
-        needed = needed_by_sums(sides, point.direction, point.variant, sites.on_mesh, more_devices=True)
+        needed = needed_by_sums(self.sides, point.direction, point.variant, job.on_mesh, more_devices=True)
         if mesh.devices > 1:
             return needed, questions, proof
         return (), questions, proof.with_sums(needed)
@@ -268,3 +261,15 @@ def sized_points(pair: Pair, points: Iterable[Point]) -> tuple[Point, ...]:
     own = [point for point in points if point.variant != pair.reference_name]
     auto = {point.case for point in own if point.mode == "auto"}
     return tuple(point for point in own if point.mode == "auto" or point.case not in auto)
+
+
+def of_all_sizes(loaded: Sequence[LoadedPair]) -> tuple[list[LoadedPair], list[str]]:
+    """The pairs with their points of variants that are proved for all sizes, and a note on pairs that have none."""
+    chosen, notes = [], []
+    for pair in loaded:
+        points = sized_points(pair.pair, pair.plan.points)
+        if points:
+            chosen.append(replace(pair, plan=replace(pair.plan, points=points)))
+        else:
+            notes.append(f"{pair.pair.name}: no point of a variant; all sizes are proved of variants alone")
+    return chosen, notes

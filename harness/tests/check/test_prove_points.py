@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 from rich.console import Console
 
-from samebits.engine.prove_points import prove_points
+from samebits.check.prove_points import prove_points
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.report.prove import show_pair

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from samebits import Arg, AxisSize, Case, MeshSpec, Pair
-from samebits.engine import size_points
-from samebits.engine.prove_points import PointProver
-from samebits.engine.size_points import METHOD, SizePointProver
+from samebits.check import size_points
+from samebits.check.prove_points import PointProver
+from samebits.check.size_points import METHOD, SizePointProver
 from samebits.errors import CheckerBroken
 from samebits.interpret.label_proof import LabelIdentity
 from samebits.programs.catalogue import Locator

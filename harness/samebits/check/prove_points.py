@@ -1,0 +1,439 @@
+"""Points put to proof, without compiling anything and without devices.
+
+Each proof becomes a `LeafOutcome` that was not executed, and is judged as in `samebits check`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from samebits.check.derived_bounds import BoundCache, Derived, doubt
+from samebits.check.execution import Execution, PendingPoint
+from samebits.check.expected_errors import errors_raised
+from samebits.check.judge import rule, where
+from samebits.check.line_evidence import LineFinder
+from samebits.check.outcome import LeafOutcome, says_nothing
+from samebits.check.point_proofs import PointProofs
+from samebits.check.sites import no_explicit_form
+from samebits.check.trace_order import TraceOrder
+from samebits.check.verdict import judge_refusal, named_lines, without_leaves
+from samebits.errors import CouldNotRun, NoExplicitForm, NotCovered
+from samebits.host.isolation import note
+from samebits.interpret.field_proof.assumptions import not_exercised, of_movement
+from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.given_integers import like_given
+from samebits.interpret.label_proof import LabelIdentity
+from samebits.interpret.problem import Question
+from samebits.interpret.rounding_error.estimate import ErrorEstimate
+from samebits.numerics.bits import Comparison
+from samebits.programs.alone import baseline, on_mesh_of
+from samebits.programs.catalogue import Locator
+from samebits.programs.inputs import Array
+from samebits.programs.plan import Plan
+from samebits.programs.program_cache import Programs
+from samebits.programs.replay import replay
+from samebits.programs.sides import Site, TracedSides
+from samebits.prove.mesh_queries import Query, conditions_of, other_devices, place_of_devices, platform_of_process
+from samebits.prove.partitioned_gather import needed_by_sums
+from samebits.prove.primal_outputs import with_primal
+from samebits.prove.problem import cotangents_of, facts_not_kept, other_outputs
+from samebits.prove.prover import Prover, Unproved
+from samebits.prove.selftest import check_proofs
+from samebits.prove.side_queries import SideQueries
+from samebits.schema.assumption import Assumption, words_of
+from samebits.schema.domain import RequiredFact, in_words
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from samebits.schema.proof import ProofResult
+from samebits.schema.result import Result, Verdict
+
+
+def prove_points(
+    pair: Pair, locator: Locator, plan: Plan, platform: str | None = None, *, assuming: bool = True
+) -> Iterator[ProofResult]:
+    """What can be proved of each leaf of each point, and whether expected errors are raised.
+
+    Args:
+        pair: the declaration.
+        locator: where it was found, for the replay commands.
+        plan: the points.
+        platform: the target: whose branches of `lax.platform_dependent` are taken, and whose products of matrices are
+            bounded. None is the platform on which `samebits check` would run here.
+        assuming: whether a proof may rest on assumptions beyond shapes and rounding; otherwise it is not accepted.
+
+    Raises:
+        DeclarationError: the two sides cannot stand in for each other.
+        CheckerBroken: the proofs do not see planted differences.
+    """
+    prover = PointProver(pair, locator, platform, assuming=assuming)
+    try:
+        for point in plan.points:
+            yield from prover.results(point)
+    finally:
+        prover.close()
+
+
+class _ProofsAtRecords(PointProofs):
+    """Proofs of points at the records of a case, for a gradient with the cotangents of each."""
+
+    def questions(self, job: PendingPoint) -> dict[str, Question]:
+        """The question at each record of a point, by its label."""
+        if self._questions[0] is not job:
+            sides, direction, reference = self.execution.sides, job.point.direction, self.execution.pair.reference_name
+            cotangents = cotangents_of(sides, reference, job.alone) if direction == "gradient" else {}
+            records = self.execution.inputs(job.alone, reference, "forward")
+            inputs = {label: (record, cotangents) for label, (record, _) in records.items()}
+            questions = self.prover.questions(direction, job.alone, job.point.variant, job.on_mesh, inputs)
+            self._questions = job, questions
+        return self._questions[1]
+
+
+class PointProver:
+    """Proves points of one pair; what neighbouring points share is cached.
+
+    Args:
+        pair: the declaration.
+        locator: where it was found, for the replay commands.
+        platform: as for `prove_points`.
+        assuming: as for `prove_points`.
+
+    Raises:
+        DeclarationError: a domain of the declaration is wrong.
+        CheckerBroken: the proofs do not see planted differences.
+    """
+
+    def __init__(self, pair: Pair, locator: Locator, platform: str | None = None, *, assuming: bool = True) -> None:
+        import jax
+
+        check_proofs()
+        pair.check_argument_names()
+        self.pair, self.locator = pair, locator
+        self._queries = SideQueries(pair)
+        self._programs = Programs(threads=1, watch=self._queries.watch)
+        self.sides = TracedSides(pair, self._programs)
+        self.platform = platform or jax.default_backend()
+        self._order = TraceOrder(self.sides)
+        self._prover = Prover(self.sides, self.platform, assuming=assuming)
+        self._proofs = _ProofsAtRecords(Execution(self.sides), self._prover)
+        self._derivations = BoundCache(self.platform)
+        self.begin_chunk()
+
+    def begin_chunk(self) -> None:
+        """From here on, lines are searched for as if no point had been refuted before."""
+        self._lines = LineFinder(self._proofs)
+
+    def close(self) -> None:
+        """Drop the programs."""
+        self._programs.close()
+        self._queries.close()
+
+    def results(self, point: Point) -> list[ProofResult]:
+        """What can be proved of each leaf of a point, and whether expected errors are raised.
+
+        Raises:
+            DeclarationError: the two sides cannot stand in for each other.
+        """
+        with self._queries.on() if self._is_elsewhere(point) else nullcontext():
+            return self._results(point)
+
+    def _results(self, point: Point) -> list[ProofResult]:
+        import jax
+
+        pair, sides = self.pair, self.sides
+        case, mesh = pair.case(point.case), MeshSpec.parse(point.mesh)
+        target = self.platform if self.platform != jax.default_backend() else None
+        again = replay(self.locator, point, "prove", assuming=self._prover.assuming, platform=target)
+        begin = time.perf_counter()
+        refusal = case.refusal(point.variant)
+        if refusal is not None:
+            raised = errors_raised(sides, point, refusal, mesh.abstract(point.mode))
+            judged = judge_refusal(pair, point, refusal, raised, again)
+            return [of_result(judged, round(time.perf_counter() - begin, 4))]
+        try:
+            job = self.traced(point)
+        except CouldNotRun as error:
+            verdict: Verdict = "skipped" if isinstance(error, NoExplicitForm) else "error"
+            return [of_result(without_leaves(pair.name, point, verdict, str(error), again), 0.0)]
+        queries = self._queried(job)
+        other = platform_of_process(queries, self.platform)
+        if other is not None:
+            return [self._undecided(point, other, begin, again)]
+        proofs = list(self._prove(job))
+        counts = [text for text in conditions_of(queries, self.platform) if place_of_devices([text])]
+        other = other_devices(place_of_devices(counts), mesh.devices)
+        if other is not None:
+            if not self._prover.assuming or any(proof.verdict == "different" for proof in proofs):
+                return [self._undecided(point, other, begin, again)]
+            proofs = [assuming_devices(proof, counts, mesh.id) for proof in proofs]
+        seconds = round((time.perf_counter() - begin) / max(len(proofs), 1), 4)
+        return [argument.held(pair=pair.name, seconds=seconds, replay=again) for argument in proofs]
+
+    def traced(self, point: Point) -> PendingPoint:
+        """Where the reference alone and the variant are traced, of which neither is what the other made of it.
+
+        Raises:
+            CouldNotRun, NoExplicitForm: as `sites_of`.
+            DeclarationError: the sides share state.
+        """
+        mesh = MeshSpec.parse(point.mesh)
+        case, built = self.pair.case(point.case), mesh.abstract(point.mode)
+        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
+        sites = dict.fromkeys((point.variant, self.pair.reference_name), on_mesh)
+        first = self._order.before(sites) if self.sides.state.is_shared else {}
+        job = sites_of(self.sides, point, on_mesh)
+        self._order.require_same(first, sites)
+        return job
+
+    def questions(self, job: PendingPoint) -> list[Question]:
+        """The questions of a point, one for each of its inputs."""
+        return [*self._proofs.questions(job).values()]
+
+    def _queried(self, job: PendingPoint) -> list[Query]:
+        """What the sides ask about this process, where their programs may run elsewhere."""
+        if not self._is_elsewhere(job.point):
+            return []
+        ends = (self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
+        return [query for side in ends for query in self._queries.of(self.sides, job.point.direction, *side)]
+
+    def _is_elsewhere(self, point: Point) -> bool:
+        """Whether the programs of a point are to run on other devices than this process has, or another platform."""
+        import jax
+
+        return self.platform != jax.default_backend() or MeshSpec.parse(point.mesh).devices != jax.device_count()
+
+    def _undecided(self, point: Point, why: str, begin: float, again: str) -> ProofResult:
+        """The result of a point whose programs are not those that would run."""
+        nothing = LeafOutcome(comparison=Comparison(path="*", elements=0), executed=False, unproved=why)
+        seconds = round(time.perf_counter() - begin, 4)
+        return argued(self.pair, point, nothing).held(pair=self.pair.name, seconds=seconds, replay=again)
+
+    def _prove(self, job: PendingPoint) -> Iterator[ProofResult]:
+        """The arguments of a point's leaves; for another routing in the special record they must hold too."""
+        point = job.point
+        try:
+            ends = (self.pair.reference_name, job.alone), (point.variant, job.on_mesh)
+            traced = {comparison.path: comparison for comparison in other_outputs(self.sides, point.direction, *ends)}
+            wrong = next((each for each in traced.values() if "structure" in each.kinds or each.path == "*"), None)
+            if wrong is None:
+                yield from self._leaves(job, traced)
+            else:
+                lines = partial(self._lines.lines, job, wrong.path, None, typed=wrong.typed)
+                yield argued(self.pair, point, LeafOutcome(comparison=wrong, executed=False, lines=lines))
+        except CouldNotRun as error:
+            nothing = Comparison(path="*", elements=0)
+            yield argued(self.pair, point, LeafOutcome(comparison=nothing, executed=False, nothing=str(error)))
+
+    def _leaves(self, job: PendingPoint, traced: Mapping[str, Comparison]) -> Iterator[ProofResult]:
+        """By labels, where both sides only move data; else by fields."""
+        pair, point, prover = self.pair, job.point, self._prover
+        questions = self._proofs.questions(job)
+        sums = needed_by_sums(self.sides, point.direction, point.variant, job.on_mesh)
+        first = next(iter(questions.values()))
+        empty = _nothing(self._derivations, questions, point.direction)
+        moved = [prover.movement(question) for question in questions.values()]
+        why = next((movement.why for movement in moved if isinstance(movement, Unproved)), None)
+        identities = None if why is None else prover.identity(questions)
+        derived = _derived(self._derivations, questions) if isinstance(identities, Mapping) else None
+        for leaf in first.outputs:
+            known = identities if identities is None or isinstance(identities, Unproved) else identities[leaf]
+            outcome = LeafOutcome(
+                comparison=traced[leaf],
+                executed=False,
+                nothing=empty.get(leaf),
+                elsewhere=partial(prover.counterexample, questions, leaf),
+                derivatives=prover.derivatives(point.direction, point.variant, leaf),
+                one_way=partial(prover.one_way, questions),
+                lines=partial(self._lines.lines, job, leaf, None, typed=traced[leaf].typed),
+            )
+            if known is None:
+                kept = [movement[leaf] for movement in moved if not isinstance(movement, Unproved)]
+                argument = by_labels(pair, point, outcome, kept, questions, sums)
+                yield argument if prover.assuming else unassuming(argument)
+            elif isinstance(known, Unproved):
+                argument = argued(pair, point, replace(outcome, unproved=known.why, undefined=known.undefined))
+                yield replace(argument, no_movement=why)
+            else:
+                assert derived is not None
+                yield replace(by_fields(pair, point, outcome, known, first, derived), no_movement=why)
+
+
+def sites_of(sides: TracedSides, point: Point, on_mesh: Site) -> PendingPoint:
+    """Where the reference alone and the variant are traced.
+
+    Raises:
+        CouldNotRun: a side is bound to another mesh than that of the point.
+        NoExplicitForm: the point is of the reference itself, which cannot be traced on explicit axes.
+    """
+    reference = sides.pair.reference_name
+    on_mesh = with_primal(sides, point.direction, point.variant, on_mesh_of(sides, point.variant, on_mesh))
+    alone, remark = baseline(sides, on_mesh, runs=False)
+    if remark is not None:
+        note(f"pair '{sides.pair.name}': {remark}")
+    if point.variant == reference and sides.forward(reference, alone).error is None:
+        missing = no_explicit_form(sides, point, on_mesh)
+        if missing is not None:
+            raise NoExplicitForm(missing)
+    return PendingPoint(point, alone, on_mesh)
+
+
+def _nothing(derivations: BoundCache, questions: Mapping[str, Question], direction: str) -> dict[str, str]:
+    """By leaf, why nothing would be compared, as `samebits check` finds it: no elements, constants, zero gradients."""
+    try:
+        values = [derivations.ideal(question).values for question in questions.values()]
+    except NotCovered:
+        return {}
+    reasons = {leaf: says_nothing([outputs[leaf] for outputs in values], leaf, direction) for leaf in values[0]}
+    return {leaf: why for leaf, why in reasons.items() if why is not None}
+
+
+def _derived(derivations: BoundCache, questions: Mapping[str, Question]) -> Mapping[str, Derived] | Unproved:
+    try:
+        return {label: derivations.sides(question) for label, question in questions.items()}
+    except NotCovered as error:
+        return Unproved(str(error))
+
+
+def by_labels(
+    pair: Pair,
+    point: Point,
+    outcome: LeafOutcome,
+    identities: list[LabelIdentity],
+    questions: Mapping[str, Question],
+    sums: tuple[RequiredFact, ...],
+) -> ProofResult:
+    """The result of a leaf where labels decide whether both sides move the same elements."""
+    first = next(iter(questions.values()))
+    wrong = next((identity for identity in identities if not identity.equal), None)
+    promises = tuple(dict.fromkeys((*(promise for identity in identities for promise in identity.promises), *sums)))
+    products = any(identity.products for identity in identities)
+    outcome = replace(
+        outcome,
+        apart=None if wrong is None else wrong.witness,
+        promises=promises if wrong is None else None,
+        unkept=facts_not_kept(promises, questions.values()),
+        routing=first.routing,
+    )
+    argument = argued(pair, point, outcome)
+    routing = like_given(first, first.routing)
+    taken = () if wrong else of_movement(in_words(promises) or None, routing, products)
+    return replace(
+        argument,
+        method="labels",
+        words=tuple(str(promise) for promise in promises),
+        unkept=tuple(str(promise) for promise in outcome.unkept),
+        domain=in_words(promises) or None,
+        routing=first.routing,
+        products=products,
+        assumptions=(*taken, *argument.assumptions),
+    )
+
+
+def unassuming(argument: ProofResult) -> ProofResult:
+    """The same, without a verdict where it rests on assumptions."""
+    words = words_of(argument.assumptions)
+    if argument.verdict != "proved" or not words:
+        return argument
+    why = f"the proof rests on assumptions ({words}), and none are accepted"
+    return replace(argument, verdict="error", ok=False, reason=why, sizes=None)
+
+
+def assuming_devices(argument: ProofResult, counts: Sequence[str], mesh: str) -> ProofResult:
+    """The same, taking for granted what code was told of the devices of this process.
+
+    Args:
+        argument: the proof.
+        counts: what it was told.
+        mesh: that the proof is for.
+    """
+    if argument.verdict not in ("proved", "rounding"):
+        return argument
+    otherwise = f"the process has other devices, as one that has those of {mesh}"
+    return replace(
+        argument, assumptions=(*argument.assumptions, *(Assumption("devices", text, otherwise) for text in counts))
+    )
+
+
+def by_fields(
+    pair: Pair,
+    point: Point,
+    outcome: LeafOutcome,
+    identity: FieldIdentity,
+    question: Question,
+    derived: Mapping[str, Derived] | Unproved,
+) -> ProofResult:
+    """The result of a leaf where the fields decide whether both sides compute the same formula."""
+    leaf = outcome.comparison.path
+    limit = pair.accuracy_of(pair.contract(**where(point), leaf=leaf))
+    unsure = None
+    if identity.equal and outcome.comparison.equal:
+        unsure = derived.why if isinstance(derived, Unproved) else doubt(derived, leaf, limit)
+    argument = argued(pair, point, replace(outcome, identity=identity, doubt=unsure))
+    argument = replace(
+        argument,
+        method="fields",
+        routing=question.fixed,
+        log2_error=None if identity.tried else identity.log2_error,
+        points=identity.repetitions,
+        degree=identity.degree,
+        unknown=identity.unknown,
+        constants=identity.constants,
+        assumptions=(*not_exercised(identity, outcome.one_way), *argument.assumptions),
+    )
+    if not identity.equal or isinstance(derived, Unproved):
+        return argument
+    first, second = (side.bounds for side in next(iter(derived.values())))
+    bounds = [_relative(judged, judged.bounds, leaf) for judged in (first, second)]
+    likely = _relative(second, second.likely, leaf)
+    return argument.with_bounds(bounds[0], bounds[1], likely, second.loses_most.get(leaf))
+
+
+def _relative(judged: ErrorEstimate, errors: Mapping[str, Array], leaf: str) -> float | None:
+    """The largest error relative to the largest value; None where it is not bounded."""
+    values, error = judged.values.get(leaf), errors.get(leaf)
+    if values is None or error is None or not np.all(np.isfinite(error)):
+        return None
+    largest = float(np.max(np.abs(values), initial=0.0))
+    return float(np.max(error, initial=0.0)) / largest if largest else None
+
+
+def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> ProofResult:
+    """The argument of a leaf, judged."""
+    ruling, same = rule(pair, point, outcome), outcome.identity
+    seen = None if outcome.comparison.typed else outcome.apart or (None if same is None else same.witness)
+    wrong: Any = seen or ruling.evidence
+    return ProofResult(
+        **where(point),
+        leaf=outcome.comparison.path,
+        verdict=ruling.verdict,
+        required=ruling.required,
+        ok=ruling.ok,
+        exempt=ruling.exempt,
+        undeclared=ruling.undeclared,
+        elements=outcome.comparison.elements,
+        witness=wrong if ruling.verdict == "different" else None,
+        reason=ruling.reason,
+        assumptions=ruling.noted,
+        sizes=ruling.sizes,
+        family=outcome.family,
+        **named_lines(ruling, outcome),
+    )
+
+
+def of_result(result: Result, seconds: float) -> ProofResult:
+    """A result of what was only traced, as the argument that it is."""
+    return ProofResult(
+        **{name: getattr(result, name) for name in ("pair", *Point.__slots__, "leaf", "verdict", "required", "ok")},
+        method="trace",
+        reason=result.reason,
+        witness=result.reason if result.verdict == "different" else None,
+        seconds=seconds,
+        replay=result.replay,
+    )
