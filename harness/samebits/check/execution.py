@@ -230,45 +230,27 @@ class Execution:
     def sides_at(
         self, job: PendingPoint, record: Record, cotangents: dict[str, Array]
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """By leaf, what the reference alone and the variant on the mesh give at other inputs than those of the point.
+        """By leaf, what the reference alone and the variant on the mesh give once at other inputs than the point's.
 
         Raises:
-            CouldNotRun: as of `tree_at`.
-        """
-        direction, sides = job.point.direction, []
-        for side, site in ((self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)):
-            program = self.sides.programs.start(self.program(side, site, direction))
-            tree = self.tree_at(program, side, site, direction, record, cotangents)
-            sides.append({path: leaf.array for path, leaf in tree.leaves.items()})
-        return sides[0], sides[1]
-
-    def tree_at(
-        self,
-        program: Program,
-        side: str,
-        site: Site,
-        direction: Direction,
-        record: Record,
-        cotangents: dict[str, Array],
-    ) -> HostTree:
-        """What a program gives once at inputs that are not among those of its points.
-
-        Raises:
-            CouldNotRun: it does not compile, or a callback does not take them.
+            CouldNotRun: a side does not compile, or a callback does not take these inputs.
         """
         import jax
 
-        words = (*record, *cotangents)
-        key = program, site.case.id, site.dtype, digest_of([*record.values(), *cotangents.values()], *words)
-        if key not in self._elsewhere:
-            while len(self._elsewhere) >= ELSEWHERE_CACHED:
-                self._elsewhere.popitem(last=False)
-            _, call = self.placed(side, site, direction, record, cotangents)
-            try:
-                self._elsewhere[key] = self._called(program, call, direction).tree
-            except jax.errors.JaxRuntimeError as error:
-                raise CouldNotRun(f"{program.label} {one_line(error)}") from error
-        return self._elsewhere[key]
+        direction, sides = job.point.direction, list[dict[str, Array]]()
+        inputs = digest_of([*record.values(), *cotangents.values()], *record, *cotangents)
+        for side, site in ((self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)):
+            program = self.sides.programs.start(self.program(side, site, direction))
+            if (program, inputs) not in self._elsewhere:
+                while len(self._elsewhere) >= ELSEWHERE_CACHED:
+                    self._elsewhere.popitem(last=False)
+                _, call = self.placed(side, site, direction, record, cotangents)
+                try:
+                    self._elsewhere[program, inputs] = self._called(program, call, direction).tree
+                except jax.errors.JaxRuntimeError as error:
+                    raise CouldNotRun(f"{program.label} {one_line(error)}") from error
+            sides.append({path: leaf.array for path, leaf in self._elsewhere[program, inputs].leaves.items()})
+        return sides[0], sides[1]
 
     def placed(
         self, side: str, site: Site, direction: Direction, record: Record, cotangents: dict[str, Array]

@@ -227,24 +227,13 @@ def _unassuming(outcome: LeafOutcome, verdict: Verdict, evidence: str | None) ->
 def _elsewhere(
     outcome: LeafOutcome, verdict: Verdict, evidence: str | None
 ) -> tuple[Verdict, str | None, Counterexample | None]:
-    """The verdict where other values are known at which the sides differ, and these; those of executions come first."""
-    if verdict not in _RANK:
-        return verdict, evidence, None
-    other = None if outcome.executed_elsewhere is None else outcome.executed_elsewhere()
-    if not outcome.same_program and outcome.elsewhere is not None and (other is None or not other.allowed):
-        other = _together(outcome.elsewhere(), other)
+    """The verdict where other inputs are known at which the sides differ, and these."""
+    other = None if verdict not in _RANK or outcome.elsewhere is None else outcome.elsewhere()
     if other is None:
         return verdict, evidence, None
     if other.allowed:
         return "different", other.words if other.kind == "compiler" else f"{AT_OTHERS}: {other.words}", other
     return verdict, "; ".join((*filter(None, [evidence]), f"{ELSEWHERE}: {other.words}")), other
-
-
-def _together(first: Counterexample | None, second: Counterexample | None) -> Counterexample | None:
-    """What is known of other inputs; of two kinds that perhaps do not occur, both."""
-    if first is None or second is None or first.allowed:
-        return first or second
-    return replace(first, words=f"{first.words}; {second.words}", table=second.table)
 
 
 def _proven(outcome: LeafOutcome) -> tuple[Verdict, str | None]:

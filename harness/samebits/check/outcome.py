@@ -57,9 +57,7 @@ class LeafOutcome:
         not_interpreted: why no formulas were compared: what of the programs could not be interpreted.
         undefined: why the variant's results alone are undefined: it breaks a promise that the reference does not make.
         doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
-        elsewhere: gives other values at which the programs differ in this leaf, if any are known; asked where it
-            would pass.
-        executed_elsewhere: gives other values at which the compiled programs were run, and what is wrong there; asked
+        elsewhere: gives other inputs at which this leaf differs, or is not what is written, if any are known; asked
             where it would pass.
         derivatives: gives what is assumed of second derivatives, of a gradient; asked where it would pass.
         one_way: names the comparisons that came out one way only at everything tried.
@@ -94,7 +92,6 @@ class LeafOutcome:
     undefined: str | None = None
     doubt: str | None = None
     elsewhere: Callable[[], Counterexample | None] | None = None
-    executed_elsewhere: Callable[[], Counterexample | None] | None = None
     derivatives: Callable[[], Assumption | None] | None = None
     one_way: Callable[[], list[str]] | None = None
     lines: Callable[[Question | None], NamedLines] | None = None

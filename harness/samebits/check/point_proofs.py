@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from samebits.check.executed_cotangents import ExecutedCotangents
 from samebits.check.execution import Execution, PendingPoint
 from samebits.check.movement_proof import MovementProof
 from samebits.errors import CouldNotRun, NotCovered
@@ -18,7 +17,6 @@ from samebits.interpret.field_proof.assumptions import of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.given_integers import like_given
 from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
-from samebits.interpret.other_cotangents import must_run
 from samebits.interpret.other_values import Counterexample
 from samebits.interpret.problem import Question
 from samebits.programs.program_cache import Program
@@ -40,7 +38,6 @@ class PointProofs:
         self.prover = prover
         self._independence: tuple[PendingPoint | None, dict[str, Independence] | str] = (None, {})
         self._questions: tuple[PendingPoint | None, dict[str, Question]] = (None, {})
-        self._cotangents = ExecutedCotangents(execution)
         self._digests: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
     def questions(self, job: PendingPoint) -> dict[str, Question]:
@@ -123,12 +120,8 @@ class PointProofs:
         return leaves.get(path, Unproved("the outputs have different tree structures"))
 
     def counterexample(self, job: PendingPoint, path: str) -> Counterexample | None:
-        """Other values at which a leaf differs; cotangents are executed where the programs cannot be interpreted."""
-        questions = self.questions(job)
-        other, first = self.prover.counterexample(questions, path), next(iter(questions.values()))
-        if other is not None or job.point.direction != "gradient" or first.uneven is not None:
-            return other
-        return self._cotangents.counterexample(job, path) if must_run(first, path) else None
+        """Other values at which a leaf differs, as the programs are written."""
+        return self.prover.counterexample(self.questions(job), path)
 
     def one_way(self, job: PendingPoint) -> list[str]:
         """The comparisons that came out one way only at everything tried."""

@@ -15,12 +15,14 @@ from typing import Any
 
 from samebits.check.cross_checks import CrossChecks, proved_outcomes
 from samebits.check.evidence import EvidenceCollector
+from samebits.check.executed_cotangents import at_other_cotangents
 from samebits.check.execution import Execution, PendingPoint, cross_check_input, declared_arrays
 from samebits.check.expected_errors import errors_raised
-from samebits.check.index_values import IndexValues
+from samebits.check.index_values import at_index_values
 from samebits.check.line_evidence import LineFinder
-from samebits.check.magnitudes import Magnitudes
+from samebits.check.magnitudes import at_magnitudes
 from samebits.check.movement_proof import MovementProof
+from samebits.check.other_inputs import Searches
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing, leaf_arrays
 from samebits.check.rounding import RoundingEvidence
 from samebits.check.sites import traced_point
@@ -97,8 +99,7 @@ class Runner:
         self.evidence = EvidenceCollector(self.execution)
         self.proofs = self.evidence.proofs
         self.lines = LineFinder(self.proofs)
-        self._indices = IndexValues(self.execution, self.proofs)
-        self._magnitudes = Magnitudes(self.execution, self.proofs)
+        self._searches = Searches(self.proofs, (at_index_values, at_magnitudes, at_other_cotangents))
         self._cross_checks = CrossChecks.of(pair, effort)
         self._order = TraceOrder(self.sides)
         self._sizes = SizeProofs(pair, every=effort.all_sizes)
@@ -258,18 +259,22 @@ class Runner:
                     assumed=proof.assumed,
                     assuming=self.assuming,
                     everywhere=self._independence(job, path) if comparison.equal and not proved else None,
-                    elsewhere=partial(self.proofs.counterexample, job, path),
-                    executed_elsewhere=partial(self._executed_elsewhere, job, path),
+                    elsewhere=partial(self._elsewhere, job, path, same_program),
                     lines=None if undefined else partial(lines, losing=evidence and evidence.loses_most),
                     arrays=None if comparison.equal else partial(leaf_arrays, path, alone, variant),
                 )
             )
         return outcomes
 
-    def _executed_elsewhere(self, job: PendingPoint, path: str) -> Counterexample | None:
-        """Other inputs at which the compiled programs are wrong, or apart in a leaf."""
-        wrong = self._indices.counterexample(job, path)
-        return wrong if wrong is not None and wrong.allowed else self._magnitudes.counterexample(job, path) or wrong
+    def _elsewhere(self, job: PendingPoint, path: str, same_program: bool = False) -> Counterexample | None:
+        """Other inputs at which a leaf differs, executed and as written; of two that perhaps do not occur, both."""
+        executed = self._searches.counterexample(job, path)
+        if same_program or (executed is not None and executed.allowed):
+            return executed
+        written = self.proofs.counterexample(job, path)
+        if executed is None or written is None or written.allowed:
+            return written or executed
+        return replace(executed, words=f"{executed.words}; {written.words}")
 
     def _independence(self, job: PendingPoint, path: str) -> Independence | None:
         """Whether equal bits of a leaf are equal on every machine; None where no contract requires it."""
@@ -307,7 +312,7 @@ class Runner:
             evidence=evidence,
             no_evidence=no_evidence,
             identity=None if isinstance(known, Unproved) else known,
-            elsewhere=partial(self.proofs.counterexample, job, path),
+            elsewhere=partial(self._elsewhere, job, path),
         )
 
     def _run(self, job: PendingPoint, proved: bool) -> tuple[ProgramOutputs, ProgramOutputs | None, ProgramOutputs]:

@@ -58,7 +58,7 @@ class Counterexample:
             cannot be interpreted.
         values: what both gave there, in the dtype of the output; None where only formulas differ.
         table: the errors of both sides at several magnitudes, where one of these shows it.
-        kind: `compiler` where a compiled program is not what is written, `accuracy` where the variant loses digits.
+        kind: `compiler` where a compiled program is not what is written, `accuracy` where the variant is less accurate.
     """
 
     words: str
@@ -83,7 +83,7 @@ class Counterexample:
 
 
 @dataclass(frozen=True, slots=True)
-class _Other:
+class Other:
     """A question with other inputs; with a small integer, at which formulas are compared too.
 
     Args:
@@ -94,7 +94,7 @@ class _Other:
     words: str
     allowed: bool
     small: bool
-    parts: Callable[[], list[_Other]] = list
+    parts: Callable[[], list[Other]] = list
 
 
 def counterexamples(question: Question) -> dict[str, Counterexample]:
@@ -105,7 +105,7 @@ def counterexamples(question: Question) -> dict[str, Counterexample]:
     """
     result: dict[str, Counterexample] = {}
     before: list[Question] = []
-    drawn = _other_integers(question), _untaken(question, before), _given(question)
+    drawn = other_integers(question), _untaken(question, before), _given(question)
     for other in chain(*drawn, _other_cotangents(question), _zero_rows(question), _ties(question)):
         before.append(other.question)
         open_ = [name for name in question.outputs if name not in result or not result[name].allowed]
@@ -125,7 +125,7 @@ def counterexamples(question: Question) -> dict[str, Counterexample]:
     return result
 
 
-def _seen(other: _Other, outputs: list[str]) -> dict[str, tuple[str, _Other]]:
+def _seen(other: Other, outputs: list[str]) -> dict[str, tuple[str, Other]]:
     """By output that differs at other inputs, how, and at which: those with the fewest changed that show it."""
     seen = {name: f"{words}, in float64" for name, words in differences(other.question, outputs).items()}
     if other.small:
@@ -150,7 +150,7 @@ def _other_formulas(question: Question, outputs: list[str]) -> dict[str, str]:
     return witnesses
 
 
-def _given(question: Question) -> Iterator[_Other]:
+def _given(question: Question) -> Iterator[Other]:
     """The question with other values of integers and booleans that were given: those like them, then all others."""
     inputs = question.inputs
     arrays = given_arrays(question)
@@ -162,7 +162,7 @@ def _given(question: Question) -> Iterator[_Other]:
         )
         if how is not None and all(first_of != second for first_of, _ in followers.values()):
             followers[second] = first, how
-    unlike: list[_Other] = []
+    unlike: list[Other] = []
     for place in (place for place in places_given if place not in followers):
         argument = inputs[place]
         with_it = {other: how for other, (of, how) in followers.items() if of == place}
@@ -178,7 +178,7 @@ def _given(question: Question) -> Iterator[_Other]:
             if changed is None:
                 continue
             words = f"'{argument.name}' {variation.words}{names} (given: {facts})"
-            case = _Other(changed, words, variation.like and alone, small=False)
+            case = Other(changed, words, variation.like and alone, small=False)
             if case.allowed:
                 yield case
             else:
@@ -186,27 +186,41 @@ def _given(question: Question) -> Iterator[_Other]:
     yield from unlike
 
 
-def _other_integers(question: Question) -> Iterator[_Other]:
-    """The question with other values of each of its integer inputs in turn; of several given ones, see `_given`."""
+def other_integers(question: Question, places: Sequence[int] = ()) -> Iterator[Other]:
+    """The question with other values of each of its integer inputs in turn; of several given ones, see `_given`.
+
+    At last those that are drawn, one each, are at the upper ends of their ranges together.
+
+    Args:
+        question: the programs and their inputs.
+        places: numbers that are tried besides those of the programs.
+    """
+    ends, drawn = question, list[str]()
     for place, argument in enumerate(question.inputs):
         if argument.integers is None or argument.magnitudes == "stated" or not argument.values.size:
             continue
         if argument.magnitudes == "given" and argument.values.size > 1:
             continue
-        for values, words, allowed in _values(question, argument):
+        for values, words, allowed in _values(question, argument, places):
             if np.array_equal(values, argument.values):
                 continue
             small = values.size == 1 and values.dtype.kind != "b" and int(values.reshape(-1)[0]) in SMALL
-            yield _Other(_with(question, place, values), f"'{argument.name}' {words}", allowed, small)
+            yield Other(_with(question, place, values), f"'{argument.name}' {words}", allowed, small)
+        if argument.magnitudes == "all" and argument.values.size == 1:
+            high = argument.integers[1]
+            ends = _with(ends, place, np.full_like(argument.values, high))
+            drawn.append(f"'{argument.name}' = {_shown(high, argument.values.dtype)}")
+    if len(drawn) > 1:
+        yield Other(ends, " and ".join(drawn), allowed=True, small=False)
 
 
-def _other_cotangents(question: Question) -> Iterator[_Other]:
+def _other_cotangents(question: Question) -> Iterator[Other]:
     """The question with other cotangents, where a program decides by them."""
     for other, words, allowed in other_cotangents(question):
-        yield _Other(other, words, allowed, small=False)
+        yield Other(other, words, allowed, small=False)
 
 
-def _untaken(question: Question, tried: Sequence[Question]) -> Iterator[_Other]:
+def _untaken(question: Question, tried: Sequence[Question]) -> Iterator[Other]:
     """The question at integers at which a condition comes out as at none of those tried: everywhere, then in places."""
     places, allowed = question, True
     for count, solution in enumerate(solutions(question, tried)):
@@ -222,12 +236,12 @@ def _untaken(question: Question, tried: Sequence[Question]) -> Iterator[_Other]:
             words.append(f"'{question.inputs[place].name}' = {_shown(number, values.dtype)}{where}")
             own = own and question.inputs[place].magnitudes == "all"
         allowed = allowed and own
-        yield _Other(everywhere, " and ".join(words), own, small=False)
+        yield Other(everywhere, " and ".join(words), own, small=False)
     if places is not question:
-        yield _Other(places, "such numbers in some elements", allowed, small=False)
+        yield Other(places, "such numbers in some elements", allowed, small=False)
 
 
-def _zero_rows(question: Question) -> Iterator[_Other]:
+def _zero_rows(question: Question) -> Iterator[Other]:
     """The question with rows of its float inputs zero; of what has no rows, elements.
 
     Not the same row of two arguments, since a product with zero hides what the other one does.
@@ -247,7 +261,7 @@ def _zero_rows(question: Question) -> Iterator[_Other]:
             yield _with_zeros(question, rows)
 
 
-def _with_zeros(question: Question, rows: Sequence[tuple[int, int]]) -> _Other:
+def _with_zeros(question: Question, rows: Sequence[tuple[int, int]]) -> Other:
     """The question with some rows zero, each given as the place of an input and its own number there."""
     changed, words = question, []
     for place, row in rows:
@@ -261,7 +275,7 @@ def _with_zeros(question: Question, rows: Sequence[tuple[int, int]]) -> _Other:
     middle = len(rows) // 2
     halves = (rows[:middle], rows[middle:]) if len(rows) > 1 else ()
     named = " and ".join(words[:2]) + (f" and {len(words) - 2} more" if len(words) > 2 else "")
-    return _Other(changed, named, False, False, lambda: [_with_zeros(question, half) for half in halves])
+    return Other(changed, named, False, False, lambda: [_with_zeros(question, half) for half in halves])
 
 
 def _in_rows(values: Array) -> Array:
@@ -270,11 +284,11 @@ def _in_rows(values: Array) -> Array:
     return values.reshape(-1, width)
 
 
-def _ties(question: Question) -> Iterator[_Other]:
+def _ties(question: Question) -> Iterator[Other]:
     """The question with floats at which its conditions tie; a slope there is not promised, even of declared numbers."""
     is_gradient = any(argument.is_cotangent for argument in question.inputs)
     for other in boundaries(question):
-        yield _Other(other.question, other.words, other.declared and not is_gradient, small=False)
+        yield Other(other.question, other.words, other.declared and not is_gradient, small=False)
 
 
 def _with(question: Question, place: int, values: Array) -> Question:
@@ -284,15 +298,15 @@ def _with(question: Question, place: int, values: Array) -> Question:
     return replace(question, inputs=inputs)
 
 
-def _values(question: Question, argument: Input) -> Iterator[tuple[Array, str, bool]]:
+def _values(question: Question, argument: Input, places: Sequence[int]) -> Iterator[tuple[Array, str, bool]]:
     """Other values of an input, how they are, in words, and whether they may be given."""
     assert argument.integers is not None
     (low, high), shape, dtype = argument.integers, argument.values.shape, argument.values.dtype
     count = argument.values.size
     drawn = argument.magnitudes == "all"
-    numbers = _numbers(question, low, high, count)
+    numbers = _numbers(question, low, high, count, places)
     if count == 1:
-        for number in numbers[:MOST]:
+        for number in numbers[: MOST + len(places)]:
             yield np.full(shape, number, dtype), f"= {_shown(number, dtype)}", drawn
         return
     if dtype.kind == "b":
@@ -312,14 +326,14 @@ def _shown(number: int, dtype: Any) -> str:
     return str(bool(number)) if dtype.kind == "b" else str(number)
 
 
-def _numbers(question: Question, low: int, high: int, count: int) -> list[int]:
+def _numbers(question: Question, low: int, high: int, count: int, places: Sequence[int]) -> list[int]:
     """The numbers of a range to try: all of a small one, else its ends, small numbers, and those of the programs.
 
     Not the ends in an array of several elements: beside them, what small numbers do would be lost in the largest value.
     """
     if high - low < MOST * count:
         return list(range(low, high + 1))
-    wanted = [low, high, *SMALL] if count == 1 else [0, 1]
+    wanted = [*places, low, high, *SMALL] if count == 1 else [*places, 0, 1]
     for number in literals(question):
         wanted += [number, number - 1, number + 1]
     return list(dict.fromkeys(number for number in wanted if low <= number <= high))

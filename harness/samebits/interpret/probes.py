@@ -12,7 +12,7 @@ Inputs whose distribution is declared are not changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,9 +93,7 @@ class Stretched:
     @property
     def words(self) -> str:
         """How the inputs are those of the case, in words."""
-        named = "'" + "', '".join(self.names[:_NAMED]) + "'"
-        named += f" and {len(self.names) - _NAMED} more" if len(self.names) > _NAMED else ""
-        return self.how.format(self.which or named)
+        return self.how.format(self.which or named(self.names))
 
     @property
     def beyond_given(self) -> bool:
@@ -113,6 +111,12 @@ class Stretched:
     def nudged(self) -> Stretched:
         """The same with numbers that are a little larger, where some are equal to a threshold of the programs."""
         return replace(self, change=lambda values: self.change(values * _NUDGE))
+
+
+def named(names: Sequence[str]) -> str:
+    """Some inputs in words."""
+    words = "'" + "', '".join(names[:_NAMED]) + "'"
+    return words + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def stretched(question: Question, *, negated: bool = False) -> Iterator[Stretched]:

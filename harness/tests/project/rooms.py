@@ -145,6 +145,7 @@ THROUGH = (
         "the rungs that need bounds and further draws",
         ("check/derived_bounds", "check/evidence", "check/further_draws", "interpret/as_written"),
     ),
+    Through("check/test_index_values.py", "what is executed at other inputs", ("check/other_inputs",)),
     Through("check/test_precision_ladder.py", "what cannot be interpreted is executed", ("check/executed_evidence",)),
     Through("check/test_prove_points.py", "the proofs of whole points", ("prove/prover",)),
     Through("schema/test_pair_messages.py", "wrong declarations, word for word", ("schema/pair_checks",)),

@@ -1,0 +1,202 @@
+"""A point at other inputs than those of its case: what its compiled programs give there, and what they should.
+
+The programs are compiled already. What they run at comes from three sources: boundary values of index arguments
+(`index_values`), other magnitudes and special values (`magnitudes`), and, where a gradient cannot be interpreted, other
+cotangents (`executed_cotangents`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from samebits.check.execution import PendingPoint
+from samebits.check.point_proofs import PointProofs
+from samebits.errors import CouldNotRun, NotCovered
+from samebits.host.cache_keys import ByIdentity
+from samebits.interpret.equation import Array
+from samebits.interpret.float64_differences import evaluated
+from samebits.interpret.other_values import Counterexample
+from samebits.interpret.problem import Question
+from samebits.interpret.rounding_error.estimate import estimate_errors
+from samebits.numerics import floats
+from samebits.programs.inputs import Record
+from samebits.programs.plan import Request, plan
+from samebits.schema.domain import Fact
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.point import Point
+
+CACHED = 3
+"""The findings of so many points are cached: of one alone, on its mesh, and of the reference on that mesh."""
+
+
+@dataclass(frozen=True, eq=False)
+class OtherInputs:
+    """Inputs of a point. Of two sides, 0 is the reference alone and 1 the variant on its mesh.
+
+    Args:
+        proofs: of the pair, whose programs it runs.
+        job: the point.
+        record, cotangents: the inputs.
+        words: how they differ from those of the case; empty for these.
+        allowed: such inputs may be given.
+        first: of its variant, dtype and direction, the point is the first one on the smallest mesh.
+        changed: the arguments with other values.
+        exponent: the largest of these is two to this power; None where they are not scaled.
+        fact: what leaves out the special value that is planted, if one is.
+    """
+
+    proofs: PointProofs = field(repr=False)
+    job: PendingPoint
+    record: Record
+    cotangents: dict[str, Array]
+    words: str = ""
+    allowed: bool = True
+    first: bool = True
+    changed: tuple[str, ...] = ()
+    exponent: int | None = None
+    fact: Fact | None = None
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """The reference and the variant."""
+        return self.proofs.execution.pair.reference_name, self.job.point.variant
+
+    @functools.cached_property
+    def ran(self) -> tuple[dict[str, Array], dict[str, Array]]:
+        """By leaf, what both sides give.
+
+        Raises:
+            CouldNotRun: a callback does not take these inputs.
+        """
+        return self.proofs.execution.sides_at(self.job, self.record, self.cotangents)
+
+    @property
+    def leaves(self) -> list[str]:
+        """Those that both sides give, in one dtype and shape."""
+        first, second = ({path: (leaf.dtype, leaf.shape) for path, leaf in side.items()} for side in self.ran)
+        return [path for path, kind in first.items() if second.get(path) == kind and self.ran[0][path].size]
+
+    @functools.cached_property
+    def question(self) -> Question:
+        """Both programs at these inputs."""
+        point, job = self.job.point, self.job
+        sides = point.direction, job.alone, point.variant, job.on_mesh
+        return self.proofs.prover.question(*sides, self.record, self.cotangents)
+
+    def written(self, side: int, path: str) -> Array:
+        """A leaf as a side is written, evaluated in float64.
+
+        Raises:
+            NotCovered: it has no value there.
+        """
+        program = (self.question.reference, self.question.variant)[side]
+        return np.asarray(evaluated(self.question, program)[list(self.question.outputs).index(path)])
+
+    def bound(self, side: int, path: str) -> Array:
+        """How far rounding can take a leaf from what is written.
+
+        Raises:
+            NotCovered: no bound is known.
+        """
+        import jax
+
+        program = (self.question.reference, self.question.variant)[side]
+        inputs = [np.asarray(argument.values) for argument in self.question.inputs]
+        bounds = estimate_errors(program, self.question, inputs, jax.default_backend()).bounds
+        bound = bounds.get(path, np.asarray(np.inf))  # of a constant there is none
+        return np.where(np.isnan(bound), np.inf, bound)
+
+    def both(self, path: str, at: tuple[int, ...]) -> str:
+        """What both sides give at an element, in words."""
+        first, second = (floats.show(side[path][at]) for side in self.ran)
+        return f"{place(path, at)} is {first} in '{self.sides[0]}' and {second} in '{self.sides[1]}'"
+
+    def counterexample(self, path: str, words: str) -> Counterexample:
+        """These inputs as those at which both sides differ in a leaf."""
+        return Counterexample(
+            words, self.allowed, f"ordinary, {self.words}", values=(self.ran[0][path], self.ran[1][path])
+        )
+
+
+def place(path: str, at: tuple[int, ...]) -> str:
+    """An element of a leaf, in words."""
+    return f"{path}[{', '.join(map(str, at))}]" if at else path
+
+
+def first_found(
+    leaves: Sequence[str],
+    others: Iterable[OtherInputs],
+    apart: Callable[[OtherInputs, str], Counterexample | None],
+) -> dict[str, Counterexample]:
+    """By leaf, the first of other inputs at which it is wrong: rather those that may be given, and not less accurate.
+
+    Args:
+        leaves: those that are looked at.
+        others: the inputs.
+        apart: gives what is wrong with a leaf at inputs, if anything is.
+    """
+    known: dict[str, Counterexample] = {}
+    for other in others:
+        for path in leaves:
+            if path in known and _weight(known[path]) >= (other.allowed, True):
+                continue
+            with contextlib.suppress(NotCovered, CouldNotRun):  # these say nothing, such as what a callback rejects
+                result = apart(other, path)
+                if result is not None and (path not in known or _weight(known[path]) < _weight(result)):
+                    known[path] = result
+    return known
+
+
+def _weight(known: Counterexample) -> tuple[bool, bool]:
+    return known.allowed, known.kind != "accuracy"
+
+
+Search = Callable[[OtherInputs], dict[str, Counterexample]]
+"""Looks for other inputs, from those of a case, and gives by leaf those at which it is wrong."""
+
+
+class Searches:
+    """What is found at other inputs of the points of one pair.
+
+    Args:
+        proofs: of the pair.
+        searches: in the order in which their findings count, after those of inputs that may be given.
+    """
+
+    def __init__(self, proofs: PointProofs, searches: Sequence[Search]) -> None:
+        self._proofs, self._searches = proofs, searches
+        self._found = functools.lru_cache(maxsize=CACHED * len(searches))(self._searched)
+
+    def counterexample(self, job: PendingPoint, path: str) -> Counterexample | None:
+        """Other inputs of a point at which its compiled programs are wrong, or apart in a leaf."""
+        if self._proofs.execution.sides.programs.group is not None:  # one process alone may ask, and the others wait
+            return None
+        others = (self._found(ByIdentity(job), search).get(path) for search in self._searches)
+        return max(filter(None, others), key=lambda other: other.allowed, default=None)
+
+    def _searched(self, identity: ByIdentity, search: Search) -> dict[str, Counterexample]:
+        job, execution = identity.value, self._proofs.execution
+        assert isinstance(job, PendingPoint)
+        inputs = execution.inputs(job.alone, execution.pair.reference_name, job.point.direction)
+        first = job.point in self._first
+        try:
+            return search(OtherInputs(self._proofs, job, *next(iter(inputs.values())), first=first))
+        except CouldNotRun:  # running it at the inputs of the case said why
+            return {}
+
+    @functools.cached_property
+    def _first(self) -> frozenset[Point]:
+        """Of each variant, dtype and direction, the first point on the smallest mesh.
+
+        Which one follows from the declaration and the number of devices, not from what is selected.
+        """
+        import jax
+
+        points = plan(self._proofs.execution.pair, Request(), len(jax.devices())).points
+        ordered = sorted(points, key=lambda each: MeshSpec.parse(each.mesh).devices)
+        return frozenset({(each.variant, each.dtype, each.direction): each for each in ordered[::-1]}.values())
