@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from samebits.bisect.session import option_words
 from samebits.errors import RequestError
 from samebits.programs.catalogue import Locator, default_root, load
 from samebits.schema.model import Config, Defect, Model, Parts
@@ -34,17 +35,12 @@ class EndpointsRequest:
 
     def words(self) -> list[str]:
         """The options as command-line words."""
-        words = []
-        for name in ("config", "against", "mesh", "shard_mode", "defect"):
-            if getattr(self, name) is not None:
-                words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
-        for choice in self.choices:
-            words += ["--choice", choice]
-        if self.steps != 20:
-            words += ["--steps", str(self.steps)]
-        if self.root is not None:
-            words += ["--root", str(self.root)]
-        return words
+        return option_words(
+            **{name: getattr(self, name) for name in ("config", "against", "mesh", "shard_mode", "defect")},
+            choice=self.choices,
+            steps=None if self.steps == 20 else self.steps,
+            root=self.root,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

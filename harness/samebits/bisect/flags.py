@@ -7,25 +7,88 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from samebits.bisect.flags_judge import NO_EFFECT, Chosen, FlagsJudge
-from samebits.bisect.isolated import IsolatedSides
-from samebits.bisect.point import PointRequest, device_count, point_of
-from samebits.bisect.recompile import PASSES, PRECISION, SIDES, RecompiledSides
-from samebits.bisect.result import Finding, Session, command
+from samebits.bisect.point import PointRequest, device_count, point_of, point_options
+from samebits.bisect.recompile import PASSES, PRECISION, SIDES, IsolatedSides, RecompiledSides
 from samebits.bisect.search.healing import HealingSets, healing_sets
+from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.space import space_of_sets
-from samebits.bisect.search.trials import Trials
+from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.session import Session, again
 from samebits.errors import CouldNotRun, RequestError
-from samebits.host import environment
 from samebits.host.environment import flags_header
 from samebits.numerics import floats
 from samebits.programs.catalogue import Locator, default_root, load
 from samebits.programs.inputs import Array
 from samebits.schema.meshes import MeshSpec
+
+NO_EFFECT = "without effect: no program changes"
+
+Chosen = frozenset[str]
+"""Options as `NAME=VALUE`; disabled passes as `xla_disable_hlo_passes=NAME`."""
+
+
+class FlagsJudge:
+    """Compiles and runs both sides under a set of options; a set passes if the outputs have equal bits."""
+
+    def __init__(self, sides: IsolatedSides, leaf: str | None) -> None:
+        self.sides, self.leaf = sides, leaf
+        self._recompiled: dict[Chosen, RecompiledSides] = {}
+
+    def recompiled(self, chosen: Chosen) -> RecompiledSides:
+        """Both sides under a set of options; results are cached."""
+        if chosen not in self._recompiled:
+            self._recompiled[chosen] = self.sides.recompile(merged_options(chosen))
+        return self._recompiled[chosen]
+
+    def passes(self) -> tuple[str, ...]:
+        """Names of the passes that changed either program."""
+        return self.sides.recompile({}, collect=True).passes
+
+    def effect(self, chosen: Chosen) -> str:
+        """Which programs the options changed, by comparing digests."""
+        usual, now = self.recompiled(frozenset()).digests, self.recompiled(chosen).digests
+        changed = [name for name in SIDES if usual[name] != now[name]]
+        words = {("alone", "variant"): "both programs change", ("alone",): "only the reference's program changes"}
+        if not changed:
+            return NO_EFFECT
+        return words.get(tuple(changed), "only the variant's program changes")
+
+    def __call__(self, chosen: Chosen) -> Judgement:
+        """Compile and run both sides under a set of options, and compare their outputs."""
+        if not chosen:
+            self._recompiled.pop(chosen, None)  # the failing end is recompiled each time, to see that it repeats
+        try:
+            recompiled = self.recompiled(chosen)
+            effect = self.effect(chosen) if chosen else ""
+        except CouldNotRun as error:
+            return untestable(str(error))
+        leaf = self.leaf or next(
+            (path for path, (comparison, _) in recompiled.comparisons.items() if not comparison.equal), None
+        )
+        if leaf is None:
+            return passed("bitwise")
+        if leaf not in recompiled.comparisons:
+            listed = ", ".join(recompiled.comparisons)
+            raise RequestError(f"--leaf {leaf}: unknown output; expected one of {listed}")
+        comparison = recompiled.comparisons[leaf][0]
+        words = f"{leaf}: {comparison.mismatches} of {comparison.elements} elements differ"
+        tail = f"; {effect}" if effect else ""
+        if comparison.equal:
+            return passed(f"{leaf}: the same bits{tail}", changed=effect)
+        return failed(f"{leaf}: differs", f"{words} ({comparison.kind}){tail}")
+
+
+def merged_options(chosen: Chosen) -> dict[str, str]:
+    """A set of options as a mapping; all disabled passes go into one option."""
+    options: dict[str, str] = {}
+    for text in sorted(chosen):
+        name, _, value = text.partition("=")
+        options[name] = f"{options[name]},{value}" if name == PASSES and name in options else value
+    return options
+
 
 OPTIONS = (
     "xla_allow_excess_precision=false",
@@ -81,10 +144,10 @@ def bisect_flags(request: FlagsRequest, session: Session) -> Finding:
     try:
         judge = FlagsJudge(sides, request.leaf)
         trials = session.trials(
+            "flags",
             judge,
             root=root,
             searched={
-                "what": "flags",
                 "point": str(point),
                 "pair": where.pair,
                 "leaf": request.leaf,
@@ -172,26 +235,24 @@ def _finding(request: FlagsRequest, judge: FlagsJudge, trials: Trials[Chosen], h
     notes = _notes(trials, healed)
     difference = _difference(judge, notes)
     leaf = difference.leaf
-    untried = tuple(f"{trial.point}: {trial.detail}" for trial in trials.tried if trial.outcome == "untestable")
+    untried = trials.unjudged()
     if len(untried) == len(trials.tried) - 1:  # the other is the one as usual
-        return Finding(
-            what="flags",
+        return trials.finding(
             found=False,
             sentence=f"{where} differs in '{leaf}', and none of the options could be tried: {untried[0]}",
             witness=difference.witness,
             skipped=untried,
             notes=tuple(notes),
-        ).with_trials(trials)
+        )
     if not minimal:
         closer = f"; {difference.closer}" if difference.closer else ""
-        return Finding(
-            what="flags",
+        return trials.finding(
             found=False,
             sentence=f"{where} differs in '{leaf}' whatever is disabled{closer}",
             culprits=(("none of the options and passes",),),
             witness=difference.witness,
             notes=tuple(notes),
-        ).with_trials(trials)
+        )
     best = minimal[0]
     after = judge.recompiled(best)
     sentence = f"{_words(best)} makes both sides of {where} equal in '{leaf}' ({judge.effect(best)})"
@@ -202,16 +263,18 @@ def _finding(request: FlagsRequest, judge: FlagsJudge, trials: Trials[Chosen], h
         others = [" and ".join(sorted(options)) for options in minimal[1:]]
         notes.append(f"so does each of: {'; '.join(others)}")
     usual = judge.recompiled(frozenset())
-    return Finding(
-        what="flags",
+    return trials.finding(
         found=True,
         sentence=sentence,
         culprits=tuple(tuple(sorted(options)) for options in minimal),
         witness=difference.witness,
-        replay=_replay(request, judge, best),
+        replay=again(
+            "flags", request.point.pair, **point_options(judge.sides.point), leaf=judge.leaf, option=sorted(best),
+            root=request.point.root, only=True,
+        ),
         notes=tuple(notes),
         detail={"leaf": leaf, "digests": {"usual": dict(usual.digests), "healed": dict(after.digests)}},
-    ).with_trials(trials)
+    )  # fmt: skip
 
 
 def _closer_side(usual: RecompiledSides, leaf: str, label: str, ideal: Array) -> str:
@@ -264,18 +327,3 @@ def _label(chosen: Chosen) -> str:
     options = [text for text in sorted(chosen) if not text.startswith(PASSES)]
     named = ", ".join(disabled) if len(disabled) < 7 else f"{len(disabled)} passes from {disabled[0]}"
     return ", ".join([*options, *([f"without {named}"] if disabled else [])])
-
-
-def _replay(request: FlagsRequest, judge: FlagsJudge, chosen: Chosen) -> str:
-    point = judge.sides.point
-    words = ["samebits", "bisect", "flags", request.point.pair]
-    for name in ("variant", "case", "dtype", "mesh", "mode", "direction"):
-        words += [f"--{name}", getattr(point, name)]
-    words += ["--leaf", judge.leaf or ""]
-    for name in sorted(chosen):
-        words += ["--option", name]
-    if MeshSpec.parse(point.mesh).devices > environment.DEVICES:
-        words += ["--devices", str(MeshSpec.parse(point.mesh).devices)]
-    if request.point.root is not None and request.point.root.resolve() != Path.cwd():
-        words += ["--root", str(request.point.root)]
-    return command(*words, "--only")

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from samebits.bisect.pair_runner import Spot, SpotJudge, SpotRunner, parse_entry
-from samebits.bisect.point import PointRequest, device_count, mesh_measures, point_of
-from samebits.bisect.result import Finding, Session, command, counted
-from samebits.bisect.search.shrink import smallest
-from samebits.bisect.search.smaller_sizes import smaller_axes, smaller_sizes
+from samebits.bisect.point import PointRequest, device_count, mesh_measures, point_of, point_options
+from samebits.bisect.search.shrink import smaller_axes, smaller_sizes, smallest
 from samebits.bisect.search.space import SearchSpace
 from samebits.bisect.search.sparse_inputs import fewest_inputs
-from samebits.bisect.search.trials import Trials, TriedPoint
+from samebits.bisect.search.trials import Finding, Trials, TriedPoint
+from samebits.bisect.session import Session, again, counted
 from samebits.errors import CouldNotRun
 from samebits.host import environment
 from samebits.host.environment import flags_header
@@ -50,10 +48,10 @@ def bisect_mesh(request: PointRequest, session: Session) -> Finding:
         if request.label is not None or request.values:
             return _one_input(request, bench, start)
         trials = session.trials(
+            "mesh",
             bench.judge,
             root=root,
             searched={
-                "what": "mesh",
                 "point": str(bench.point),
                 "pair": request.pair,
                 "leaf": request.leaf,
@@ -235,8 +233,7 @@ def _finding(
         )
     passes = passing_on(trials.tried, [str(smaller) for smaller in _less_mesh(spot)])
     entries = least.entries if isinstance(least, _FewestInputs) else {}
-    return Finding(
-        what="mesh",
+    return trials.finding(
         found=True,
         sentence=f"'{bench.point.variant}' of {request.pair} still fails ({signature}) on {spot}{inputs}{passes}",
         culprits=((spot.mesh, *(f"{name}={size}" for name, size in spot.sizes)),),
@@ -250,7 +247,7 @@ def _finding(
             "signature": signature,
             "input_search": least.counts if isinstance(least, _FewestInputs) else None,
         },
-    ).with_trials(trials)
+    )
 
 
 def untestable_note(tried: Sequence[TriedPoint]) -> list[str]:
@@ -288,19 +285,8 @@ def _witness(witness: Mapping[str, Any]) -> str:
 
 
 def _replay(request: PointRequest, bench: SpotJudge, spot: Spot, label: str | None, entries: Mapping[str, Any]) -> str:
-    point = bench.point
-    words = ["samebits", "bisect", "mesh", request.pair]
-    for name in ("variant", "case", "dtype", "mode", "direction"):
-        words += [f"--{name}", getattr(point, name)]
-    words += ["--mesh", spot.mesh, *(["--leaf", request.leaf] if request.leaf else [])]
-    for name, size in spot.sizes:
-        words += ["--size", f"{name}={size}"]
-    if label is not None:
-        words += ["--input", label]
-    for name, value in entries.items():
-        words += ["--value", f"{name}={value!r}"]
-    if MeshSpec.parse(spot.mesh).devices > environment.DEVICES:
-        words += ["--devices", str(MeshSpec.parse(spot.mesh).devices)]
-    if request.root is not None and request.root.resolve() != Path.cwd():
-        words += ["--root", str(request.root)]
-    return command(*words, "--only")
+    return again(
+        "mesh", request.pair, **point_options(replace(bench.point, mesh=spot.mesh)), leaf=request.leaf,
+        size=[f"{name}={size}" for name, size in spot.sizes], input=label,
+        value=[f"{name}={value!r}" for name, value in entries.items()], root=request.root, only=True,
+    )  # fmt: skip

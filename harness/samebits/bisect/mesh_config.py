@@ -7,25 +7,132 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from samebits.bisect.config_judge import ConfigJudge
+import numpy as np
+
 from samebits.bisect.mesh import control_of, failing_controls, mesh_of, passing_on, untestable_note
 from samebits.bisect.point import device_count, mesh_measures
-from samebits.bisect.result import Finding, Session, command
-from samebits.bisect.search.shrink import smallest
-from samebits.bisect.search.smaller_sizes import smaller_axes, smaller_sizes
+from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
+from samebits.bisect.search.shrink import smaller_axes, smaller_sizes, smallest
 from samebits.bisect.search.space import SearchSpace
-from samebits.bisect.search.trials import Trials
-from samebits.errors import DeclarationError
+from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.session import Session, again
+from samebits.errors import CouldNotRun, DeclarationError, MeshError
 from samebits.host.environment import flags_header
+from samebits.numerics import floats
 from samebits.programs.catalogue import default_root
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model
 from samebits.train.load import load_model
 from samebits.train.request import choice_of, named, require_axes
+
+
+@dataclass(kw_only=True, slots=True)
+class ConfigJudge:
+    """Trains a configuration and its reference. All meshes share a reference, so the latest ones are cached.
+
+    Args:
+        model: what is trained.
+        against: the configuration to compare with; None compares with all references on one device.
+        defect: planted into the configuration that is judged, if given.
+        root: the tree of the model's parts.
+        steps: of every run.
+        threads: the thread pool that compiles.
+    """
+
+    model: Model
+    against: Config | None
+    defect: Defect | None
+    root: Path
+    steps: int
+    threads: Any
+    _references: dict[str, Any] = field(default_factory=dict, init=False)
+    _trainers: dict[str, Any] = field(default_factory=dict, init=False)
+
+    def reference(self, point: Config) -> Config:
+        """The configuration that a point is compared with."""
+        if self.against is None:
+            return replace(point.on_one_device("reference"), choice={})
+        sizes = {**self.against.sizes, **point.sizes}
+        return replace(self.against, mesh=point.mesh, shard_mode=point.shard_mode, sizes=sizes, dtype=point.dtype)
+
+    def __call__(self, point: Config) -> Judgement:
+        """Train a point and its reference, and compare them."""
+        from samebits.train.compare import judge_runs
+        from samebits.train.envelope import forced
+
+        try:
+            # Start tracing both before waiting for either, so that they compile in parallel.
+            trainer = self._trainer(point, self.defect)
+            recorded, envelope, reference_arrays = self._reference(self.reference(point))
+            run = trainer.run(self.steps)
+            arrays = forced(trainer, recorded.states)
+            pairing = judge_runs(recorded.run, run.run, reference_arrays, arrays, envelope, "rounding", "")
+        except (DeclarationError, MeshError, CouldNotRun) as error:
+            return untestable(str(error))
+        if pairing.verdict != "different":
+            return passed(pairing.verdict)
+        assert pairing.first_step is not None
+        assert pairing.first_leaf is not None
+        far = "" if pairing.distance is None else f", {pairing.distance:.2g} against a bound of {pairing.bound:.2g}"
+        detail = f"step {pairing.first_step}: {pairing.first_leaf}{far}"
+        if pairing.first_leaf == "loss":
+            values = _losses(pairing.first_step, recorded.run, run.run)
+        else:
+            values = _element(pairing.first_step, pairing.first_leaf, reference_arrays, arrays)
+        return failed(f"step {pairing.first_step}", detail, witness=detail + values)
+
+    def _trainer(self, config: Config, defect: Defect | None) -> Any:
+        from samebits.train.trainer import Trainer
+
+        key = f"{config.digest()} {defect.name if defect else ''}"
+        if key not in self._trainers:
+            while len(self._trainers) > 3:
+                self._trainers.pop(next(iter(self._trainers)))
+            self._trainers[key] = Trainer(self.model, config, self.root, self.threads, defect)
+        return self._trainers[key]
+
+    def _reference(self, config: Config) -> Any:
+        from samebits.train.envelope import forced_steps
+        from samebits.train.matrix import one_device
+        from samebits.train.measure import measure
+
+        key = config.digest()
+        if key not in self._references:
+            while len(self._references) > 1:
+                self._references.pop(next(iter(self._references)))
+            trainer = self._trainer(config, None)
+            alone = None
+            if MeshSpec.parse(config.mesh).devices > 1:
+                alone = self._trainer(one_device(config), None)
+            recorded = trainer.run(self.steps, forced_steps(self.steps))
+            self._references[key] = recorded, *measure(trainer, recorded, self.steps, alone)
+        return self._references[key]
+
+
+def _losses(number: int, reference: Any, run: Any) -> str:
+    """Both losses at a step, in decimal and in hexadecimal."""
+    losses = [
+        f"{name}={steps[number - 1].loss:.9g} ({steps[number - 1].loss_hex})"
+        for name, steps in (("reference", reference.steps), ("here", run.steps))
+    ]
+    return f"; loss: {', '.join(losses)}"
+
+
+def _element(step: int, leaf: str, reference_arrays: Any, arrays: Any) -> str:
+    """The element of a leaf that differs most, with both values."""
+    if step not in reference_arrays or leaf not in reference_arrays[step]:
+        return ""
+    reference = np.asarray(reference_arrays[step][leaf])
+    here = np.asarray(arrays[step][leaf]).reshape(reference.shape).astype(reference.dtype)
+    distance = np.abs(reference.astype(np.float64) - here.astype(np.float64))
+    index = np.unravel_index(int(np.argmax(distance)), reference.shape)
+    place = f"[{', '.join(str(int(i)) for i in index)}]" if index else ""
+    values = [f"{float(x[index]):.9g} ({int(floats.raw_bits(x[index].reshape(1))[0]):#x})" for x in (reference, here)]
+    return f"; element {place or 'alone'}: reference={values[0]}, here={values[1]}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,10 +218,10 @@ def bisect_config(request: ConfigRequest, session: Session) -> Finding:
     judge = ConfigJudge(model=model, against=against, defect=defect, root=root, steps=request.steps, threads=threads)
     try:
         trials = session.trials(
+            "mesh",
             judge,
             root=root,
             searched={
-                "what": "mesh",
                 "config": config.digest(),
                 "against": against.digest() if against else None,
                 "defect": request.defect,
@@ -208,33 +315,21 @@ def _finding(request: ConfigRequest, search: _Search, config: Config) -> Finding
         notes.append(f"smaller sizes also fail on {mesh_of(others[0])}, which passes before, and were not taken")
     if search.limited:
         notes.append(f"the limit of {request.most} runs came first: there may be smaller sizes (--most)")
-    return Finding(
-        what="mesh",
+    sizes = [f"{name}={size}" for name, size in config.sizes.items()]
+    return trials.finding(
         found=True,
         sentence=(
             f"{request.config}{planted} still differs from {against} ({trials.signature}) on {_label(config)}{passes}"
         ),
-        culprits=((config.mesh, *(f"{name}={size}" for name, size in config.sizes.items())),),
+        culprits=((config.mesh, *sizes),),
         witness=str(trials.known(config).numbers["witness"]),
-        replay=_replay(request, config),
+        replay=again(
+            "mesh", config=request.config, choice=request.choices, against=request.against, defect=request.defect,
+            mesh=config.mesh, size=sizes, steps=request.steps, root=request.root, only=True,
+        ),
         notes=tuple(notes),
         detail={"mesh": config.mesh, "sizes": dict(config.sizes), "signature": trials.signature},
-    ).with_trials(trials)
-
-
-def _replay(request: ConfigRequest, config: Config) -> str:
-    words = ["samebits", "bisect", "mesh", "--config", request.config]
-    for text in request.choices:
-        words += ["--choice", text]
-    for option, value in (("--against", request.against), ("--defect", request.defect)):
-        words += [option, value] if value else []
-    words += ["--mesh", config.mesh]
-    for name, size in config.sizes.items():
-        words += ["--size", f"{name}={size}"]
-    words += ["--steps", str(request.steps)]
-    if request.root is not None and request.root.resolve() != Path.cwd():
-        words += ["--root", str(request.root)]
-    return command(*words, "--only")
+    )  # fmt: skip
 
 
 def _key(config: Config) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from samebits.bisect.point import PointRequest, point_of
-from samebits.bisect.result import Finding, command
+from samebits.bisect.search.trials import Finding
 from samebits.errors import CouldNotRun, RequestError
 from samebits.interpret.alignment.align import Alignment
 from samebits.schema.line_difference import AlignedTensor, LineDifference
@@ -31,13 +31,13 @@ def first_point(pair: Pair, request: PointRequest) -> Point:
     )
 
 
-def align_pair(pair: Pair, request: PointRequest, words: Sequence[str]) -> Finding:
+def align_pair(pair: Pair, request: PointRequest, replay: str) -> Finding:
     """Find the first value of a variant that makes one of its outputs differ.
 
     Args:
         pair: the declaration.
         request: the point, and the output: the first that differs by default.
-        words: of the command that shows it again.
+        replay: the command that shows it again.
 
     Raises:
         RequestError: the pair has no such point or output.
@@ -57,7 +57,7 @@ def align_pair(pair: Pair, request: PointRequest, words: Sequence[str]) -> Findi
             sentence = f"{where}: every output of the variant is that of the reference in float64"
             return Finding(what="tensors", found=False, sentence=sentence, runs=2)
         lines, tensors = aligned.lines(number), aligned.tensors(number)
-    return _finding(where, aligned.question.outputs[number], lines, tensors, command(*words))
+    return _finding(where, aligned.question.outputs[number], lines, tensors, replay)
 
 
 def _output(aligned: Alignment, leaf: str | None) -> int | None:

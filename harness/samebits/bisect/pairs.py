@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
-from samebits.bisect.result import Finding, Session, command, counted
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
 from samebits.bisect.search.space import SearchSpace, space_of_sets
-from samebits.bisect.search.trials import Trials
+from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.session import Session, again, counted
 from samebits.errors import RequestError
 
 Point = frozenset[str]
@@ -121,10 +121,10 @@ def _trials(
         return " ".join(sorted(run[0])) + steps
 
     searched = {
-        "what": "pairs", "good": sides.good.digest(), "bad": sides.bad.digest(), "steps": request.steps, "items": items,
+        "good": sides.good.digest(), "bad": sides.bad.digest(), "steps": request.steps, "items": items,
         "defect": request.defect,
     }  # fmt: skip
-    return session.trials(judge, searched=searched, root=sides.root, key=key, label=lambda run: _label(run[0]))
+    return session.trials("pairs", judge, searched=searched, root=sides.root, key=key, label=lambda run: _label(run[0]))
 
 
 def _label(point: Point) -> str:
@@ -141,18 +141,17 @@ def _finding(request: EndpointsRequest, sides: Endpoints, trials: Trials[Run], s
     if later is not None and later.judgement.outcome == "fail":
         sentence += f"; another cause is among the others, {_label(later.rest)}: {later.judgement.signature}"
         notes += _search_of_the_rest(request, sides, sets)
-    notes += sorted({f"{t.point}: {t.detail}" for t in trials.tried if t.outcome == "ambiguous"})
+    notes += sorted(trials.unjudged("ambiguous"))
     first = sets.minimal[0] if sets.minimal else frozenset()
     run = first, searched.steps if len(first) < len(how) else request.steps  # all choices together are an end
-    return Finding(
-        what="pairs",
+    return trials.finding(
         found=bool(sets.minimal),
         sentence=sentence,
         culprits=tuple(tuple(sorted(choices)) for choices in sets.minimal),
         witness=_witness(trials.known(run)) if first else "",
-        replay=command("samebits", "bisect", "pairs", *request.words(), "--only", ",".join(sorted(first))),
+        replay=replay(request, first),
         least=least_runs(len(how)),
-        skipped=tuple(f"{t.point}: {t.detail}" for t in trials.tried if t.outcome == "untestable"),
+        skipped=trials.unjudged(),
         notes=tuple(notes),
         detail={
             "good": sides.good.name,
@@ -161,7 +160,12 @@ def _finding(request: EndpointsRequest, sides: Endpoints, trials: Trials[Run], s
             "whole": sets.whole,
             "later": None if later is None else {"choices": sorted(later.rest), "judgement": later.judgement},
         },
-    ).with_trials(trials)
+    )
+
+
+def replay(request: EndpointsRequest, choices: Point) -> str:
+    """Return the command that judges one set of choices."""
+    return again("pairs", *request.words(), only=",".join(sorted(choices)) or None)
 
 
 def _search_of_the_rest(request: EndpointsRequest, sides: Endpoints, sets: MinimalSets) -> list[str]:
@@ -171,7 +175,7 @@ def _search_of_the_rest(request: EndpointsRequest, sides: Endpoints, sets: Minim
         return []
     choices = (*request.choices, *(f"{name}={sides.good_side(name)}" for name in known))
     words = replace(request, choices=choices).words()
-    return [f"the other cause is searched for by: {command('samebits', 'bisect', 'pairs', *words)}"]
+    return [f"the other cause is searched for by: {again('pairs', *words)}"]
 
 
 def _single_set(request: EndpointsRequest, point: Point, how: dict[str, str], trials: Trials[Run]) -> Finding:
@@ -180,15 +184,14 @@ def _single_set(request: EndpointsRequest, point: Point, how: dict[str, str], tr
     judgement = trials.known(run)
     failed = outcome == "fail"
     sentence = f"{_words(point, how)}: {judgement.signature or judgement.detail}"
-    return Finding(
-        what="pairs",
+    return trials.finding(
         found=failed,
         sentence=sentence if failed else f"{_label(point)}: {judgement.detail}",
         culprits=(tuple(sorted(point)),) if failed else (),
         witness=_witness(judgement) if failed else "",
-        replay=command("samebits", "bisect", "pairs", *request.words(), "--only", ",".join(sorted(point))),
+        replay=replay(request, point),
         skipped=(judgement.detail,) if outcome in ("untestable", "ambiguous") else (),
-    ).with_trials(trials)
+    )
 
 
 def _words(choices: Point, how: dict[str, str]) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from samebits.errors import RequestError
+from samebits.host import environment
 from samebits.programs.catalogue import suggest
 from samebits.schema.case import Case
 from samebits.schema.contract import DIRECTIONS
@@ -84,6 +86,16 @@ def _modes(pair: Pair, case: Case, mesh: MeshSpec) -> tuple[str, ...]:
     """The sharding modes that a case allows on a mesh."""
     swept = case.modes or tuple(mode for mode in MODES if mode in pair.modes)
     return mesh.modes(swept)
+
+
+def point_options(point: Point) -> dict[str, Any]:
+    """Return the options that name a point, with the number of devices where its mesh needs more than usual."""
+    names = ("variant", "case", "dtype", "mesh", "mode", "direction")
+    devices = MeshSpec.parse(point.mesh).devices
+    return {
+        **{name: getattr(point, name) for name in names},
+        "devices": devices if devices > environment.DEVICES else None,
+    }
 
 
 def mesh_measures(mesh: str, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
-from samebits.bisect.result import Finding, Session, command
 from samebits.bisect.search.judgement import Judgement, failed, passed
 from samebits.bisect.search.space import SearchSpace
-from samebits.bisect.search.trials import Trials
+from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.session import Session, again
 
 PARTS = {
     **dict.fromkeys(("loss", "perplexity"), "forward"),
@@ -114,11 +114,11 @@ def bisect_steps(request: EndpointsRequest, session: Session) -> Finding:
         return _judged(runs, step)
 
     searched = {
-        "what": "steps", "good": sides.good.digest(), "bad": sides.bad.digest(), "steps": request.steps,
+        "good": sides.good.digest(), "bad": sides.bad.digest(), "steps": request.steps,
         "defect": request.defect,
     }  # fmt: skip
     trials = session.trials(
-        judge, searched=searched, root=sides.root, label=lambda step: f"step {step} from the good state"
+        "steps", judge, searched=searched, root=sides.root, label=lambda step: f"step {step} from the good state"
     )
     trials.space = SearchSpace(
         candidates=tuple(f"step {step}" for step in range(1, request.steps + 1)), taken=lambda step: (step - 1,)
@@ -128,13 +128,10 @@ def bisect_steps(request: EndpointsRequest, session: Session) -> Finding:
         trials.narrowed(step, [step - 1] if failing else range(step, request.steps))
         if failing:
             return _finding(request, runs, trials, step)
-    return Finding(
-        what="steps",
+    return trials.finding(
         found=False,
         sentence=f"each of {request.steps} steps of {sides.bad.name} agrees with {sides.good.name} from the same "
         f"state, up to rounding{_parting(runs)}; there is nothing to search for",
-        candidates=trials.space.candidates,
-        trials=tuple(trials.tried),
         runs=2,
         repeats=2,
     )
@@ -171,26 +168,18 @@ def _finding(request: EndpointsRequest, runs: _Runs, trials: Trials[int], step: 
     if not judgement.numbers.get("bits"):
         distance, bound = judgement.numbers["distance"], judgement.numbers["bound"]
         witness = f"step {step} from the same state: {leaf} is off by {distance:.3g}, its bound is {bound:.3g}"
-    replay = command("samebits", "bisect", "steps", *_with_steps(request, step))
-    return Finding(
-        what="steps",
+    return trials.finding(
         found=True,
         sentence=f"step {step} is the first that differs from the same state: its {words}, {leaf}",
         culprits=((f"step {step}", part, leaf),),
         witness=witness,
-        replay=replay,
-        candidates=trials.space.candidates,
-        trials=tuple(trials.tried),
+        replay=again("steps", *replace(request, steps=step).words()),
         runs=2,
         repeats=2,
         least=2,
         notes=tuple([_parting(runs).removeprefix("; ")] if runs.parted else []),
         detail={"step": step, "part": part, "leaf": leaf, "looks": len(trials.tried)},
     )
-
-
-def _with_steps(request: EndpointsRequest, step: int) -> list[str]:
-    return replace(request, steps=step).words() if step != request.steps else request.words()
 
 
 def _parting(runs: _Runs) -> str:

@@ -20,12 +20,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
-from samebits.bisect.result import Finding, Session, command
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.space import SearchSpace, space_of_sets
-from samebits.bisect.search.trials import Trials
-from samebits.bisect.step_mixtures import Point, StepMixture, key, label, origin, whole_step
-from samebits.bisect.whole_step import OUTPUTS, BlockSearch, Outcome, judged_outputs
+from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.session import Session, again
+from samebits.bisect.whole_step import (
+    OUTPUTS,
+    BlockSearch,
+    Outcome,
+    Point,
+    StepMixture,
+    judged_outputs,
+    key,
+    label,
+    origin,
+    whole_step,
+)
 from samebits.schema.model import Config, Defect
 
 FACTOR = 3.0
@@ -107,10 +117,8 @@ def bisect_tensors(request: EndpointsRequest, session: Session) -> Finding:
     def judge(point: Point) -> Judgement:
         return (_judged_whole if point[0].whole else _judged)(good_step, *point)
 
-    searched = {
-        "what": "tensors", "good": sides.good.digest(), "bad": sides.bad.digest(), "defect": request.defect,
-    }  # fmt: skip
-    trials = session.trials(judge, searched=searched, root=sides.root, key=key, label=label)
+    searched = {"good": sides.good.digest(), "bad": sides.bad.digest(), "defect": request.defect}
+    trials = session.trials("tensors", judge, searched=searched, root=sides.root, key=key, label=label)
     sets = space_of_sets(list(how))
     trials.space = SearchSpace(candidates=sets.candidates, taken=lambda point: sets.taken(point[0].taken))
     good_step.reference(False)
@@ -133,23 +141,18 @@ def bisect_tensors(request: EndpointsRequest, session: Session) -> Finding:
             f"backward, in float64 and rounded{', or does not matter' if search.idle else ''}"
         )
     ending = f"yet {trials.known((whole_step(how), False)).detail}" if differs else "there is nothing to search for"
-    return Finding(
-        what="tensors",
+    return trials.finding(
         found=False,
         sentence=f"{sentence}; {ending}",
         culprits=(("none of the blocks",),) if differs else (),
-        skipped=_skipped(trials),
+        skipped=trials.unjudged(),
         notes=tuple(filter(None, notes)),
-    ).with_trials(trials)
+    )
 
 
 def _sizes(sides: Endpoints) -> str:
     sizes = ", ".join(f"{name}={size}" for name, size in sides.bad.sizes.items())
     return f"at the sizes {sizes}" if sizes else ""
-
-
-def _skipped(trials: Trials[Any]) -> tuple[str, ...]:
-    return tuple(f"{t.point}: {t.detail}" for t in trials.tried if t.outcome == "untestable")
 
 
 def smallest(sides: Endpoints) -> Endpoints:
@@ -290,17 +293,16 @@ def _finding(
     n = judgement.numbers
     where = ", ".join(str(i) for i in n["element"])
     kind = "rounded" if point[1] else "in float64"
-    return Finding(
-        what="tensors",
+    return trials.finding(
         found=True,
         sentence=f"{judgement.signature} is the first wrong tensor: {n['guilty']} is at fault; "
         f"{n['before']} tensors before it hold",
         culprits=((judgement.signature, str(n["place"])),),
         witness=f"element [{where}] is {n['good']!r} in the good step and {n['bad']!r} from the same inputs, {kind}; "
         f"the tensor is off by {n['distance']:.2e}, its bound is {n['bound']:.1e}",
-        replay=command("samebits", "bisect", "tensors", *request.words(), "--fresh"),
+        replay=again("tensors", *request.words(), fresh=True),
         least=2 + point[1] + (len(sides.differing()) > 1),  # the whole step, a block, and the step without it
-        skipped=_skipped(trials),
+        skipped=trials.unjudged(),
         notes=tuple(filter(None, [_sizes(sides), *notes])),
         detail={
             "tensor": judgement.signature,
@@ -310,4 +312,4 @@ def _finding(
             "compared": n["compared"],
             "before": n["before"],
         },
-    ).with_trials(trials)
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,8 +15,10 @@ from samebits.cli import options
 from samebits.host.output_files import require_writable
 
 if TYPE_CHECKING:
-    from samebits.bisect.result import Session
+    from samebits.bisect.search.trials import Finding
+    from samebits.bisect.session import Session
 
+R = TypeVar("R")
 
 HOW = frozenset(
     {
@@ -68,11 +71,31 @@ class SearchOptions(options.ReportOptions):
         Raises:
             RequestError: a file cannot be written.
         """
-        from samebits.bisect.result import Session
+        from samebits.bisect.session import Session
 
         self.report_files()
         require_writable("--journal", self.journal)
         return Session(journal=self.journal, fresh=self.fresh, repeat=self.repeat)
+
+    def request(self, kind: Callable[..., R], **others: Any) -> R:
+        """Return a request whose fields are the options of the same names, but for the others."""
+        names = inspect.signature(kind).parameters.keys() & {field.name for field in fields(self)}
+        return kind(**{name: getattr(self, name) for name in names} | others)
+
+    def run(self, what: str, search: Callable[[Session], Finding], session: Session, **how: Any) -> int:
+        """Search, and return the exit code; to be called once jax is prepared.
+
+        Args:
+            what: which bisection.
+            search: the bisection.
+            session: of the search.
+            how: further fields of `BisectCommand`.
+        """
+        from samebits.cli.bisect_run import BisectCommand
+        from samebits.cli.pipeline import run_command
+
+        command = BisectCommand(what=what, search=search, session=session, asked=self.asked(), **how)
+        return run_command(command, self.report_files())
 
     def asked(self) -> str:
         """What is searched, in words such as `--config moe --against base`; not where, and not with which workers."""

@@ -17,7 +17,8 @@ from samebits.cli.bisect import SearchOptions, search_options
 from samebits.errors import RequestError
 
 if TYPE_CHECKING:
-    from samebits.bisect.result import Finding, Session
+    from samebits.bisect.search.trials import Finding
+    from samebits.bisect.session import Session
 
     Search = Callable[[Session], Finding]
 
@@ -77,11 +78,7 @@ def bisect_commits(chosen: CommitsOptions) -> int:
     from samebits.host import environment
 
     environment.prepare(platform=chosen.platform)
-    from samebits.cli.bisect_run import BisectCommand
-    from samebits.cli.pipeline import run_command
-
-    command = BisectCommand(what=what, search=search, session=session, cached=False, apart=True, asked=chosen.asked())
-    return run_command(command, chosen.report_files())
+    return chosen.run(what, search, session, cached=False, apart=True)
 
 
 def _toolchain(chosen: CommitsOptions, variables: Mapping[str, str]) -> tuple[str, Search]:
@@ -98,14 +95,7 @@ def _toolchain(chosen: CommitsOptions, variables: Mapping[str, str]) -> tuple[st
     from samebits.bisect.commits import toolchain
 
     good, bad = chosen.toolchain
-    request = toolchain.ToolchainRequest(
-        good=good,
-        bad=bad,
-        check=chosen.check,
-        root=chosen.root,
-        timeout=chosen.timeout,
-        environment=variables,
-    )
+    request = chosen.request(toolchain.ToolchainRequest, good=good, bad=bad, environment=variables)
     return "commits --toolchain", functools.partial(toolchain.bisect_toolchain, request)
 
 
@@ -122,16 +112,7 @@ def _commits(chosen: CommitsOptions, variables: Mapping[str, str]) -> tuple[str,
     from samebits.bisect.commits import run
     from samebits.bisect.commits.request import CommitsRequest
 
-    request = CommitsRequest(
-        good=chosen.good,
-        bad=chosen.bad,
-        check=chosen.check,
-        root=chosen.root,
-        whole=chosen.whole,
-        setup=_words(chosen.setup),
-        timeout=chosen.timeout,
-        environment=variables,
-    )
+    request = chosen.request(CommitsRequest, setup=_words(chosen.setup), environment=variables)
     return "commits", functools.partial(run.bisect_commits, request)
 
 

@@ -67,38 +67,12 @@ def bisect_flags(chosen: FlagsOptions) -> int:
     from samebits.bisect.point import PointRequest
     from samebits.host import environment
 
-    point = PointRequest(
-        pair=chosen.pair,
-        variant=chosen.variant,
-        case=chosen.case,
-        mesh=chosen.mesh,
-        dtype=chosen.dtype,
-        mode=chosen.mode,
-        direction=chosen.direction,
-        root=chosen.root,
-    )
-    request = FlagsRequest(
-        point=point,
-        leaf=chosen.leaf,
-        options=chosen.compiler_options,
-        only=chosen.only,
-        passes=chosen.passes,
-    )
+    request = chosen.request(FlagsRequest, point=chosen.request(PointRequest), options=chosen.compiler_options)
     environment.prepare(devices=chosen.devices, platform=chosen.platform)
     _reject_tpu()
     if chosen.against_backend is not None:
         reject_backend(chosen.against_backend)
-    from samebits.cli.bisect_run import BisectCommand
-    from samebits.cli.pipeline import run_command
-
-    command = BisectCommand(
-        what="flags",
-        search=lambda session: search(request, session),
-        session=session,
-        cached=False,
-        asked=chosen.asked(),
-    )
-    return run_command(command, chosen.report_files())
+    return chosen.run("flags", lambda session: search(request, session), session, cached=False)
 
 
 def _reject_tpu() -> None:

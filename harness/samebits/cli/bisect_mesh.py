@@ -13,8 +13,7 @@ from samebits.cli.bisect import SearchOptions, search_options
 from samebits.errors import RequestError
 
 if TYPE_CHECKING:
-    from samebits.bisect.result import Session
-    from samebits.cli.bisect_run import BisectCommand
+    from samebits.bisect.session import Session
 
 OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "leaf", "input_", "value")
 OF_CONFIGS = ("config", "against", "choice", "defect", "steps", "most")
@@ -94,43 +93,23 @@ def bisect_mesh(chosen: MeshOptions) -> int:
             other = "--config" if chosen.pair is not None else "a PAIR"
             raise RequestError(f"--{name.rstrip('_')} goes with {other}; leave it out")
     sizes, session = chosen.sizes, chosen.session()
-    if chosen.pair is None:
-        command = _config_search(chosen, sizes, session)
-    else:
-        command = _pair_search(chosen, chosen.pair, sizes, session)
-    from samebits.cli.pipeline import run_command
-
-    return run_command(command, chosen.report_files())
+    return (_config_search if chosen.pair is None else _pair_search)(chosen, sizes, session)
 
 
-def _config_search(chosen: MeshOptions, sizes: dict[str, int], session: Session) -> BisectCommand:
+def _config_search(chosen: MeshOptions, sizes: dict[str, int], session: Session) -> int:
     from samebits.bisect.mesh_config import ConfigRequest, bisect_config, wanted_devices
     from samebits.host import environment
 
-    assert chosen.config is not None
-    request = ConfigRequest(
-        config=chosen.config,
-        mesh=chosen.mesh,
-        sizes=sizes,
-        only=chosen.only,
-        against=chosen.against,
-        choices=chosen.choice,
-        defect=chosen.defect,
-        steps=chosen.steps or 2,
-        most=chosen.most or 12,
-        root=chosen.root,
+    request = chosen.request(
+        ConfigRequest, sizes=sizes, choices=chosen.choice, steps=chosen.steps or 2, most=chosen.most or 12
     )
     wanted = wanted_devices(request)
     devices = chosen.devices or (wanted if wanted > environment.asked_devices() else None)
     environment.prepare(devices=devices, platform=chosen.platform)
-    from samebits.cli.bisect_run import BisectCommand
-
-    return BisectCommand(
-        what="mesh", search=lambda session: bisect_config(request, session), session=session, asked=chosen.asked()
-    )
+    return chosen.run("mesh", lambda session: bisect_config(request, session), session)
 
 
-def _pair_search(chosen: MeshOptions, pair: str, sizes: dict[str, int], session: Session) -> BisectCommand:
+def _pair_search(chosen: MeshOptions, sizes: dict[str, int], session: Session) -> int:
     """The search that begins at one failing point of a pair.
 
     Raises:
@@ -139,37 +118,15 @@ def _pair_search(chosen: MeshOptions, pair: str, sizes: dict[str, int], session:
     values = {name: _number(name, text) for name, text in (_split("--value", value) for value in chosen.value)}
     required = {"--variant": chosen.variant, "--case": chosen.case, "--mesh": chosen.mesh}
     missing = [option for option, value in required.items() if not value]
-    if chosen.variant is None or chosen.case is None or chosen.mesh is None or missing:
+    if missing:
         raise RequestError(f"a pair is shrunk from one failing point: give {' and '.join(missing)} too")
     from samebits.bisect.mesh import bisect_mesh as search
     from samebits.bisect.point import PointRequest
     from samebits.host import environment
 
-    request = PointRequest(
-        pair=pair,
-        variant=chosen.variant,
-        case=chosen.case,
-        mesh=chosen.mesh,
-        dtype=chosen.dtype,
-        mode=chosen.mode,
-        direction=chosen.direction,
-        leaf=chosen.leaf,
-        sizes=sizes,
-        label=chosen.input_,
-        values=values,
-        only=chosen.only,
-        root=chosen.root,
-    )
+    request = chosen.request(PointRequest, sizes=sizes, label=chosen.input_, values=values)
     environment.prepare(devices=chosen.devices, platform=chosen.platform)
-    from samebits.cli.bisect_run import BisectCommand
-
-    return BisectCommand(
-        what="mesh",
-        search=lambda session: search(request, session),
-        session=session,
-        cached=False,
-        asked=chosen.asked(),
-    )
+    return chosen.run("mesh", lambda session: search(request, session), session, cached=False)
 
 
 def _split(option: str, text: str) -> tuple[str, str]:

@@ -62,16 +62,7 @@ class EndpointOptions(SearchOptions):
         from samebits.host import environment
         from samebits.schema.meshes import MeshSpec
 
-        request = EndpointsRequest(
-            config=self.config,
-            against=self.against,
-            choices=self.choices,
-            mesh=self.mesh,
-            shard_mode=self.shard_mode,
-            defect=self.defect,
-            steps=self.steps,
-            root=self.root,
-        )
+        request = self.request(EndpointsRequest)
         ends = endpoints_of(request)
         wanted = max(MeshSpec.parse(config.mesh).devices for config in (ends.good, ends.bad))
         devices = wanted if wanted > environment.asked_devices() else None
@@ -112,16 +103,12 @@ def pairs(chosen: PairsOptions) -> int:
     session, request = chosen.session(), chosen.endpoints()
     settings = replace(chosen.settings_on(chosen.platform), workers=None if chosen.in_process else 1)
     from samebits.cli.bisect_pairs_run import search_on_engine
-    from samebits.cli.bisect_run import BisectCommand
-    from samebits.cli.pipeline import run_command
 
     choices = tuple(name for name in (chosen.only or "").split(",") if name)
-    command = BisectCommand(
-        what="pairs",
-        search=lambda session: search_on_engine(request, session, choices, chosen.most, settings),
-        session=session,
+    return chosen.run(
+        "pairs",
+        lambda session: search_on_engine(request, session, choices, chosen.most, settings),
+        session,
         apart=not settings.in_process,
         ray=settings.ray,
-        asked=chosen.asked(),
     )
-    return run_command(command, chosen.report_files())

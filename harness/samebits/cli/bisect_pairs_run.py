@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from samebits.bisect.endpoints import EndpointsRequest
 from samebits.bisect.pairs import bisect_pairs
-from samebits.bisect.result import Finding, Session
+from samebits.bisect.search.trials import Finding
+from samebits.bisect.session import Session
 from samebits.engine.bisect_work import BisectWork, JudgeOnEngine
 from samebits.engine.drive import Limits
 from samebits.engine.run_work import EngineSettings, executor_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from samebits.bisect.result import Finding, Session, counted
-from samebits.bisect.search.trials import NothingFails, Trials
+from samebits.bisect.search.trials import Finding, NothingFails, Trials
+from samebits.bisect.session import Session, counted
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.engine.ray_request import RayRequest
 from samebits.host.environment import Environment
@@ -75,15 +75,13 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
 
     def _interrupted(self, begun: list[Trials[Any]]) -> Finding:
         """What is known of a search that did not come to its end."""
-        finding = Finding(
-            what=self.what, found=False, sentence="interrupted before anything was judged", interrupted=True
-        )
         if not begun:
-            return finding
+            sentence = "interrupted before anything was judged"
+            return Finding(what=self.what, found=False, sentence=sentence, interrupted=True)
         again = "the same command" + (" without --fresh" if self.session.fresh else "")
         judged = counted(sum(trials.runs for trials in begun), "point")
         sentence = f"interrupted, {judged} judged; {again} continues from the journal"
-        return replace(finding, sentence=sentence).with_trials(begun[-1])
+        return begun[-1].finding(found=False, sentence=sentence, interrupted=True)
 
     def document(self, run: CommandRun, inputs: Environment, results: list[Finding]) -> BisectDocument:
         """The finding with its time."""

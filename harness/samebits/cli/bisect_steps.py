@@ -21,10 +21,5 @@ def steps(chosen: EndpointOptions) -> int:
     """
     session, request = chosen.session(), chosen.endpoints()
     from samebits.bisect.steps import bisect_steps
-    from samebits.cli.bisect_run import BisectCommand
-    from samebits.cli.pipeline import run_command
 
-    command = BisectCommand(
-        what="steps", search=lambda session: bisect_steps(request, session), session=session, asked=chosen.asked()
-    )
-    return run_command(command, chosen.report_files())
+    return chosen.run("steps", lambda session: bisect_steps(request, session), session)

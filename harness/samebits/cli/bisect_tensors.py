@@ -15,7 +15,7 @@ from samebits.schema.argument_text import EXAMPLES
 
 if TYPE_CHECKING:
     from samebits.bisect.point import PointRequest
-    from samebits.bisect.result import Finding
+    from samebits.bisect.search.trials import Finding
     from samebits.schema.pair import Pair
 
 OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "leaf", "arg", "static", "rename")
@@ -42,26 +42,8 @@ class TensorsOptions(EndpointOptions):
         """The point of the pair; what is not given is the first that there is."""
         from samebits.bisect.point import PointRequest
 
-        return PointRequest(
-            pair=self.names[0],
-            variant=self.variant or "",
-            case=self.case or "",
-            mesh=self.mesh or "",
-            dtype=self.dtype,
-            mode=self.mode,
-            direction=self.direction,
-            leaf=self.leaf,
-            root=self.root,
-        )
-
-    def again(self) -> tuple[str, ...]:
-        """The words of this command, without the files that it writes."""
-        words = ["samebits", "bisect", "tensors", *self.names]
-        for name in (*OF_PAIRS, "mesh", "root"):
-            value = getattr(self, name)
-            for each in value if isinstance(value, tuple) else (value,) if value is not None else ():
-                words += [f"--{name}", str(each)]
-        return tuple(words)
+        named = {name: getattr(self, name) or "" for name in ("variant", "case", "mesh")}
+        return self.request(PointRequest, pair=self.names[0], **named)
 
     def pair(self) -> Pair:
         """The declared pair, or the two functions as one.
@@ -111,35 +93,23 @@ def tensors(chosen: TensorsOptions) -> int:
     """
     session = chosen.session()
     _require_one_kind(chosen)
-    from samebits.cli.pipeline import run_command
-
     if not chosen.names:
         request = chosen.endpoints()
         from samebits.bisect.tensors import bisect_tensors
-        from samebits.cli.bisect_run import BisectCommand
 
-        command = BisectCommand(
-            what="tensors",
-            search=lambda session: bisect_tensors(request, session),
-            session=session,
-            asked=chosen.asked(),
-        )
-        return run_command(command, chosen.report_files())
+        return chosen.run("tensors", lambda session: bisect_tensors(request, session), session)
     from samebits.host import environment
 
     environment.prepare(platform=chosen.platform)
-    from samebits.cli.bisect_run import BisectCommand
-
-    command = BisectCommand(
-        what="tensors", search=lambda _: _of_pair(chosen), session=session, cached=False, asked=chosen.asked()
-    )
-    return run_command(command, chosen.report_files())
+    return chosen.run("tensors", lambda _: _of_pair(chosen), session, cached=False)
 
 
 def _of_pair(chosen: TensorsOptions) -> Finding:
     from samebits.bisect.pair_tensors import align_pair
+    from samebits.bisect.session import again
 
-    return align_pair(chosen.pair(), chosen.point(), chosen.again())
+    options = {name: getattr(chosen, name) for name in (*OF_PAIRS, "mesh", "root")}
+    return align_pair(chosen.pair(), chosen.point(), again("tensors", *chosen.names, **options))
 
 
 def _require_one_kind(chosen: TensorsOptions) -> None:

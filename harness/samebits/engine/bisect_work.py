@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from samebits.bisect.endpoints import EndpointsRequest
-from samebits.bisect.pairs import JudgePoint, Point, judge_here
-from samebits.bisect.result import command
+from samebits.bisect.pairs import JudgePoint, Point, judge_here, replay
 from samebits.bisect.search.judgement import Judgement, untestable
 from samebits.engine.drive import Limits, drive
 from samebits.engine.rows import finished, from_text, lost_words, remarks, to_text, trouble
@@ -56,12 +55,11 @@ class BisectWork(Work[JudgedPoint]):
             number: of the judgement, since a point may be judged more than once.
         """
         words = ", ".join(sorted(point)) or "no change"
-        only = ["--only", ",".join(sorted(point))] if point else []
         return Item(
             key=f"{number}: {words}",
             pair=words,
             words=words,
-            replay=command("samebits", "bisect", "pairs", *self.request.words(), *only),
+            replay=replay(self.request, point),
             group=0,
             payload=(tuple(sorted(point)), steps),
         )

@@ -8,7 +8,7 @@ from typing import Literal
 
 from rich.console import Console
 
-from samebits.bisect.result import Finding
+from samebits.bisect.search.trials import Finding
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA

@@ -16,10 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samebits.bisect.flags import ulps_from_oracle
-from samebits.bisect.flags_judge import merged_options
-from samebits.bisect.isolated import IsolatedSides
-from samebits.bisect.recompile import PASSES
+from samebits.bisect.flags import merged_options, ulps_from_oracle
+from samebits.bisect.recompile import PASSES, IsolatedSides
 from samebits.bisect.search.healing import healing_sets
 from samebits.bisect.search.judgement import Outcome
 from samebits.errors import CouldNotRun

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from samebits.bisect import mesh
 from samebits.bisect.point import PointRequest
-from samebits.bisect.result import Session
 from samebits.bisect.search.minimal_sets import one_minimal
-from samebits.bisect.search.shrink import smallest
-from samebits.bisect.search.smaller_sizes import Axes, smaller_axes, smaller_sizes
+from samebits.bisect.search.shrink import Axes, smaller_axes, smaller_sizes, smallest
 from samebits.bisect.search.sparse_inputs import fewest_inputs
+from samebits.bisect.session import Session
 from samebits.host import environment
 from tests.bisect import planted_tree
 from tests.support.invoke import samebits

@@ -14,7 +14,7 @@ import pytest
 
 from samebits.bisect import mesh_config
 from samebits.bisect.mesh_config import ConfigRequest, bisect_config
-from samebits.bisect.result import Session
+from samebits.bisect.session import Session
 from samebits.host import environment
 from samebits.schema.model import Config, Defect, Model, Parts
 from tests.support import toy_model

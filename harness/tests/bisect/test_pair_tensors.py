@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from samebits.bisect.pair_tensors import align_pair, first_point
 from samebits.bisect.point import PointRequest
+from samebits.bisect.session import again
 from samebits.cli import main
 from samebits.errors import RequestError
 from samebits.report.bisect import TENSORS, tensor_rows
@@ -60,7 +61,7 @@ def test_the_first_variant_case_and_mesh_are_the_default() -> None:
 @pytest.mark.parametrize(("direction", "leaf"), [("forward", "out"), ("gradient", "x")])
 def test_a_declared_pair_is_aligned(direction: str, leaf: str) -> None:
     """The line on both sides, every tensor up to the first that differs, and the command that shows it again."""
-    found = align_pair(toy(plain, halved=halved), _request(direction=direction), ("samebits", "bisect", "tensors"))
+    found = align_pair(toy(plain, halved=halved), _request(direction=direction), again("tensors"))
     assert found.found and found.replay == "samebits bisect tensors"
     assert f"mesh data4, {direction}: '{leaf}' differs: " in found.sentence
     assert "`factor * x`" in found.sentence and "`x * factor * 2`" in found.sentence
@@ -72,12 +73,12 @@ def test_a_declared_pair_is_aligned(direction: str, leaf: str) -> None:
 def test_an_honest_pair_has_no_tensor_that_differs() -> None:
     """Exit code 0, and it says what was compared."""
     pair = toy(plain, same=same)
-    found = align_pair(pair, _request(), ())
+    found = align_pair(pair, _request(), "")
     assert not found.found and not found.skipped
     where = "toy/same, case small, float32, mesh data4, forward"
     assert found.sentence == f"{where}: every output of the variant is that of the reference in float64"
     with pytest.raises(RequestError, match="--leaf nothing: unknown output; expected one of out"):
-        align_pair(pair, _request(leaf="nothing"), ())
+        align_pair(pair, _request(leaf="nothing"), "")
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.judgement import Judgement, failed, passed
+from samebits.bisect.search.trials import Finding
+from samebits.bisect.session import Session
 from samebits.cli import pipeline
 from samebits.cli.bisect_pairs import PairsOptions
 from samebits.cli.bisect_run import BisectCommand
@@ -37,7 +38,7 @@ def interrupted(folder: Path, points: int, fresh: bool = False, number: signal.S
         return passed("holds") if point else failed("differs")
 
     def search(session: Session) -> Finding:
-        trials = session.trials(judge, searched={"what": "numbers"})
+        trials = session.trials("numbers", judge, searched={})
         for point in range(points + 1):
             trials(point)
         raise AssertionError

@@ -87,9 +87,7 @@ THROUGH = (
     ),
     Through("bisect/test_pair_tensors.py", "`samebits bisect tensors` of pairs", ("cli/bisect_tensors",)),
     Through("bisect/test_flags.py", "`samebits bisect flags`", ("cli/bisect_flags",)),
-    Through("bisect/test_mesh_config.py", "`samebits bisect mesh --config`", ("bisect/config_judge",)),
     Through("bisect/test_mesh.py", "`samebits bisect mesh` on a pair", ("bisect/pair_runner", "cli/bisect_mesh")),
-    Through("bisect/commits/test_run.py", "bisects histories to their end", ("bisect/commits/finding",)),
     Through("cli/test_cache.py", "`samebits cache`", ("cli/cache_run", "host/caches")),
     Through("cli/test_new.py", "`samebits new` of two functions", ("cli/new_functions",)),
     Through("cli/test_report.py", "`samebits report`", ("cli/report_run",)),
@@ -109,8 +107,9 @@ THROUGH = (
     Through(
         "train/golden/test_files.py",
         "damages each field of a file",
-        ("train/golden/json_error", "train/golden/sealed_file"),
+        ("host/sealed_file",),
     ),
+    Through("train/golden/test_accept.py", "accepts from clean and dirty trees", ("host/permit",)),
     Through("cli/test_prove.py", "`samebits prove`", ("cli/prove_run",)),
     Through("cli/test_prove_all_sizes.py", "`samebits prove --all-sizes`", ("schema/all_sizes",)),
     Through(

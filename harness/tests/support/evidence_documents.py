@@ -9,12 +9,11 @@ from samebits.audit.claims.row import ClaimRow
 from samebits.audit.claims.savings import Saving
 from samebits.audit.faults.fault import FaultRow
 from samebits.audit.guide.advice import Advice, BlockCost
-from samebits.bisect.result import Finding
 from samebits.bisect.search.history import first_failing
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.minimal_sets import minimal_sets
 from samebits.bisect.search.space import SearchSpace, space_of_sets
-from samebits.bisect.search.trials import Trials
+from samebits.bisect.search.trials import Finding, Trials
 from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
 from samebits.report.claims import ClaimsDocument, Ran, summarise
@@ -118,7 +117,7 @@ def commit_search(candidates: int = 12, culprit: int = 9, broken: int = 6) -> Fi
     trials.ends(0, candidates)
     graph = {number: (number - 1,) for number in range(1, candidates + 1)}
     first_failing(graph, candidates, trials, trials.narrowed)
-    return Finding(
+    return trials.finding(
         what="commits",
         found=True,
         sentence=f"commit {culprit:012d} 'change {culprit}' introduced it",
@@ -133,7 +132,7 @@ def commit_search(candidates: int = 12, culprit: int = 9, broken: int = 6) -> Fi
             "signature": "norm/multiply, out: different",
             "diff": "--- a/norm.py\n+++ b/norm.py\n-    return x\n+    return x[::-1]",
         },
-    ).with_trials(trials)
+    )
 
 
 def set_search() -> Finding:
@@ -147,13 +146,13 @@ def set_search() -> Finding:
     trials.space = space_of_sets(names)
     trials.ends(frozenset(), frozenset(names))
     minimal_sets(names, trials.fails)
-    return Finding(
+    return trials.finding(
         what="pairs",
         found=True,
         sentence="rope (half in place of full) alone makes the training part: step 1: loss",
         culprits=(("rope",),),
         replay="samebits bisect pairs --only rope",
-    ).with_trials(trials)
+    )
 
 
 def size_search() -> Finding:
@@ -163,14 +162,14 @@ def size_search() -> Finding:
     trials.end(8)
     for devices in (1, 2):
         trials(devices)
-    return Finding(
+    return trials.finding(
         what="mesh",
         found=True,
         sentence="'multiply' of norm still fails (out: different) on data2; it passes on data1",
         culprits=(("data2", "batch=2"),),
         replay="samebits bisect mesh norm --mesh data2 --only",
         detail={"input_search": {"input": "special", "elements": 4, "left": 1, "tried": 19}},
-    ).with_trials(trials)
+    )
 
 
 def tensor_search() -> Finding:

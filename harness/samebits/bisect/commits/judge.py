@@ -19,8 +19,8 @@ from typing import Any
 from samebits.bisect.commits.command import judge_command, judge_process, samebits_command
 from samebits.bisect.commits.request import CommitsRequest
 from samebits.bisect.read_documents import read_observations
-from samebits.bisect.result import files_digest
 from samebits.bisect.search.judgement import Judgement, untestable
+from samebits.bisect.session import files_digest
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host import git
 from samebits.host.package import PACKAGE

@@ -22,15 +22,15 @@ from samebits.bisect.commits.environments import (
     read_pins,
     required_pins,
 )
-from samebits.bisect.commits.finding import numbers_in_words
 from samebits.bisect.commits.request import Run
+from samebits.bisect.commits.run import numbers_in_words
 from samebits.bisect.read_documents import read_observations
-from samebits.bisect.result import Finding, Session, command, files_digest
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement, untestable
 from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
 from samebits.bisect.search.space import space_of_sets
-from samebits.bisect.search.trials import Trials
+from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.session import Session, again, files_digest
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.cache_folder import cache_folder
 from samebits.host.package import PACKAGE
@@ -144,9 +144,9 @@ def bisect_toolchain(request: ToolchainRequest, session: Session) -> Finding:
         judge = _ToolchainJudge(request=request, check=check, pins=search.pins, tree=tree, folder=Path(folder))
         code = [path for path in PACKAGE.rglob("*.py") if "tests" not in path.relative_to(PACKAGE).parts]
         trials = session.trials(
+            "commits --toolchain",
             judge,
             searched={
-                "what": "toolchain",
                 "check": check,
                 "timeout": request.timeout,
                 "tree": files_digest([path for path in tree.rglob("*") if path.is_file()], tree),
@@ -239,20 +239,19 @@ def _finding(search: _ToolchainSearch, check: tuple[str, ...], trials: Trials[Po
     cause = changes[0] if len(changes) == 1 else f"any of: {'; '.join(changes)};"
     start, end = trials.known(frozenset()), trials.known(minimal[0])
     notes = [f"{len(names)} packages differ: {', '.join(search.changes(frozenset({name})) for name in names)}"]
-    unknown = [trial for trial in trials.tried if trial.outcome in ("untestable", "ambiguous")]
+    unknown = trials.unjudged("untestable", "ambiguous")
     if not sets.whole:
         notes.append("the limit of runs is reached; there may be other sets")
     if unknown and any(len(packages) > 1 for packages in minimal):
         notes.append("no smaller set is known to fail; some could not be judged")
-    return Finding(
-        what="commits --toolchain",
+    return trials.finding(
         found=True,
         sentence=f"{cause} introduced it: PASS before, FAIL ({signature}) with it",
         culprits=tuple(tuple(name for name in names if name in packages) for packages in minimal),
         witness=f"before: {numbers_in_words(start)}; with it: {numbers_in_words(end)}",
         replay=_replay(search, check, minimal[0]),
         least=least_runs(len(names)),
-        skipped=tuple(f"{trial.point}: {trial.detail}" for trial in unknown),
+        skipped=unknown,
         notes=tuple(notes),
         detail={
             "good": str(request.good),
@@ -264,7 +263,7 @@ def _finding(search: _ToolchainSearch, check: tuple[str, ...], trials: Trials[Po
             },
             "diff": search.diff(minimal),
         },
-    ).with_trials(trials)
+    )
 
 
 def _replay(search: _ToolchainSearch, check: tuple[str, ...], packages: Point) -> str:
@@ -279,9 +278,5 @@ def _replay(search: _ToolchainSearch, check: tuple[str, ...], packages: Point) -
         file.write_text(text, encoding="utf-8")
         files.append(file)
     request = search.request
-    words = ["samebits", "bisect", "commits", "--toolchain", *map(str, files)]
-    if request.root is not None:
-        words += ["--root", str(request.root.resolve())]
-    if request.timeout is not None:
-        words += ["--timeout", f"{request.timeout:g}"]
-    return command(*words, "--", *check)
+    options = {"root": request.root, "timeout": request.timeout}
+    return again("commits", "--toolchain", *map(str, files), check=check, **options)

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement, Outcome, ambiguous, together
@@ -48,6 +48,47 @@ class TriedPoint:
     taken: tuple[int, ...] = ()
     left: Ranges | None = None
     measures: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """The result of a bisection; published as JSON, so keys keep their meaning.
+
+    Args:
+        what: which bisection.
+        found: whether a cause was found.
+        sentence: the answer in one sentence.
+        culprits: the causes; each entry is one minimal set of names.
+        witness: the location and the numbers that show the failure.
+        replay: the command that reproduces it.
+        candidates: what may be the cause, in order: commits (oldest first), steps, choices, options; empty where the
+            search makes one point smaller.
+        trials: every point tried, in order.
+        runs, repeats: number of points run, and number of repeated runs of the same point.
+        least: the smallest number of runs that could have found the cause.
+        skipped: points that could not be judged.
+        notes: further remarks.
+        detail: fields specific to this bisection.
+        seconds: wall time.
+        interrupted: whether the search was stopped before its end.
+    """
+
+    what: str
+    found: bool
+    sentence: str
+    culprits: tuple[tuple[str, ...], ...] = ()
+    witness: str = ""
+    replay: str = ""
+    candidates: tuple[str, ...] = ()
+    trials: tuple[TriedPoint, ...] = ()
+    runs: int = 0
+    repeats: int = 0
+    least: int = 0
+    skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    interrupted: bool = False
 
 
 class NothingFails(RequestError):
@@ -93,6 +134,7 @@ class Trials(Generic[P]):
         self._left: int | None = None
         self.repeat = repeat
         self.signature: str | None = None
+        self.what = ""
         self.space: SearchSpace[P] = SearchSpace()
         self._looks: dict[str, list[Judgement]] = {} if journal is None else journal.looks
         self._rows: dict[str, TriedPoint] = {}
@@ -111,6 +153,24 @@ class Trials(Generic[P]):
     def repeats(self) -> int:
         """The number of repeated runs of the same point."""
         return sum(row.looks - 1 for row in self._rows.values())
+
+    def finding(self, **fields: Any) -> Finding:
+        """Return the finding of this search, with the points that were tried and their counts.
+
+        Args:
+            fields: those of `Finding` that the search does not know, or knows otherwise.
+        """
+        known = {"candidates": self.space.candidates, "trials": tuple(self.tried), "runs": self.runs}
+        return Finding(**{"what": self.what, "repeats": self.repeats, **known, **fields})
+
+    def unjudged(self, *outcomes: Outcome) -> tuple[str, ...]:
+        """List the points without an answer, each with its reason.
+
+        Args:
+            outcomes: which ones; those that could not be judged at all by default.
+        """
+        outcomes = outcomes or ("untestable",)
+        return tuple(f"{trial.point}: {trial.detail}" for trial in self.tried if trial.outcome in outcomes)
 
     def ends(self, good: P, bad: P) -> Judgement:
         """Run both ends twice; the search is then for the bad end's failure.

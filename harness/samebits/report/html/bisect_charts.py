@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from samebits.bisect.result import Finding
+from samebits.bisect.search.trials import Finding
 from samebits.report.html.charts import COLOURS, spec
 
 if TYPE_CHECKING:

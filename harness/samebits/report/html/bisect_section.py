@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from samebits.bisect.result import Finding
-from samebits.bisect.search.trials import TriedPoint
+from samebits.bisect.search.trials import Finding, TriedPoint
 from samebits.report.bisect import BisectDocument, closing, exit_code, shortened
 from samebits.report.html.bisect_charts import bisect_charts
 from samebits.report.html.render import render

@@ -11,10 +11,10 @@ import pytest
 
 from samebits.bisect.commits.request import CommitsRequest
 from samebits.bisect.commits.run import bisect_commits, changing
-from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.history import first_of_line
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
-from samebits.bisect.search.trials import NothingFails, Trials
+from samebits.bisect.search.trials import Finding, NothingFails, Trials
+from samebits.bisect.session import Session
 from samebits.errors import RequestError
 from samebits.host.git import Commit
 from samebits.report.bisect import bisected_markdown, exit_code, shortened

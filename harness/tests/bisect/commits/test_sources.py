@@ -11,8 +11,8 @@ import pytest
 
 from samebits.bisect.commits.request import CommitsRequest
 from samebits.bisect.commits.run import bisect_commits
-from samebits.bisect.result import Session
 from samebits.bisect.search.trials import NothingFails
+from samebits.bisect.session import Session
 from samebits.host.subprocesses import ProcessResult
 from tests.bisect.histories import CHECK, GOOD, History, document
 

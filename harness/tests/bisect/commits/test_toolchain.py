@@ -18,8 +18,8 @@ import pytest
 
 from samebits.bisect.commits.environments import Pins, build, pinned_versions, pins_text, read_pins, required_pins
 from samebits.bisect.commits.toolchain import ToolchainRequest, bisect_toolchain
-from samebits.bisect.result import Finding, Session
-from samebits.bisect.search.trials import NothingFails
+from samebits.bisect.search.trials import Finding, NothingFails
+from samebits.bisect.session import Session
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.subprocesses import ProcessResult
 from tests.bisect.histories import CHECK, GOOD, PLACE, PLAIN, document

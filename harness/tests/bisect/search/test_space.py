@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from samebits.bisect.result import Finding
 from samebits.bisect.search.history import first_failing
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.minimal_sets import minimal_sets
@@ -34,7 +33,7 @@ def test_every_point_of_a_history_says_what_is_left() -> None:
     graph = {number: (number - 1,) for number in range(1, 9)}
     first = first_failing(graph, 8, trials, trials.narrowed)
     assert first.culprits == (6,)
-    rows = Finding(what="commits", found=True, sentence="").with_trials(trials)
+    rows = trials.finding(found=True, sentence="")
     assert rows.candidates[5] == "commit 6"
     shown = [(trial.point, trial.taken, trial.left) for trial in rows.trials]
     assert shown[:2] == [("8", (7,), None), ("0", (), None)], "the ends narrow nothing"

@@ -10,7 +10,7 @@ from samebits.audit.claims.row import ClaimRow
 from samebits.audit.defaults.compare import Agreement, Disagreement
 from samebits.audit.faults.fault import FaultRow
 from samebits.audit.guide.advice import Advice
-from samebits.bisect.result import Finding
+from samebits.bisect.search.trials import Finding
 from samebits.errors import CouldNotRun, RequestError
 from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from samebits.bisect.result import Finding
+from samebits.bisect.search.trials import Finding
 from samebits.report.bisect import BisectDocument
 from samebits.report.document import to_json
 from samebits.report.html.bisect_section import bisect_section

@@ -1,4 +1,4 @@
-"""The result of a bisection (sentence, witness, replay command, every point tried), and how a search is run."""
+"""How a search is run (journal, repeats, progress), and the command that shows its finding again."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import hashlib
 import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement
-from samebits.bisect.search.trials import Judged, Say, Trials, TriedPoint
+from samebits.bisect.search.trials import Judged, Say, Trials
 from samebits.errors import RequestError
 from samebits.host.cache_folder import cache_folder
 from samebits.host.file_reads import READS
@@ -20,57 +20,6 @@ from samebits.host.package import PACKAGE
 from samebits.host.process_sources import sources_of_process
 
 P = TypeVar("P")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """The result of a bisection; published as JSON, so keys keep their meaning.
-
-    Args:
-        what: which bisection.
-        found: whether a cause was found.
-        sentence: the answer in one sentence.
-        culprits: the causes; each entry is one minimal set of names.
-        witness: the location and the numbers that show the failure.
-        replay: the command that reproduces it.
-        candidates: what may be the cause, in order: commits (oldest first), steps, choices, options; empty where the
-            search makes one point smaller.
-        trials: every point tried, in order.
-        runs, repeats: number of points run, and number of repeated runs of the same point.
-        least: the smallest number of runs that could have found the cause.
-        skipped: points that could not be judged.
-        notes: further remarks.
-        detail: fields specific to this bisection.
-        seconds: wall time.
-        interrupted: whether the search was stopped before its end.
-    """
-
-    what: str
-    found: bool
-    sentence: str
-    culprits: tuple[tuple[str, ...], ...] = ()
-    witness: str = ""
-    replay: str = ""
-    candidates: tuple[str, ...] = ()
-    trials: tuple[TriedPoint, ...] = ()
-    runs: int = 0
-    repeats: int = 0
-    least: int = 0
-    skipped: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
-    interrupted: bool = False
-
-    def with_trials(self, trials: Trials[Any]) -> Finding:
-        """The same finding with the points of a search and their counts."""
-        return replace(
-            self,
-            candidates=trials.space.candidates,
-            trials=tuple(trials.tried),
-            runs=trials.runs,
-            repeats=trials.repeats,
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,6 +46,7 @@ class Session:
 
     def trials(
         self,
+        what: str,
         judge: Callable[[P], Judgement],
         *,
         searched: Mapping[str, Any],
@@ -107,6 +57,7 @@ class Session:
         """A search with a journal.
 
         Args:
+            what: which bisection.
             judge: judges one point.
             searched: everything that a judgement depends on besides the point and the sources: the command, or digests
                 of other files.
@@ -117,19 +68,20 @@ class Session:
             RequestError: the journal belongs to another search, or cannot be read.
         """
         # A judgement of another state of samebits, perhaps of one that failed, does not belong to this search.
-        searched = {**searched, "samebits": files_digest(list(PACKAGE.rglob("*.py")), PACKAGE)}
+        searched = {**searched, "what": what, "samebits": files_digest(list(PACKAGE.rglob("*.py")), PACKAGE)}
         if root is not None:
             searched = {**searched, **sources_of_process(root).parts}
-        what = hashlib.sha256(json.dumps(searched, sort_keys=True, default=str).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps(searched, sort_keys=True, default=str).encode()).hexdigest()
         path = self.journal
         if path is None:
-            path = cache_folder("bisect") / f"{what[:24]}.jsonl"
+            path = cache_folder("bisect") / f"{digest[:24]}.jsonl"
         if self.fresh:
             _remove(path)
-        journal = SearchJournal(path, what, self._reads)
+        journal = SearchJournal(path, digest, self._reads)
         trials = Trials(
             judge, key=key, label=label, journal=journal, repeat=self.repeat, say=self.say, judged=self.judged
         )
+        trials.what = what
         self.begun(trials)
         return trials
 
@@ -157,9 +109,30 @@ def files_digest(files: Sequence[Path], root: Path) -> str:
     return digest.hexdigest()
 
 
-def command(*words: str) -> str:
-    """A command line, quoted for a shell."""
-    return shlex.join(words)
+def again(what: str, *words: str, check: Sequence[str] = (), **options: object) -> str:
+    """Return the command that shows a finding again, quoted for a shell.
+
+    Args:
+        what: which bisection.
+        words: its arguments, and options that are words already.
+        check: the command that judges, after `--`.
+        options: as in `option_words`.
+    """
+    words = ("samebits", "bisect", what, *words, *option_words(**options))
+    return shlex.join([*words, "--", *check] if check else words)
+
+
+def option_words(**options: object) -> list[str]:
+    """Return options as words: none for None, False and the current folder; an option of several values is repeated."""
+    words = []
+    for name, value in options.items():
+        for each in value if isinstance(value, tuple | list) else (value,):
+            if each is None or each is False or (isinstance(each, Path) and each.resolve() == Path.cwd()):
+                continue
+            words.append(f"--{name.replace('_', '-')}")
+            if each is not True:
+                words.append(f"{each:g}" if isinstance(each, float) else str(each))
+    return words
 
 
 def counted(count: int, noun: str) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from samebits.bisect.result import Session
 from samebits.bisect.search.journal import SearchJournal
-from samebits.bisect.search.judgement import Judgement, failed, passed
+from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
+from samebits.bisect.session import Session, again
 from samebits.errors import RequestError
 from samebits.host.file_reads import FILE, OUTSIDE
 from tests.bisect import layered_model, planted_tree
@@ -90,10 +90,10 @@ def test_settings_are_those_of_another_search(name: str, tmp_path: Path, monkeyp
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv(name, "")
     for _ in range(2):
-        assert Session().trials(judge, searched={}, root=tree)(1) == "pass"
+        assert Session().trials("mesh", judge, searched={}, root=tree)(1) == "pass"
     assert judged == [1]
     monkeypatch.setenv(name, "--of-another-search")
-    Session().trials(judge, searched={}, root=tree)(1)
+    Session().trials("mesh", judge, searched={}, root=tree)(1)
     assert judged == [1, 1]
 
 
@@ -129,11 +129,34 @@ def test_a_fresh_search_without_a_place_for_its_journal(tmp_path: Path, monkeypa
     """A file in place of the cache folder is no journal; one that cannot be removed would count, and is one line."""
     (tmp_path / "cache").touch()
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
-    trials = Session(fresh=True).trials(_passes, searched={})
+    trials = Session(fresh=True).trials("mesh", _passes, searched={})
     assert trials("point") == "pass"
     with pytest.raises(RequestError, match=r"^--fresh: journal \S+ cannot be removed: .*; give --journal FILE$"):
-        Session(fresh=True, journal=tmp_path).trials(_passes, searched={})
+        Session(fresh=True, journal=tmp_path).trials("mesh", _passes, searched={})
 
 
 def _passes(_point: str) -> Judgement:
     return passed("")
+
+
+def test_a_replay_has_only_what_was_said(tmp_path: Path) -> None:
+    """None, False and the current folder are left out; several values repeat their option; the check comes last."""
+    words = again(
+        "mesh", "norm", check=("check", "a b"), mesh="data2", leaf=None, size=["rows=4", "columns=2"], timeout=2.5,
+        shard_mode="auto", whole=False, root=Path.cwd(), only=True,
+    )  # fmt: skip
+    expected = "--mesh data2 --size rows=4 --size columns=2 --timeout 2.5 --shard-mode auto --only -- check 'a b'"
+    assert words == f"samebits bisect mesh norm {expected}"
+    assert again("flags", root=tmp_path) == f"samebits bisect flags --root {tmp_path}"
+
+
+def test_a_finding_has_the_points_of_its_search(tmp_path: Path) -> None:
+    def judge(point: str) -> Judgement:
+        return failed("loss") if point == "bad" else untestable("does not build") if point == "broken" else passed()
+
+    trials = Session(journal=tmp_path / "journal").trials("steps", judge, searched={})
+    trials.ends("good", "bad")
+    trials("broken")
+    finding = trials.finding(found=True, sentence="", skipped=trials.unjudged(), runs=7)
+    assert (finding.what, finding.runs, finding.repeats, len(finding.trials)) == ("steps", 7, 2, 3)
+    assert finding.skipped == ("broken: does not build",)
