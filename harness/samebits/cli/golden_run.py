@@ -14,6 +14,8 @@ from samebits.engine.golden_work import GoldenWork, golden_items
 from samebits.engine.journal import JournalHead
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import COULD_NOT_TELL, SamebitsError
+from samebits.host.environment import Environment
+from samebits.host.permit import Permit
 from samebits.programs.catalogue import default_root
 from samebits.report.failing import WORST
 from samebits.report.golden import GoldenDocument, show_accepted
@@ -22,10 +24,8 @@ from samebits.report.golden_screen import show_golden_check
 from samebits.schema.model import Model
 from samebits.schema.result import Problem
 from samebits.train.cache import persistent_compile_cache
-from samebits.train.golden.accept import AcceptedGolden
+from samebits.train.golden.accept import AcceptedGolden, permit
 from samebits.train.golden.check import CheckedGolden
-from samebits.train.golden.permit import Permit, permit
-from samebits.train.golden.record import Surroundings
 from samebits.train.golden.runs import (
     GoldenSession,
     NamedConfig,
@@ -43,7 +43,7 @@ class GoldenCheckInputs:
 
     model: Model
     tree: Path
-    surroundings: Surroundings
+    surroundings: Environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
         model = load_model(tree)
         selected(model, self.matrices, self.configs)
         here = run.start_backend(None, workers=self.settings.processes, ray=self.settings.ray)
-        return GoldenCheckInputs(model=model, tree=tree, surroundings=Surroundings.of(here))
+        return GoldenCheckInputs(model=model, tree=tree, surroundings=here)
 
     def execute(self, run: CommandRun, inputs: GoldenCheckInputs, results: list[CheckedGolden]) -> None:
         """Run and compare."""
@@ -150,7 +150,7 @@ class GoldenAcceptInputs:
     tree: Path
     runs: Sequence[NamedConfig]
     permit: Permit
-    surroundings: Surroundings
+    surroundings: Environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +183,7 @@ class GoldenAcceptCommand(Command[GoldenAcceptInputs, AcceptedGolden, GoldenDocu
         model = load_model(tree)
         runs = selected(model, self.matrices, self.configs)
         allowed = permit(model, tree, reason=self.reason, author_given=self.author, steps=self.steps)
-        here = Surroundings.of(run.start_backend(None))
+        here = run.start_backend(None)
         return GoldenAcceptInputs(model=model, tree=tree, runs=runs, permit=allowed, surroundings=here)
 
     def execute(self, run: CommandRun, inputs: GoldenAcceptInputs, results: list[AcceptedGolden]) -> None:

@@ -17,12 +17,11 @@ from samebits.engine.run_work import EngineSettings
 from samebits.engine.sweep import sweep
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
+from samebits.host.permit import Permit, permit_in
 from samebits.programs.catalogue import default_root
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.snapshots import AcceptDocument, show_accepted_verdicts
 from samebits.schema.result import Problem, Result
-from samebits.train.golden.permit import Permit, permit_in
-from samebits.train.golden.record import Surroundings
 
 
 def compare_with_snapshots(
@@ -34,7 +33,7 @@ def compare_with_snapshots(
         for item in loaded
         if ":" not in item.locator.name
     }
-    judged, verdicts, problems = compare_to_snapshots(results, pairs, Surroundings.of(here), processor_here(here))
+    judged, verdicts, problems = compare_to_snapshots(results, pairs, here, processor_here(here))
     for problem in problems:
         run.problem(problem)
     run.notes += verdicts.notes()
@@ -48,7 +47,7 @@ class AcceptInputs:
     tree: Path
     permit: Permit
     loaded: Sequence[LoadedPair]
-    surroundings: Surroundings
+    surroundings: Environment
     processor: Processor
 
 
@@ -89,7 +88,7 @@ class AcceptCommand(Command[AcceptInputs, AcceptedVerdicts, AcceptDocument]):
             tree=tree,
             permit=permit,
             loaded=loaded,
-            surroundings=Surroundings.of(here),
+            surroundings=here,
             processor=processor_here(here),
         )
 

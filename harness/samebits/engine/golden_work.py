@@ -49,12 +49,11 @@ class GoldenWork(Work[CheckedGolden]):
         """Run and compare."""
         from samebits.host import environment
         from samebits.train.cache import persistent_compile_cache
-        from samebits.train.golden.record import Surroundings
         from samebits.train.golden.runs import GoldenSession, check_run, selected
         from samebits.train.load import load_model
 
         model = load_model(self.tree)
-        session = GoldenSession(model=model, root=self.tree, here=Surroundings.of(environment.capture()))
+        session = GoldenSession(model=model, root=self.tree, here=environment.capture())
         for item in items:
             yield Started(key=item.key)
             yield Reached(key=item.key, stage="running it")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import platform as host
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from samebits.errors import RequestError
@@ -26,6 +27,7 @@ from samebits.host.accelerator import (
 )
 from samebits.host.libtpu import only_cpu, package_version, prepare_libtpu
 from samebits.host.processors import instruction_sets, usable_processors
+from samebits.schema.json_text import canonical
 
 DEVICES = 8
 """How many CPU devices a run has when no other number is requested."""
@@ -80,6 +82,39 @@ class Environment:
             f"{self.machine} {'/'.join(self.instruction_sets) or 'unknown ISA'}",
             f"flags: {flags}; {settings}",
         ]
+
+    def decisive(self) -> dict[str, Any]:
+        """The values that the digest covers: all that can change bits.
+
+        Left out are the number of processors, the version of samebits (whose changes must be visible), libtpu without a
+        TPU, and the flag for the number of devices, which is recorded separately.
+        """
+        values = asdict(self)
+        del values["cpus"], values["versions"]["samebits"]
+        if self.platform != "tpu":
+            del values["versions"]["libtpu"]
+            values["flags"].pop("LIBTPU_INIT_ARGS", None)
+        values["flags"] = {name: without_device_count(text) for name, text in values["flags"].items()}
+        return values
+
+    def digest(self) -> str:
+        """A short digest of everything that the bits depend on."""
+        return hashlib.sha256(canonical(self.decisive()).encode()).hexdigest()[:16]
+
+    def unlike(self, other: Environment) -> list[str]:
+        """The differences between two environments, such as `jax 0.10.2 -> 0.11.0`."""
+        mine, theirs = _flat(self.decisive()), _flat(other.decisive())
+        return [
+            f"{name} {_short(mine.get(name))} -> {_short(theirs.get(name))}"
+            for name in sorted({*mine, *theirs})
+            if mine.get(name) != theirs.get(name)
+        ]
+
+    @property
+    def folder(self) -> str:
+        """The folder of files accepted on this platform: `cpu`, `gpu-nvidia_h100_80gb_hbm3`, `tpu-tpu_v5_lite`."""
+        kind = re.sub(r"[^a-z0-9]+", "_", self.device_kind.lower()).strip("_")
+        return self.platform if kind in ("", self.platform) else f"{self.platform}-{kind}"
 
 
 def prepare(
@@ -307,3 +342,13 @@ def _count(variable: str, text: str) -> int:
 
 def _with_flag(flags: str, flag: str) -> str:
     return flags if flag.split("=")[0] in flags else f"{flags} {flag}".strip()
+
+
+def _flat(value: Any, place: str = "") -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return {k: v for name, item in value.items() for k, v in _flat(item, f"{place}.{name}".strip(".")).items()}
+    return {place.removeprefix("versions.").removeprefix("settings."): value}
+
+
+def _short(value: Any) -> str:
+    return "/".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -17,10 +17,10 @@ from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.not_finite import restored
+from samebits.schema.json_text import unknown_key
 from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.result import Problem, Result, Summary
 from samebits.schema.shake_summary import ShakeSummary
-from samebits.schema.validate import unknown_key
 
 D = TypeVar("D")
 

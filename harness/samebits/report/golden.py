@@ -10,6 +10,7 @@ from typing import Literal
 from rich.console import Console
 from rich.text import Text
 
+from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.whole_table import Cell, show_whole
@@ -17,7 +18,7 @@ from samebits.schema.result import Problem
 from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
-from samebits.train.golden.record import Golden, GoldenAcceptance, Surroundings
+from samebits.train.golden.record import Golden, GoldenAcceptance
 
 WIDTH = 250
 """Columns of a table in a file or a pipe."""
@@ -79,7 +80,7 @@ class GoldenDocument:
 
     schema: Literal["samebits/1"] = SCHEMA
     command: str
-    environment: Surroundings | None
+    environment: Environment | None
     results: tuple[CheckedGolden | AcceptedGolden | GoldenRow, ...]
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()

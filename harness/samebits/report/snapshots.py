@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.text import Text
 
 from samebits.audit.snapshots.accept import AcceptedVerdicts
+from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural
 from samebits.schema.result import Problem
-from samebits.train.golden.record import Surroundings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +23,7 @@ class AcceptDocument:
 
     schema: Literal["samebits/1"] = SCHEMA
     command: Literal["accept"] = "accept"
-    environment: Surroundings
+    environment: Environment
     results: tuple[AcceptedVerdicts, ...]
     problems: tuple[Problem, ...] = ()
     written: Written | None = None

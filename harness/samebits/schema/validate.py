@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -141,23 +140,3 @@ def expected(got: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(str(got), names, n=1)
     return f"expected some of {', '.join(names)}" + (f"; did you mean '{near[0]}'?" if near else "")
-
-
-def unknown_key(raw: Any, typed: Any, place: str = "$") -> str | None:
-    """The first key of a JSON document that the records made of it do not have; msgspec itself skips those."""
-    pairs: Iterable[tuple[str, Any, Any]] = ()
-    if is_dataclass(typed) and isinstance(raw, Mapping):
-        known = {field.name for field in fields(typed)}
-        strange = next((key for key in raw if key not in known), None)
-        if strange is not None:
-            return f"{place}.{strange}"
-        pairs = ((f"{place}.{key}", value, getattr(typed, key)) for key, value in raw.items())
-    elif isinstance(typed, Mapping) and isinstance(raw, Mapping):
-        pairs = ((f"{place}.{key}", value, typed[key]) for key, value in raw.items())
-    elif isinstance(typed, tuple) and isinstance(raw, list):
-        pairs = (
-            (f"{place}[{i}]", raw_value, other) for i, (raw_value, other) in enumerate(zip(raw, typed, strict=True))
-        )
-    return next(
-        (key_path for where, raw_value, other in pairs if (key_path := unknown_key(raw_value, other, where))), None
-    )

@@ -44,7 +44,7 @@ FLOORS = (
 """The rooms of `harness/samebits/`, lowest first. A module imports from its own room and from the floors below; from
 another room of its floor only as `BESIDE` says."""
 
-BESIDE = (("numerics", "schema"),)
+BESIDE = (("numerics", "schema"), ("host", "schema"))
 """Rooms of one floor of which the first imports from the second."""
 
 JAX_AT_IMPORT = (
@@ -126,6 +126,7 @@ PACKAGES = {
         "audit/snapshots",
         "engine",
         "host/fingerprint",
+        "host/sealed_file",
         "report",
         "testing/page_document",
         "train",

@@ -93,3 +93,15 @@ def test_a_suite_that_starts_a_backend_is_seen(tmp_path: Path) -> None:
     """The same collection, of a file that does at its top level what only a test may do."""
     (tmp_path / "test_eager.py").write_text("import jax\nN = len(jax.devices())\ndef test_it(): pass\n")
     assert started_beside_jax(COLLECT.format(args=["--rootdir", str(tmp_path), str(tmp_path)])) == "backend"
+
+
+COMPARED = "import jax, samebits\nsamebits.assert_same(lambda x: x + x, lambda x: 2 * x, jax.numpy.arange(4.0))"
+
+
+@pytest.mark.parametrize(
+    ("code", "loaded"), [(COMPARED, "[]"), ("import samebits.train.record", "['samebits.train.record']")]
+)
+def test_two_functions_are_compared_without_trainings(code: str, loaded: str) -> None:
+    """A call of `assert_same` loads no module of `train`; one that did would be seen."""
+    listed = "print([name for name in sys.modules if name.startswith('samebits.train.')])"
+    assert forked.value_of(f"import sys\n{code}\n{listed}") == loaded

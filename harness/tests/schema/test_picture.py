@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from samebits.schema.json_text import unknown_key
 from samebits.schema.picture import HeatMap, Picture, Window
 from samebits.schema.result import Result
-from samebits.schema.validate import unknown_key
 from tests.support.documents import different
 
 PICTURE = Picture(

@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from samebits.host.environment import Environment
+from samebits.host.permit import Permit
 from samebits.schema.model import Config, Model
 from samebits.train.golden.accept import GoldenCandidate, make_golden, seen_now
 from samebits.train.golden.files import sealed
-from samebits.train.golden.permit import Permit
-from samebits.train.golden.record import Golden, GoldenEvidence, Surroundings
+from samebits.train.golden.record import Golden, GoldenEvidence
 from samebits.train.record import RunRecord, StepRecord, step_record
 from tests.support.toy_model import toy
 
 CONFIG = Config(name="one", mesh="data1")
 
-HERE = Surroundings(
+HERE = Environment(
     versions={"samebits": "1", "python": "3.11", "jax": "0.10.2", "jaxlib": "0.10.2", "libtpu": None, "numpy": "2.4"},
     platform="cpu",
     device_kind="cpu",
@@ -80,7 +81,7 @@ def run_record(
     )
 
 
-def evidence(run: RunRecord, here: Surroundings = HERE) -> GoldenEvidence:
+def evidence(run: RunRecord, here: Environment = HERE) -> GoldenEvidence:
     """Evidence with one bound for all steps."""
     names, steps = run.steps[0].digests, len(run.steps)
     return GoldenEvidence(
@@ -115,7 +116,7 @@ def model(root: Path) -> Model:
 
 
 def golden(
-    run: RunRecord | None = None, *, before: Golden | None = None, here: Surroundings = HERE, root: Path = Path()
+    run: RunRecord | None = None, *, before: Golden | None = None, here: Environment = HERE, root: Path = Path()
 ) -> Golden:
     """The sealed golden of a run."""
     run = run or run_record()

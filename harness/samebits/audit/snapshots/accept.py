@@ -19,10 +19,10 @@ from samebits.audit.snapshots.record import (
     place,
 )
 from samebits.errors import CouldNotRun, RequestError
+from samebits.host.environment import Environment
+from samebits.host.permit import Permit
+from samebits.host.sealed_file import locked
 from samebits.schema.result import Result
-from samebits.train.golden.permit import Permit
-from samebits.train.golden.record import Surroundings
-from samebits.train.golden.sealed_file import locked
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +45,7 @@ class AcceptedVerdicts:
 
 
 def accept_verdicts(
-    pair: str, root: Path, results: Sequence[Result], here: Surroundings, processor: Processor, allowed: Permit
+    pair: str, root: Path, results: Sequence[Result], here: Environment, processor: Processor, allowed: Permit
 ) -> AcceptedVerdicts:
     """Write the results of a pair that have equal bits beyond their contracts.
 

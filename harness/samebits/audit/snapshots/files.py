@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from samebits.audit.snapshots.record import SCHEMA, DamagedSnapshot, Snapshot, broken_rule
-from samebits.train.golden.files import platform_folder
-from samebits.train.golden.record import Surroundings, content_digest
-from samebits.train.golden.sealed_file import Sealed
+from samebits.host.environment import Environment
+from samebits.host.sealed_file import Sealed
+from samebits.schema.json_text import content_digest
 
 FOLDER = Path("suites") / "verdicts"
 
@@ -24,9 +24,9 @@ _FILES = Sealed(
 )
 
 
-def snapshot_path(root: Path, here: Surroundings, pair: str) -> Path:
+def snapshot_path(root: Path, here: Environment, pair: str) -> Path:
     """The file of a pair on a platform."""
-    return root / FOLDER / platform_folder(here) / f"{pair}.json"
+    return root / FOLDER / here.folder / f"{pair}.json"
 
 
 def read_snapshot(path: Path) -> Snapshot:

@@ -9,8 +9,8 @@ from pathlib import Path
 from samebits.audit.snapshots.files import read_snapshot, snapshot_path
 from samebits.audit.snapshots.record import EQUAL, Place, Processor, Snapshot, digest_of, exceeds_contract, place
 from samebits.errors import SamebitsError
+from samebits.host.environment import Environment
 from samebits.schema.result import Problem, Result
-from samebits.train.golden.record import Surroundings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +50,7 @@ class SnapshotComparison:
 
 
 def compare_to_snapshots(
-    results: Sequence[Result], pairs: Mapping[str, Path], here: Surroundings, processor: Processor
+    results: Sequence[Result], pairs: Mapping[str, Path], here: Environment, processor: Processor
 ) -> tuple[list[Result], SnapshotComparison, list[Problem]]:
     """Compare results with snapshots.
 

@@ -17,8 +17,8 @@ from typing import Any, Literal
 from samebits.errors import DeclarationError
 from samebits.host.environment import Environment
 from samebits.host.processors import NAMED
+from samebits.schema.json_text import canonical
 from samebits.schema.result import Result
-from samebits.train.golden.record import Surroundings, canonical
 
 SCHEMA: Literal["samebits-verdicts/1"] = "samebits-verdicts/1"
 
@@ -35,7 +35,7 @@ class DamagedSnapshot(DeclarationError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Processor:
-    """What bits depend on besides `Surroundings`: cache sizes and thread counts determine how products are split.
+    """What bits depend on besides `Environment`: cache sizes and thread counts determine how products are split.
 
     Args:
         model: vendor, family and model, as the system reports them; empty if it does not.
@@ -94,7 +94,7 @@ class AcceptedEnvironment:
     """
 
     digest: str
-    surroundings: Surroundings
+    surroundings: Environment
     processor: Processor
     equal: tuple[EqualLeaves, ...]
     accepted: SnapshotAcceptance
@@ -126,7 +126,7 @@ class Snapshot:
         return next((environment for environment in self.environments if environment.digest == digest), None)
 
 
-def digest_of(surroundings: Surroundings, processor: Processor) -> str:
+def digest_of(surroundings: Environment, processor: Processor) -> str:
     """A short digest of everything that bits depend on in an environment."""
     return sha256(canonical([surroundings.decisive(), asdict(processor)]).encode()).hexdigest()[:16]
 

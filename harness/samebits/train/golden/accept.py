@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from samebits.errors import CouldNotRun, RequestError
+from samebits.host.environment import Environment
+from samebits.host.permit import Permit, permit_in
 from samebits.schema.model import Config, Model
 from samebits.train.golden.check import changes, check_golden
 from samebits.train.golden.curve import GoldenCurveStep, curve
-from samebits.train.golden.files import golden_path, locked, read_golden, write_golden
-from samebits.train.golden.permit import Permit
+from samebits.train.golden.files import FOLDER, golden_path, locked, read_golden, write_golden
 from samebits.train.golden.record import (
     WINDOW,
     ConfirmedEnvironment,
     Golden,
     GoldenAcceptance,
     GoldenEvidence,
-    Surroundings,
     config_values,
     first_not_finite,
     full_name,
     golden_steps,
 )
 from samebits.train.record import RunRecord
+
+
+def permit(
+    model: Model,
+    root: Path,
+    *,
+    reason: str,
+    author_given: str | None,
+    steps: int,
+    variables: Mapping[str, str] = os.environ,
+) -> Permit:
+    """Check everything that can be checked before anything runs.
+
+    Raises:
+        RequestError: CI is set, the tree is dirty, there is no reason or author, or the window is too short.
+    """
+    if not variables.get("CI") and reason.strip() and steps < WINDOW:
+        raise RequestError(f"--steps {steps}: a golden needs at least {WINDOW}; slow faults take several to show")
+    return permit_in(
+        root, model.origin / FOLDER, things="goldens", reason=reason, author_given=author_given, variables=variables
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +91,7 @@ class GoldenCandidate:
     config: Config
     run: RunRecord
     evidence: GoldenEvidence
-    here: Surroundings
+    here: Environment
 
     @property
     def name(self) -> str:
@@ -135,7 +159,7 @@ def accept(
     config: Config,
     run: RunRecord,
     evidence: GoldenEvidence,
-    here: Surroundings,
+    here: Environment,
     allowed: Permit,
 ) -> AcceptedGolden:
     """Write the golden of a run, unless the existing one is the same.
@@ -158,7 +182,7 @@ def accept(
 
 
 def confirm(
-    model: Model, matrix: str, config: Config, run: RunRecord, here: Surroundings, allowed: Permit
+    model: Model, matrix: str, config: Config, run: RunRecord, here: Environment, allowed: Permit
 ) -> AcceptedGolden:
     """Add this environment to the evidence of a golden that today's run agrees with; its numbers do not change.
 
@@ -189,7 +213,7 @@ def confirm(
     )
 
 
-def seen_now(here: Surroundings, date: str, max_ulp: int = 0) -> ConfirmedEnvironment:
+def seen_now(here: Environment, date: str, max_ulp: int = 0) -> ConfirmedEnvironment:
     """This environment, as it is recorded in the evidence."""
     versions = " ".join(f"{name} {here.versions[name]}" for name in ("jax", "jaxlib", "numpy"))
     about = f"{here.devices} x {here.platform} ({here.device_kind}), {here.machine}, {versions}"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from samebits.host.environment import Environment
 from samebits.schema.model import Config
 from samebits.train.distance import ALL, LENGTH, leaf_order
 from samebits.train.golden.curve import (
@@ -24,13 +25,7 @@ from samebits.train.golden.curve import (
     relative_change,
     ulps,
 )
-from samebits.train.golden.record import (
-    Golden,
-    GoldenStep,
-    Surroundings,
-    config_values,
-    golden_steps,
-)
+from samebits.train.golden.record import Golden, GoldenStep, config_values, golden_steps
 from samebits.train.norms import NORM_FLOOR
 from samebits.train.record import RunRecord
 
@@ -169,7 +164,7 @@ def norm_bound(golden: Golden, kind: str) -> float:
     return max(NORM_FLOOR[golden.values["dtype"]][kind], *leaves)
 
 
-def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedGolden:
+def check_golden(golden: Golden, run: RunRecord, here: Environment) -> CheckedGolden:
     """Compare a run with a golden.
 
     Args:
@@ -187,7 +182,7 @@ def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedG
     )
 
 
-def _judged(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedGolden:
+def _judged(golden: Golden, run: RunRecord, here: Environment) -> CheckedGolden:
     """The verdict alone."""
     today = golden_steps(run)
     far = max((ulps(a.loss_hex, b.loss_hex) for a, b in zip(golden.steps, today, strict=False)), default=0)

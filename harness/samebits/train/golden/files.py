@@ -1,18 +1,19 @@
-"""The paths of goldens, and how they are read and written (atomically, by `samebits.train.golden.sealed_file`)."""
+"""The paths of goldens, and how they are read and written (atomically, by `samebits.host.sealed_file`)."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from samebits.errors import DeclarationError
+from samebits.host.environment import Environment
+from samebits.host.sealed_file import Sealed, locked
+from samebits.schema.json_text import content_digest
 from samebits.schema.model import Model
-from samebits.train.golden.record import SCHEMA, Golden, Surroundings, content_digest
+from samebits.train.golden.record import SCHEMA, Golden
 from samebits.train.golden.rules import broken_rule
-from samebits.train.golden.sealed_file import Sealed, locked
 
 FOLDER = "goldens"
 
@@ -22,7 +23,6 @@ __all__ = [
     "golden_path",
     "golden_paths",
     "locked",
-    "platform_folder",
     "read_golden",
     "require_own_name",
 ]
@@ -32,15 +32,9 @@ class DamagedGolden(DeclarationError):
     """The file of a golden is damaged: truncated, edited by hand, or of another schema."""
 
 
-def platform_folder(here: Surroundings) -> str:
-    """The folder of a platform: `cpu`, `gpu-nvidia_h100_80gb_hbm3`, `tpu-tpu_v5_lite`."""
-    kind = re.sub(r"[^a-z0-9]+", "_", here.device_kind.lower()).strip("_")
-    return here.platform if kind in ("", here.platform) else f"{here.platform}-{kind}"
-
-
-def golden_path(model: Model, here: Surroundings, matrix: str, config: str) -> Path:
+def golden_path(model: Model, here: Environment, matrix: str, config: str) -> Path:
     """The file of a golden."""
-    return model.origin / FOLDER / platform_folder(here) / f"{_stem(matrix, config)}.json"
+    return model.origin / FOLDER / here.folder / f"{_stem(matrix, config)}.json"
 
 
 def require_own_name(path: Path, golden: Golden) -> None:

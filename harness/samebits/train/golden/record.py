@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from samebits.host.environment import Environment, without_device_count
+from samebits.host.environment import Environment
 from samebits.schema.model import Config
 from samebits.train.record import LeafRecord, RunRecord, StepRecord
 
@@ -24,62 +23,6 @@ WINDOW = 20
 
 LEAF_STEPS = (1, 10, 20)
 """Steps at which every array has its own record; at the others there is one digest over all arrays."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Surroundings:
-    """Everything that the bits of a run depend on besides its configuration.
-
-    Args:
-        versions: of samebits, Python, jax, jaxlib, libtpu, NumPy, flax and optax; None if a package is not installed.
-        platform, device_kind, devices: of the backend.
-        machine, instruction_sets: of the host.
-        flags, settings: as in `environment.Environment`.
-        cpus: of the host; recorded, and not part of the digest.
-    """
-
-    versions: dict[str, str | None]
-    platform: str
-    device_kind: str
-    devices: int
-    machine: str
-    instruction_sets: tuple[str, ...]
-    flags: dict[str, str]
-    settings: dict[str, str]
-    cpus: int
-
-    @classmethod
-    def of(cls, environment: Environment) -> Surroundings:
-        """The surroundings in an environment."""
-        values = {name: getattr(environment, name) for name in cls.__dataclass_fields__}
-        return cls(**values)
-
-    def decisive(self) -> dict[str, Any]:
-        """The values that the digest covers: all that can change bits.
-
-        Left out are the number of processors, the version of samebits (whose changes must be visible), libtpu without a
-        TPU, and the flag for the number of devices, which is recorded separately.
-        """
-        values = asdict(self)
-        del values["cpus"], values["versions"]["samebits"]
-        if self.platform != "tpu":
-            del values["versions"]["libtpu"]
-            values["flags"].pop("LIBTPU_INIT_ARGS", None)
-        values["flags"] = {name: without_device_count(text) for name, text in values["flags"].items()}
-        return values
-
-    def digest(self) -> str:
-        """A short digest of everything that the bits depend on."""
-        return hashlib.sha256(canonical(self.decisive()).encode()).hexdigest()[:16]
-
-    def unlike(self, other: Surroundings) -> list[str]:
-        """The differences between two environments, such as `jax 0.10.2 -> 0.11.0`."""
-        mine, theirs = _flat(self.decisive()), _flat(other.decisive())
-        return [
-            f"{name} {_short(mine.get(name))} -> {_short(theirs.get(name))}"
-            for name in sorted({*mine, *theirs})
-            if mine.get(name) != theirs.get(name)
-        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,7 +135,7 @@ class Golden:
     config: str
     config_digest: str
     values: dict[str, Any]
-    environment: Surroundings
+    environment: Environment
     environment_digest: str
     window: int
     steps: tuple[GoldenStep, ...]
@@ -210,16 +153,6 @@ class Golden:
 def full_name(matrix: str, config: str) -> str:
     """`MATRIX/RUN`, or the name of a configuration outside matrices."""
     return f"{matrix}/{config}" if matrix else config
-
-
-def canonical(value: Any) -> str:
-    """Canonical JSON: equal values have equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def content_digest(plain: Mapping[str, Any]) -> str:
-    """The digest of a golden read as plain JSON, over everything but `content`."""
-    return hashlib.sha256(canonical({k: v for k, v in plain.items() if k != "content"}).encode()).hexdigest()
 
 
 def config_values(config: Config) -> dict[str, Any]:
@@ -264,13 +197,3 @@ def first_not_finite(run: RunRecord) -> str | None:
             if not (math.isfinite(record.l1) and math.isfinite(record.l2)):
                 return f"{leaf} at step {step.step}"
     return None
-
-
-def _flat(value: Any, place: str = "") -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        return {k: v for name, item in value.items() for k, v in _flat(item, f"{place}.{name}".strip(".")).items()}
-    return {place.removeprefix("versions.").removeprefix("settings."): value}
-
-
-def _short(value: Any) -> str:
-    return "/".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.errors import RequestError, SamebitsError
+from samebits.host.environment import Environment
+from samebits.host.permit import Permit
 from samebits.programs.catalogue import suggest
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Model
@@ -17,12 +19,10 @@ from samebits.train.golden.files import (
     DamagedGolden,
     golden_path,
     golden_paths,
-    platform_folder,
     read_golden,
     require_own_name,
 )
-from samebits.train.golden.permit import Permit
-from samebits.train.golden.record import Golden, Surroundings, full_name
+from samebits.train.golden.record import Golden, full_name
 from samebits.train.matrix import one_device
 from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer, pool
@@ -55,7 +55,7 @@ class GoldenSession:
 
     model: Model
     root: Path
-    here: Surroundings
+    here: Environment
     say: Say = lambda text: None
 
 
@@ -109,7 +109,7 @@ class GoldensToCheck:
 
 
 def goldens_to_check(
-    model: Model, here: Surroundings, matrices: Sequence[str], configs: Sequence[str]
+    model: Model, here: Environment, matrices: Sequence[str], configs: Sequence[str]
 ) -> GoldensToCheck:
     """The goldens to check, and goldens without a configuration; nothing is run.
 
@@ -146,7 +146,7 @@ def check_run(session: GoldenSession, named: NamedConfig) -> CheckedGolden:
         return CheckedGolden(name=named.name, status="not run", message=str(error))
 
 
-def with_goldens(model: Model, here: Surroundings) -> list[NamedConfig]:
+def with_goldens(model: Model, here: Environment) -> list[NamedConfig]:
     """All runs of each matrix that has at least one golden here, and configurations outside matrices that have one."""
     known = list(everything(model).values())
     there = [named for named in known if golden_path(model, here, named.matrix, named.config.name).exists()]
@@ -154,17 +154,17 @@ def with_goldens(model: Model, here: Surroundings) -> list[NamedConfig]:
     return [named for named in known if named.matrix in begun or (named in there and not named.matrix)]
 
 
-def without_goldens(model: Model, here: Surroundings) -> list[str]:
+def without_goldens(model: Model, here: Environment) -> list[str]:
     """The matrices without a golden here, where another one has some, so that a check of all leaves them out."""
     begun = {named.matrix for named in with_goldens(model, here)}
     return [matrix.name for matrix in model.matrices if begun and matrix.name not in begun]
 
 
-def strays(model: Model, here: Surroundings, matrices: Sequence[str]) -> list[CheckedGolden]:
+def strays(model: Model, here: Environment, matrices: Sequence[str]) -> list[CheckedGolden]:
     """Goldens of this platform that belong to no configuration, so that nothing checks them."""
     known = {golden_path(model, here, named.matrix, named.config.name) for named in everything(model).values()}
     unused = []
-    for path in golden_paths(model, platform_folder(here)):
+    for path in golden_paths(model, here.folder):
         if path not in known and (not matrices or path.stem.partition("__")[0] in matrices):
             text = f"golden {path} is unused: no matrix has that run any more; remove the file, or restore the run"
             unused.append(CheckedGolden(name=path.stem.replace("__", "/", 1), status="unused", message=text))
@@ -249,11 +249,11 @@ def _elsewhere(session: GoldenSession, config: Config) -> Trainer | None:
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _look_up(model: Model, named: NamedConfig, here: Surroundings) -> Golden | CheckedGolden:
+def _look_up(model: Model, named: NamedConfig, here: Environment) -> Golden | CheckedGolden:
     path = golden_path(model, here, named.matrix, named.config.name)
     command = f"samebits golden accept --config {named.name} --reason '...'"
     if not path.exists():
-        text = f"golden '{named.name}' is missing on {platform_folder(here)}; where today's run is right: {command}"
+        text = f"golden '{named.name}' is missing on {here.folder}; where today's run is right: {command}"
         return CheckedGolden(name=named.name, status="missing", message=text)
     try:
         golden = read_golden(path)

@@ -16,9 +16,8 @@ from samebits.audit.snapshots.files import read_snapshot, snapshot_path
 from samebits.audit.snapshots.hold import compare_to_snapshots
 from samebits.audit.snapshots.record import Processor, digest_of, exceeds_contract, grouped
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
+from samebits.host.permit import Permit, permit_in
 from samebits.schema.result import Result
-from samebits.train.golden.files import platform_folder
-from samebits.train.golden.permit import Permit, permit_in
 from tests.support.documents import toy_result
 from tests.support.golden_samples import ELSEWHERE, HERE
 from tests.support.invoke import samebits, samebits_process
@@ -175,7 +174,7 @@ def test_a_cut_file_names_the_field(tmp_path: Path) -> None:
 
 
 def test_a_file_resealed_by_hand_still_has_to_keep_the_rules(tmp_path: Path) -> None:
-    from samebits.train.golden.record import content_digest
+    from samebits.schema.json_text import content_digest
 
     path = Path(accepted(tmp_path, [one()]).path)
     data = json.loads(path.read_text())
@@ -255,7 +254,7 @@ def test_from_accept_to_a_lost_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert lost.code == 1
     assert "these bits were equal here before: bitwise, now rounding" in lost.out
     assert list((root / "suites" / "verdicts").rglob("*.json")) == [
-        root / "suites" / "verdicts" / platform_folder(HERE) / "total.json"
+        root / "suites" / "verdicts" / HERE.folder / "total.json"
     ]
 
 

@@ -6,7 +6,6 @@ from samebits.audit.snapshots.accept import AcceptedVerdicts
 from samebits.report.html.accept_section import accept_section
 from samebits.report.snapshots import AcceptDocument
 from samebits.schema.result import Problem
-from samebits.train.golden.record import Surroundings
 from tests.support.documents import ENVIRONMENT
 from tests.support.evidence_documents import PROBLEM
 from tests.support.hostile import require_escaped
@@ -16,7 +15,7 @@ NEW = AcceptedVerdicts(pair="norm", path="norm.json", change="changed", equal=6,
 
 
 def accepted(*rows: AcceptedVerdicts, problems: tuple[Problem, ...] = ()) -> AcceptDocument:
-    return AcceptDocument(environment=Surroundings.of(ENVIRONMENT), results=rows, problems=problems)
+    return AcceptDocument(environment=ENVIRONMENT, results=rows, problems=problems)
 
 
 def test_nothing_of_a_document_is_markup() -> None:

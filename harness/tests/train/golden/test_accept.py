@@ -12,10 +12,10 @@ import pytest
 
 from samebits.errors import SamebitsError
 from samebits.host.git import author, head_commit, is_dirty
-from samebits.train.golden.accept import GoldenCandidate, accept, confirm, make_golden
+from samebits.host.permit import Permit
+from samebits.train.golden.accept import GoldenCandidate, accept, confirm, make_golden, permit
 from samebits.train.golden.check import check_golden
 from samebits.train.golden.files import DamagedGolden, golden_path, read_golden
-from samebits.train.golden.permit import Permit, permit
 from samebits.train.record import RunRecord
 from tests.support.golden_samples import (
     CONFIG,

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from samebits.host.environment import Environment
 from samebits.train.distance import FAR
 from samebits.train.golden.check import check_golden, norm_bound, other_configuration
 from samebits.train.golden.curve import relative_change, ulps
-from samebits.train.golden.record import Golden, Surroundings
+from samebits.train.golden.record import Golden
 from samebits.train.golden.rules import broken_rule
 from tests.support.golden_samples import CONFIG, ELSEWHERE, HERE, LEAF_BOUND, LOSS_BOUND, evidence, golden, run_record
 
@@ -154,7 +155,7 @@ def test_an_array_that_is_gone_fails_elsewhere_too() -> None:
         (replace(HERE, machine="aarch64"), False),
     ],
 )
-def test_the_environment_is_what_moves_bits(other: Surroundings, same: bool) -> None:
+def test_the_environment_is_what_moves_bits(other: Environment, same: bool) -> None:
     assert (other.digest() == HERE.digest()) is same
     assert bool(HERE.unlike(other)) is not same
 

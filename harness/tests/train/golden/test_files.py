@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from samebits.errors import SamebitsError
+from samebits.schema.json_text import content_digest
 from samebits.train.golden.files import (
     DamagedGolden,
     encode_golden,
@@ -22,7 +23,6 @@ from samebits.train.golden.files import (
     require_own_name,
     write_golden,
 )
-from samebits.train.golden.record import content_digest
 from tests.support.golden_samples import HERE, golden, model, run_record
 from tests.support.invoke import clean_environment
 
@@ -158,7 +158,7 @@ def test_a_disk_that_refuses_leaves_the_old_file(tmp_path: Path, monkeypatch: py
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("samebits.train.golden.sealed_file.os.fsync", full)
+    monkeypatch.setattr("samebits.host.sealed_file.os.fsync", full)
     with pytest.raises(SamebitsError, match="cannot be written: No space left on device"):
         write_golden(path, golden(run_record(nudge={3: 1})))
     assert path.read_text() == TEXT
@@ -169,7 +169,7 @@ WRITERS = """
 import os, random, signal, sys, time
 from pathlib import Path
 from tests.support.golden_samples import CONFIG, HERE, allowed, evidence, model, run_record
-from samebits.train.golden import sealed_file as sealed
+from samebits.host import sealed_file as sealed
 from samebits.train.golden.accept import accept
 from samebits.train.golden.files import golden_path, golden_paths, read_golden
 

@@ -10,9 +10,6 @@ from pathlib import Path
 
 from samebits.errors import RequestError
 from samebits.host.git import author, head_commit, is_dirty, top_folder
-from samebits.schema.model import Model
-from samebits.train.golden.files import FOLDER
-from samebits.train.golden.record import WINDOW
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,27 +40,6 @@ class Permit:
         _clean(self.root, self.folder)
         if head_commit(self.root) != self.commit:
             raise RequestError(f"'{self.root}' is at another commit than when the run began; accept again")
-
-
-def permit(
-    model: Model,
-    root: Path,
-    *,
-    reason: str,
-    author_given: str | None,
-    steps: int,
-    variables: Mapping[str, str] = os.environ,
-) -> Permit:
-    """Check everything that can be checked before anything runs.
-
-    Raises:
-        RequestError: CI is set, the tree is dirty, there is no reason or author, or the window is too short.
-    """
-    if not variables.get("CI") and reason.strip() and steps < WINDOW:
-        raise RequestError(f"--steps {steps}: a golden needs at least {WINDOW}; slow faults take several to show")
-    return permit_in(
-        root, model.origin / FOLDER, things="goldens", reason=reason, author_given=author_given, variables=variables
-    )
 
 
 def permit_in(

@@ -20,9 +20,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from samebits.errors import CouldNotRun, SamebitsError
-from samebits.schema.validate import unknown_key
-from samebits.train.golden.json_error import json_error_place, place_at_end
-from samebits.train.golden.record import content_digest
+from samebits.schema.json_text import content_digest, json_error_place, place_at_end, unknown_key
 
 R = TypeVar("R")
 
