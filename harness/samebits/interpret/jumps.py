@@ -22,11 +22,7 @@ from samebits.interpret.problem import Question, first_place
 STEPS = 30
 """How often the line is divided: jumps that are 1e-9 of it apart are seen."""
 
-LINES = 2
-"""On how many lines an element of an output is followed to one of its jumps."""
-
 _DRAWS = 4  # of other inputs: a count may be the same at both ends of a line
-
 _BESIDE = 1e-10  # float64 moves a jump by less
 _SPLIT = 0.4142135  # not a half, where two elements that change places are equal
 
@@ -42,67 +38,58 @@ def other_jumps(question: Question, outputs: Sequence[str], seed: str, *, covere
     """
     witnesses = {}
     for name in outputs:
-        alone, lines = question.only([name]), 0
-        for draw in range(_DRAWS):
-            other = permuted(alone, f"{seed} {draw}", again=True)
-            if other is None or lines == LINES:
-                break
-            try:
-                words = _between(alone, other, covered, last=bool(lines))
-            except (NotCovered, ValueError, IndexError):  # inputs between these may be invalid
-                break
-            lines += words is not None
-            if words:
-                where = "with inputs between those of the case and others of their elements"
-                witnesses[name] = f"{name}{words}, in float64, {where}"
-                break
+        alone = question.only([name])
+        try:
+            words = _first_jump(alone, seed, covered)
+        except (NotCovered, ValueError, IndexError):  # inputs between these may be invalid
+            continue
+        if words:
+            where = "with inputs between those of the case and others of their elements"
+            witnesses[name] = f"{name}{words}, in float64, {where}"
     return witnesses
 
 
-def _between(first: Question, other: Question, covered: bool, *, last: bool) -> str | None:
-    """Where the only output of a question differs on the line between two inputs, and stays so beside it.
+def _first_jump(alone: Question, seed: str, covered: bool) -> str | None:
+    """Where the only output of a question differs at the first jump that is found of its reference."""
+    start = _outputs(alone)[0]
+    for draw in range(_DRAWS):
+        other = permuted(alone, f"{seed} {draw}", again=True)
+        if other is None:
+            return None
+        jumping = np.argwhere(start != _outputs(other)[0])
+        if len(jumping):
+            return _between(alone, other, tuple(jumping[0]), covered)
+    return None
 
-    Args:
-        first, other: the question at either end.
-        covered: as of `other_jumps`.
-        last: whether the last element that jumps is followed, else the first.
 
-    Returns:
-        Nothing where no element jumps, no words where both sides jump alike.
-    """
+def _between(first: Question, last: Question, place: tuple[int, ...], covered: bool) -> str | None:
+    """Where both sides differ on the line between two inputs, at which an element jumps, and stay so beside it."""
+    start, low, high = _outputs(first)[0][place], 0.0, 1.0
     least = max([4 * unit for unit in half_units(first).values()], default=0.0) + _BESIDE
-
-    def mixed(at: float) -> Question:
-        inputs = [
-            argument if end is argument else replace(argument, values=_mixed(argument.values, end.values, at))
-            for argument, end in zip(first.inputs, other.inputs, strict=True)
-        ]
-        return replace(first, inputs=inputs)
-
-    def sides(at: float) -> tuple[Array, Array]:
-        reference, variant = (outputs_of(mixed(at), program)[0] for program in (first.reference, first.variant))
-        return np.asarray(reference), np.asarray(variant)
-
-    start, end = sides(0.0)[0], sides(1.0)[0]
-    jumping = np.argwhere(start != end)
-    if bool(np.all(start == end)):
-        return None
-    place, low, high = tuple(jumping[-1 if last else 0]), 0.0, 1.0
     for _ in range(STEPS):
         at = low + _SPLIT * (high - low)
-        reference, variant = sides(at)
+        reference, variant = _outputs(_mixed(first, last, at))
         if (reference != variant).any():
-            beside = [sides(at + offset) for offset in (-least, least)]
+            beside = [_outputs(_mixed(first, last, at + offset)) for offset in (-least, least)]
             apart = np.all([left != right for left, right in ((reference, variant), *beside)], 0)
-            if not apart.any() or not (covered or Float64Noise(mixed(at)).decides):
-                return ""  # within what rounding explains
+            if not apart.any() or not (covered or Float64Noise(_mixed(first, last, at)).decides):
+                return None  # within what rounding explains
             where = first_place(apart)
             values = f"{reference[where].item()!r} in the reference, {variant[where].item()!r} here"
             return f"[{', '.join(map(str, where))}] is {values}"
-        low, high = (at, high) if reference[place] == start[place] else (low, at)
-    return ""
+        low, high = (at, high) if reference[place] == start else (low, at)
+    return None
 
 
-def _mixed(first: Array, last: Array, at: float) -> Array:
-    start = np.asarray(first, np.float64)
-    return np.asarray(start + at * (np.asarray(last, np.float64) - start))
+def _outputs(question: Question) -> list[Array]:
+    return [np.asarray(outputs_of(question, program)[0]) for program in (question.reference, question.variant)]
+
+
+def _mixed(first: Question, last: Question, at: float) -> Question:
+    """The question at a place of the line between two inputs."""
+    inputs = list(first.inputs)
+    for place, (start, end) in enumerate(zip(first.inputs, last.inputs, strict=True)):
+        if start is not end:
+            low, high = (np.asarray(each.values, np.float64) for each in (start, end))
+            inputs[place] = replace(start, values=np.asarray(low + at * (high - low)))
+    return replace(first, inputs=inputs)

@@ -287,8 +287,8 @@ def _in_rows(values: Array) -> Array:
 def _ties(question: Question) -> Iterator[Other]:
     """The question with floats at which its conditions tie; a slope there is not promised, even of declared numbers."""
     is_gradient = any(argument.is_cotangent for argument in question.inputs)
-    for other in boundaries(question):
-        yield Other(other.question, other.words, other.declared and not is_gradient, small=False)
+    for other, words, declared in boundaries(question):
+        yield Other(other, words, declared and not is_gradient, small=False)
 
 
 def _with(question: Question, place: int, values: Array) -> Question:

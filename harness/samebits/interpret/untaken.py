@@ -7,14 +7,13 @@ in it, such as `step / total > 0.37`, is followed along one integer at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, product
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, combinations, islice, product
 
 import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret.conditions import Condition, ElementTerm, both, conditions, value_of
-from samebits.interpret.crossings import crossings
 from samebits.interpret.equation import Array
 from samebits.interpret.integer_solver import IntegerSolver
 from samebits.interpret.problem import Question
@@ -29,6 +28,7 @@ _RARE = 12  # conditions of which two are asked for at once
 
 _STEPS = 256  # between so many numbers of a range a condition with floats is followed
 
+Ranges = Mapping[int, tuple[int, int]]
 Solution = dict[int, int]
 """By number of an input, an integer."""
 
@@ -52,80 +52,50 @@ def solutions(question: Question, tried: Sequence[Question]) -> Iterator[Solutio
         for condition in conditions(each):
             own = [side for side in condition.sides() if side.inputs and side.inputs <= ranges.keys()]
             sides |= {side.key: (side, condition) for side in own}
-    if not sides:
-        return
-    tried_at, rare, solver = _TriedIntegers([question, *tried], ranges), list[tuple[ElementTerm, Condition]](), None
-    count = 0
-    for side, decision in _wanted(sides.values(), rare):
-        if decision is not None and decision.compared and len(rare) < _RARE and not tried_at.often(side):
-            rare.append((side, decision))
-        if tried_at.takes(side):
+    return islice(_solutions(question, tried, ranges, list(sides.values())), MOST)
+
+
+def _solutions(
+    question: Question, tried: Sequence[Question], ranges: Ranges, sides: Sequence[tuple[ElementTerm, Condition]]
+) -> Iterator[Solution]:
+    solver, at = None, _elements([question], ranges)
+    known: dict[int, Array] = {}
+    rare = [each for each in sides if np.mean(value_of(each[0], at, known)) < 0.125][:_RARE]
+    pairs = ((both(side, other), None) for (side, own), (other, of) in combinations(rare, 2) if own is not of)
+    at, known = _elements([question, *tried], ranges), {}
+    for side, condition in chain(sides, pairs):
+        if np.any(value_of(side, at, known)):
             continue
         solver = solver or IntegerSolver(ranges, max(question.inputs[number].values.itemsize * 8 for number in ranges))
         try:
             solution = solver.solution(side)
         except NotCovered:
-            solution = None if decision is None else _along(decision, side, tried_at.inputs, ranges)
+            solution = None if condition is None else _along(condition, side, at, ranges)
         if solution is not None:
-            tried_at.add(solution)
+            at = {n: np.append(each, np.asarray(solution.get(n, each[0]), each.dtype)) for n, each in at.items()}
+            known = {}
             yield solution
-            count += 1
-            if count == MOST:
-                return
 
 
-def _wanted(
-    sides: Iterable[tuple[ElementTerm, Condition]], rare: Sequence[tuple[ElementTerm, Condition]]
-) -> Iterator[tuple[ElementTerm, Condition | None]]:
-    """What is asked for: each side, and then two at once of those that were rare."""
-    yield from sides
-    # Only then is it known which are rare.
-    for (first, own), (second, other) in combinations(tuple(rare), 2):
-        if own is not other:
-            yield both(first, second), None
+def _elements(questions: Sequence[Question], ranges: Ranges) -> dict[int, Array]:
+    """The integers of some questions, of every input as many, side by side."""
+    each: dict[int, list[Array]] = {number: [] for number in ranges}
+    for question in questions if ranges else ():
+        count = min(max(np.size(question.inputs[number].values) for number in ranges), LANES)
+        for number, arrays in each.items():
+            arrays.append(np.resize(question.inputs[number].values, count))
+    return {number: np.concatenate(arrays) for number, arrays in each.items()}
 
 
-class _TriedIntegers:
-    """The integers that were tried, of every input as many, side by side."""
-
-    def __init__(self, questions: Sequence[Question], ranges: Mapping[int, tuple[int, int]]) -> None:
-        each: dict[int, list[Array]] = {number: [] for number in ranges}
-        for question in questions:
-            count = min(max(np.size(question.inputs[number].values) for number in ranges), LANES)
-            for number, arrays in each.items():
-                arrays.append(np.resize(question.inputs[number].values, count))
-        self.inputs = {number: np.concatenate(arrays) for number, arrays in each.items()}
-        self._known: dict[int, Array] = {}
-        self._first = {number: arrays[0] for number, arrays in each.items()}
-        self._known_first: dict[int, Array] = {}
-
-    def often(self, side: ElementTerm) -> bool:
-        """Whether a condition comes out like this at an eighth of the elements of the case or more."""
-        return bool(np.mean(value_of(side, self._first, self._known_first)) >= 0.125)
-
-    def takes(self, side: ElementTerm) -> bool:
-        """Whether a condition came out like this."""
-        return bool(np.any(value_of(side, self.inputs, self._known)))
-
-    def add(self, solution: Solution) -> None:
-        """One element more, with the numbers of a solution."""
-        for number, values in self.inputs.items():
-            self.inputs[number] = np.append(values, np.asarray(solution.get(number, values[0]), values.dtype))
-        self._known.clear()
-
-
-def _along(
-    condition: Condition, side: ElementTerm, tried: Mapping[int, Array], ranges: Mapping[int, tuple[int, int]]
-) -> Solution | None:
+def _along(condition: Condition, side: ElementTerm, tried: Mapping[int, Array], ranges: Ranges) -> Solution | None:
     """Integers at which a condition with floats in it comes out like this: one input changes from what was tried."""
     rows = min(MOST, *(values.size for values in tried.values()))
     for number, row in product(sorted(side.inputs), range(rows)):
         others = {other: values[[row]] for other, values in tried.items() if other != number}
         low, high = ranges[number]
         numbers = dict.fromkeys(low + (high - low) * step // _STEPS for step in range(_STEPS + 1))
-        values = crossings(condition, number, others, np.array(list(numbers), tried[number].dtype))
-        at = {other: np.resize(each, values.size) for other, each in others.items()} | {number: values}
-        holds = values[np.broadcast_to(value_of(side, at, {}), values.shape)]
+        values = condition.crossings(number, others, np.array(list(numbers), tried[number].dtype))
+        holds = values[np.broadcast_to(value_of(side, {**others, number: values}, {}), values.shape)]
         if holds.size:
             return {other: int(holds[0] if other == number else tried[other][row]) for other in side.inputs}
     return None

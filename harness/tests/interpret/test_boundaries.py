@@ -13,7 +13,6 @@ from jax.sharding import AbstractMesh, PartitionSpec
 
 from samebits.interpret.boundaries import boundaries
 from samebits.interpret.conditions import conditions
-from samebits.interpret.crossings import crossings
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Ties
 from samebits.interpret.other_values import Counterexample, counterexamples
@@ -72,6 +71,21 @@ FAULTS: dict[str, tuple[Side, Side, str]] = {
     "half away from zero": (jax.lax.round, jnp.round, "0.5, 1.5"),
     "an exact number": (lambda x: jnp.where(x == 0.5, 0, x), lambda x: x, "with 0.5 in 'x'"),
     "an integer": (lambda x: jnp.floor(x - 0.25), lambda x: jnp.ceil(x - 0.25) - 1, "0.25"),
+    "casts": (
+        lambda x: (x + 7.75).astype(jnp.int32) - 7,
+        lambda x: 8 - (8.25 - x).astype(jnp.int32),
+        "-7.75",
+    ),
+    "the ends of a window": (
+        doubled(lambda x: jnp.abs(x - 0.6) < 0.05),
+        doubled(lambda x: jnp.abs(x - 0.6) <= 0.05),
+        "0.55, 0.65 in 'x'",
+    ),
+    "behind a map": (
+        doubled(lambda x: jax.lax.map(lambda row: row + 0.25, x) > 0.75),
+        doubled(lambda x: jax.lax.map(lambda row: row + 0.25, x) >= 0.75),
+        "with 0.5 in 'x'",
+    ),
     "a sign": (lambda x: jnp.sign(x - 0.5), lambda x: jnp.where(x >= 0.5, 1.0, -1.0), "with 0.5 in 'x'"),
     "a mean of many": (
         lambda x: doubled(lambda x: x > 0.5)(x).mean(),
@@ -108,14 +122,22 @@ def test_a_tie_of_two_inputs_and_of_the_last_of_four_is_seen() -> None:
     ]
     shown = seen(*last, X, Y, X + 1, Y + 2)
     assert shown is not None and "with 0.5 in 'w'" in shown.words
+    every = [
+        lambda *inputs, above=above: sum(jnp.where(above(each, 0.5), 2 * each, each) for each in inputs)
+        for above in (jnp.greater, jnp.greater_equal)
+    ]
+    assert [words for _, words, _ in boundaries(asked(*every, X, Y, X + 1, Y + 2))] == [
+        " and ".join(f"0.5 in '{name}'" for name in "xyzw")
+    ]
 
 
 def test_ties_of_a_scale_of_each_row_are_found() -> None:
-    scale = np.abs(Y[:, :1])
+    x = RANDOM.standard_normal((64, 8)).astype(np.float32)
+    scale = np.abs(x[:, :1]) + np.float32(0.1)
     half_even = lambda x, y: jnp.round(x / y) * y  # noqa: E731
-    shown = seen(half_even, lambda x, y: jnp.floor(x / y + 0.5) * y, X, scale)
+    shown = seen(half_even, lambda x, y: jnp.floor(x / y + 0.5) * y, x, scale)
     assert shown is not None and "in 'x'" in shown.words
-    assert seen(half_even, lambda x, y: y * jnp.round(x / y), X, scale) is None
+    assert seen(half_even, lambda x, y: y * jnp.round(x / y), x, scale) is None
 
 
 def test_scalars_are_tried_one_by_one() -> None:
@@ -123,7 +145,7 @@ def test_scalars_are_tried_one_by_one() -> None:
         lambda x, y, above=above: jnp.where(above(x, 0.5) & above(y, 0.25), x, y)
         for above in (jnp.greater, jnp.greater_equal)
     ]
-    tried = [other.words for other in boundaries(asked(*side, np.float32(0.7), np.float32(0.1)))]
+    tried = [words for _, words, _ in boundaries(asked(*side, np.float32(0.7), np.float32(0.1)))]
     assert tried[:2] == ["0.5 in 'x'", "0.25 in 'y'"]
 
 
@@ -152,11 +174,29 @@ def test_a_tie_that_a_declared_range_includes_refutes() -> None:
     assert shown is not None and shown.allowed
     assert seen(*sides, magnitudes="stated", between=(0.6, 1.0)) is None
     assert seen(*sides, magnitudes="stated") is None
+    sides = doubled(lambda x: jnp.tanh(x) > 0.3), doubled(lambda x: jnp.tanh(x) >= 0.3)
+    shown = seen(*sides, magnitudes="stated", between=(0.0, 1.0))
+    assert shown is not None and not shown.allowed  # no float32 is that number
+
+
+def test_ties_of_a_few_elements_are_tried_one_after_the_other() -> None:
+    tried = list(boundaries(asked(jnp.round, lambda x: jnp.floor(x + 0.5), np.array([0.7, 0.1], np.float32))))
+    assert [words for _, words, _ in tried] == ["-0.5, 0.5 in 'x'", "1.5, 2.5 in 'x'", "-1.5 in 'x'"]
+
+
+def test_a_long_chain_ends_no_search() -> None:
+    def chained(x: Any) -> Any:
+        y = x
+        for _ in range(600):
+            y = y * 0.999 + 0.001
+        return jnp.where(y > 0.5, jnp.where(x > 0.25, y, x), x)
+
+    assert [words for _, words, _ in boundaries(asked(chained, chained))] == ["0.25 in 'x'"]
 
 
 def test_a_tie_is_bisected_and_counts_as_one_but_for_rounding() -> None:
     (condition,) = conditions(jax.make_jaxpr(doubled(lambda x: 3 * x > 1))(X))
-    near = crossings(condition, 0, {}, np.linspace(-5, 5, 7))
+    near = condition.crossings(0, {}, np.linspace(-5, 5, 7))
     assert near[0] <= 1 / 3 <= near[-1] and near[-1] - near[0] < 1e-15
     compared = jax.make_jaxpr(lambda x: (x * 0.1 > 0.3, x * 0.1 - 0.3 > 0, x > 0.3, jnp.floor(x * 0.7)))(np.float32(3))
     assert [float(value) for value in Interpreter(Ties())(compared, np.float64(3))] == [0, 0, 1, 2]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.sharding import AbstractMesh, PartitionSpec
 
-from samebits.interpret.conditions import conditions
+from samebits.interpret.conditions import conditions, value_of
 from samebits.interpret.integer_solver import IntegerSolver
 from samebits.interpret.other_values import Counterexample, counterexamples
 from samebits.interpret.problem import Input, Magnitudes, Question
@@ -59,6 +59,19 @@ def on_a_mesh(side: Side) -> Side:
     return jax.shard_map(side, mesh=AbstractMesh((4,), ("a",)), in_specs=(spec, spec), out_specs=spec)
 
 
+def behind_others(n: Any, m: Any) -> Any:
+    common = [n > 900 - number for number in range(8)]
+    return (n == 3) & (m == 5) & ~jnp.all(jnp.array(common))
+
+
+def switched(x: Any, n: Any) -> Any:
+    return jax.lax.switch(n // 200_003 % 5, [same, same, lambda x: 2 * x, same, same], x)
+
+
+def turned(x: Any, n: Any) -> Any:
+    return jax.lax.scan(lambda x, _: (jnp.where(n // 100 == 7, 2 * x, x), None), x, None, length=3)[0]
+
+
 FAULTS: dict[str, tuple[Side, Side, Sequence[Any], Sequence[tuple[int, int]]]] = {
     "a hundred of steps": (doubled(lambda n: n // 100 == 7), same, [STEP], [THOUSAND]),
     "a remainder": (doubled(lambda n: (31 * n + 17) % 1009 == 500), same, [STEP], [FAR]),
@@ -69,6 +82,7 @@ FAULTS: dict[str, tuple[Side, Side, Sequence[Any], Sequence[tuple[int, int]]]] =
         [STEP, STEP + 9],
         [THOUSAND, THOUSAND],
     ),
+    "two at once behind others": (doubled(behind_others), same, [STEP, STEP + 9], [THOUSAND, THOUSAND]),
     "a sum of two": (doubled(lambda n, m: n + m == 777), same, [STEP, STEP], [THOUSAND, THOUSAND]),
     "a cast that wraps": (doubled(lambda n: n.astype(jnp.uint8) == 17), same, [STEP + 200], [(100, 1000)]),
     "a cast that is negative": (doubled(lambda n: n.astype(jnp.int8) == -3), same, [STEP], [(0, 1001)]),
@@ -80,6 +94,15 @@ FAULTS: dict[str, tuple[Side, Side, Sequence[Any], Sequence[tuple[int, int]]]] =
         [STEP],
         [(0, 1000)],
     ),
+    "a branch that the ends do not take": (switched, same, [STEP], [(0, 1_000_000)]),
+    "a scan": (turned, same, [STEP], [THOUSAND]),
+    "a clamp": (
+        lambda x, n: x * jax.lax.clamp(0, n % 1009, 1000),
+        lambda x, n: x * (n % 1009),
+        [STEP],
+        [FAR],
+    ),
+    "a place": (doubled(lambda n: (31 * n + jnp.arange(8)) % 10_007 == 500), same, [STEP], [FAR]),
     "bits": (doubled(lambda n: (n >> 5) & 7 == 5), same, [STEP], [THOUSAND]),
     "division towards zero": (
         lambda x, n: x * jax.lax.div(n, 8),
@@ -120,6 +143,12 @@ FAULTS: dict[str, tuple[Side, Side, Sequence[Any], Sequence[tuple[int, int]]]] =
         [STEP],
         [(0, 1023)],
     ),
+    "places of a table": (
+        lambda x, n: x * jnp.array([1.0, 2, 3, 4, 5, 6, 7, 8])[n // 128],
+        lambda x, n: x * jnp.array([1.0, 2, 3, 4, 4, 6, 7, 8])[n // 128],
+        [IDS],
+        [(0, 1023)],
+    ),
     "a gradient": (in_a_gradient, lambda x, n: 2 * x, [STEP], [THOUSAND]),
     "a mesh": (on_a_mesh(doubled(lambda n: n // 100 == 7)), same, [IDS], [THOUSAND]),
 }
@@ -156,6 +185,33 @@ def test_honest_rewrites_have_no_such_integers(twin: str) -> None:
     reference, variant, ranges = TWINS[twin]
     assert seen(reference, variant, [STEP], ranges) is None
     assert seen(reference, variant, [IDS], ranges) is None
+
+
+OPERATIONS: dict[str, Side] = {
+    "abs": lambda n: jnp.abs(n - 200),
+    "bits": lambda n: ((n & 52) | 3) ^ ~n,
+    "clamp": lambda n: jax.lax.clamp(3, n, 700),
+    "division": lambda n: jax.lax.div(n - 500, 7),
+    "division by zero": lambda n: jax.lax.div(n, n - 37),
+    "extrema": lambda n: jnp.maximum(jnp.minimum(n, 500), 7),
+    "power": lambda n: (n - 500) ** 3,
+    "product that wraps": lambda n: n.astype(jnp.int8) * jnp.int8(5),
+    "remainder": lambda n: jax.lax.rem(n - 500, 7),
+    "shifts": lambda n: jax.lax.shift_right_logical(5 - n, 3) + ((5 - n) >> 2) + (n << 3),
+    "sign": lambda n: jnp.sign(n - 500),
+    "unsigned": lambda n: n.astype(jnp.uint8) - jnp.uint8(40),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_z3_and_the_interpreter_agree(operation: str) -> None:
+    function = OPERATIONS[operation]
+    program = jax.make_jaxpr(lambda n: function(n) == function(np.int32(37)))(STEP)
+    for condition in conditions(program):
+        for side in condition.sides():
+            solution = IntegerSolver({0: THOUSAND}).solution(side)
+            taken = value_of(side, {0: np.arange(1001, dtype=np.int32)}, {})
+            assert taken[solution[0]] if solution is not None else not taken.any()
 
 
 def test_stated_integers_are_not_asked_for() -> None:
