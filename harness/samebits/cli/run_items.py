@@ -13,7 +13,7 @@ from samebits.cli.pipeline import CommandRun
 from samebits.engine.drive import Done
 from samebits.engine.journal import JournalHead
 from samebits.engine.run_work import EngineSettings, run_work
-from samebits.engine.source_signs import SignedSources, SourceSigns
+from samebits.engine.source_signs import SourceSigns
 from samebits.engine.work import Item, Work
 from samebits.schema.result import Problem
 
@@ -26,7 +26,7 @@ def run_items(
     items: Sequence[Item],
     settings: EngineSettings,
     head: JournalHead,
-    tree: Path | SignedSources,
+    tree: Path,
     on_problem: Callable[[Problem], None] | None = None,
 ) -> Generator[Done[Row]]:
     """Every item with its rows, in the order in which they are known; closing the iterator ends all processes.

@@ -42,7 +42,7 @@ class TrainOptions(engine_options.EngineOptions, DistributedOptions, options.Rep
 @click.option("--shard-mode", type=click.Choice(("auto", "explicit")), help="With --config: another sharding mode.")
 @click.option("--choice", "choices", multiple=True, metavar="PAIR=SIDE", help="With --config: another side of a pair.")
 @click.option("--text", type=click.Path(path_type=Path), metavar="FILE", help="Train on the bytes of a file.")
-@click.option("--against", metavar="REV", help="Compare with another git revision, step by step.")
+@click.option("--against", metavar="REV", help="Compare with another git revision, loss by loss and norm by norm.")
 @click.option(
     "--beside",
     type=click.Path(path_type=Path),
@@ -90,10 +90,12 @@ def train(chosen: TrainOptions) -> int:
 
         return show_list(request)
     model, matrix = select(request)
+    then = None
     if chosen.against is not None:
-        from samebits.host.git import commit_of
+        from samebits.cli.train_against import options_there, train_at
 
-        commit_of(request.tree, chosen.against)  # reports a misspelt revision before today's runs
+        options = options_there(click.get_current_context())
+        then = train_at(chosen.against, request.tree, options, [run.name for run in matrix.runs])
     from samebits.host import environment
     from samebits.schema.meshes import MeshSpec
 
@@ -111,7 +113,7 @@ def train(chosen: TrainOptions) -> int:
         model=model,
         matrix=matrix,
         request=request,
-        against=chosen.against,
+        against=then,
         detection=chosen.detection,
         cached=not chosen.no_cache and group is None,
         settings=replace(settings, group=group),

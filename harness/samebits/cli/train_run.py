@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.train_against import TrainedRevision
 from samebits.cli.train_on_engine import EngineTrainings, TrainedMatrix, run_on_engine
 from samebits.engine.run_work import EngineSettings
 from samebits.host.environment import Environment
@@ -34,7 +35,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
     Args:
         model, matrix: what runs.
         request: as the options say.
-        against: a git revision to compare with.
+        against: what a git revision gave, to compare with.
         detection: whether the model's defects are planted.
         cached: whether compiled steps are cached on disk.
         settings: where and how configurations run.
@@ -45,7 +46,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
     model: Model
     matrix: Matrix
     request: TrainRequest
-    against: str | None
+    against: TrainedRevision | None
     detection: bool
     cached: bool
     settings: EngineSettings
@@ -67,7 +68,6 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
                 request=self.request,
                 model=self.model,
                 matrix=self.matrix,
-                against=self.against,
                 detection=self.detection,
                 cached=self.cached,
                 settings=self.settings,
@@ -77,16 +77,16 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         tree, steps = self.request.tree, self.request.steps
         with run.progress("train") as bar, persistent_compile_cache() if self.cached else contextlib.nullcontext():
             runs = run_matrix(self.model, self.matrix, tree, steps, bar.say, self.settings.group)
-        results.append(TrainedMatrix(runs=runs, against=None, detection=None))
+        results.append(TrainedMatrix(runs=runs, detection=None))
 
     def document(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> TrainDocument:
         """All traces and comparisons."""
         (trained,) = results
-        runs, against = trained.runs, trained.against
-        comparisons = [*(against.comparisons if against else ()), *runs.comparisons]
+        runs, against = trained.runs, self.against
+        records = {name: recorded.run for name, recorded in runs.runs.items()}
+        comparisons = [*(against.comparisons(records) if against else ()), *runs.comparisons]
         if self.beside is not None:
             others = read_as(self.beside, TrainDocument).results
-            records = {name: recorded.run for name, recorded in runs.runs.items()}
             comparisons += compare_beside(records, others, runs.envelope, self.beside.name)
         alone = uncompared_runs(self.matrix, runs.runs, comparisons)
         verdicts = Counter(comparison.verdict for comparison in comparisons)
@@ -100,8 +100,8 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
             comparisons=tuple(comparisons),
             clusters=tuple(tuple(names) for names in runs.clusters),
             envelope=envelope_record(runs.envelope),
-            problems=(*runs.problems, *(against.problems if against else ())),
-            notes=(*run.notes, *(against.notes if against else ())),
+            problems=(*runs.problems, *(against.problems() if against else ())),
+            notes=(*run.notes, *(against.notes([each.name for each in self.matrix.runs], inputs) if against else ())),
             twins=self.matrix.twins,
             detection=trained.detection,
             uncompared=tuple(alone),

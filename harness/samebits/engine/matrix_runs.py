@@ -55,12 +55,12 @@ class Wanted:
     Args:
         name: of the run.
         other: of its twin, to compare with, or of the defect that is planted into it; empty for the run itself.
-        where: of today's tree, or at the other revision; `narrow` is the run in bfloat16, `planted` with a defect.
+        where: as it is; `narrow` is the run in bfloat16, `planted` with a defect.
     """
 
     name: str
     other: str = ""
-    where: Literal["today", "revision", "narrow", "planted"] = "today"
+    where: Literal["today", "narrow", "planted"] = "today"
 
 
 class MatrixRuns:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,6 @@ from samebits.host.file_reads import CHANGED, FILE, OUTSIDE, state_of
 from samebits.host.process_sources import sources_of_process
 
 
-@dataclass(frozen=True, slots=True)
-class SignedSources:
-    """Where the sources are that results depend on.
-
-    Args:
-        tree: the tree of pairs.
-        checkout: a temporary folder with another revision, in another place in each run; the request names its commit.
-    """
-
-    tree: Path
-    checkout: Path | None = None
-
-
 class SourceSigns(Unremembered):
     """A store that signs items, and remembers nothing between runs.
 
@@ -40,9 +26,8 @@ class SourceSigns(Unremembered):
         request: what was asked for.
     """
 
-    def __init__(self, tree: Path | SignedSources, request: Mapping[str, Any]) -> None:
-        sources = tree if isinstance(tree, SignedSources) else SignedSources(tree)
-        process = sources_of_process(sources.tree, sources.checkout)
+    def __init__(self, tree: Path, request: Mapping[str, Any]) -> None:
+        process = sources_of_process(tree)
         self._written = process.written
         self._states: dict[str, str] = {}
         self._base = json.dumps({"request": request, **process.parts}, sort_keys=True, default=str)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from samebits.engine.detection_runs import DetectionRuns
 from samebits.engine.matrix_runs import MatrixRuns, TrainedRun, Wanted, compared_with, not_run, other_bits
-from samebits.engine.revision_runs import Revision, RevisionRuns
 from samebits.engine.rows import finished, from_text, lost_words, remarks
 from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
 from samebits.errors import COULD_NOT_TELL, CouldNotRun, RequestError
@@ -56,21 +55,19 @@ def key_of_twins(a: Config, b: Config) -> str:
 
 
 class TrainWork(Work[TrainedRun]):
-    """Runs configurations of a matrix, of today's tree and at another revision, and with planted defects.
+    """Runs configurations of a matrix, as they are and with planted defects.
 
     Args:
         request: as the options say.
         cached: whether compiled steps are cached on disk.
-        revision: the other revision; None without one.
     """
 
     kind = "train"
     row = TrainedRun
 
-    def __init__(self, request: TrainRequest, *, cached: bool, revision: Revision | None = None) -> None:
-        self.request, self.cached, self.revision = request, cached, revision
+    def __init__(self, request: TrainRequest, *, cached: bool) -> None:
+        self.request, self.cached = request, cached
         self._runs: MatrixRuns | None = None
-        self._then: RevisionRuns | None = None
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         """Run configurations."""
@@ -94,12 +91,7 @@ class TrainWork(Work[TrainedRun]):
             return self._runs.steps(wanted.name, wanted.other)
         if wanted.where == "narrow":
             return DetectionRuns(self._runs).narrow(wanted.name)
-        if wanted.where == "planted":
-            return DetectionRuns(self._runs).planted(wanted.name, wanted.other)
-        if self._then is None:
-            assert self.revision is not None, "items of a revision need one"
-            self._then = RevisionRuns(self.request, self.revision, self._runs)
-        return self._then.steps(wanted.name)
+        return DetectionRuns(self._runs).planted(wanted.name, wanted.other)
 
     def lost(self, item: Item, loss: Loss, stage: str) -> TrainedRun:
         """A run that could not be made."""
@@ -109,12 +101,10 @@ class TrainWork(Work[TrainedRun]):
 
     def close(self) -> None:
         """Drop the compiled steps."""
-        if self._then is not None:
-            self._then.close()
-        self._runs = self._then = None
+        self._runs = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_runs": None, "_then": None}
+        return {**self.__dict__, "_runs": None}
 
 
 def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], seconds: float) -> MatrixResult:

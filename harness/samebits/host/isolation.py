@@ -77,17 +77,6 @@ def watch(module: types.ModuleType) -> None:
     _PROCESS.files[module.__name__] = module
 
 
-def watched_files() -> dict[str, types.ModuleType]:
-    """The loaded files whose functions are watched, by module name."""
-    return dict(_PROCESS.files)
-
-
-def watch_only(files: Mapping[str, types.ModuleType]) -> None:
-    """Have these files watched and no others, where another module takes over a name for a while."""
-    _PROCESS.files.clear()
-    _PROCESS.files.update(files)
-
-
 def note(text: str, *, lasting: bool = True) -> None:
     """Record a notice for the user; the same text counts once.
 

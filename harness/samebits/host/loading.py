@@ -12,7 +12,6 @@ from pathlib import Path
 from types import ModuleType
 
 from samebits.errors import DeclarationError, SamebitsError
-from samebits.host.current_folder import current_folder
 from samebits.host.interrupts import Stop
 from samebits.host.isolation import undone, watch
 from samebits.user_errors import described, retain
@@ -60,7 +59,7 @@ def load_standalone_file(path: Path) -> ModuleType:
     path = path.resolve()
     top = next(folder for folder in path.parents if not (folder / "__init__.py").is_file())
     parts = path.relative_to(top).with_suffix("").parts
-    with _first_on_path(str(top), str(current_folder())):
+    with _first_on_path(str(top), str(Path.cwd())):
         if len(parts) > 1 and _is_at(".".join(parts), path):
             return load_module(".".join(parts))
         return load_file(path)
@@ -110,7 +109,7 @@ def load_module(name: str, root: Path | None = None) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     try:
-        folders = [*([] if root is None else [str(root)]), str(current_folder())]
+        folders = [*([] if root is None else [str(root)]), str(Path.cwd())]
         with _first_on_path(*folders), undone(f"importing module '{name}'", importing=True):
             module = importlib.import_module(name)
     except BaseException as error:  # as above

@@ -42,20 +42,17 @@ class ProcessSources:
     written: frozenset[str]
 
 
-def sources_of_process(tree: Path, checkout: Path | None = None) -> ProcessSources:
+def sources_of_process(tree: Path) -> ProcessSources:
     """What every result of this process depends on.
 
     Args:
         tree: whose Python files count, whether they are loaded or not.
-        checkout: a temporary folder whose loaded modules do not count.
     """
     written = sorted(_written(tree.resolve()))
-    temporary = None if checkout is None else checkout.resolve()
-    elsewhere = {file for file in _loaded() if temporary is not None and Path(file).is_relative_to(temporary)}
     names = ("samebits", "jax", "jaxlib", "libtpu", "numpy", "ml_dtypes", "flax", "optax")
     parts = {
         "samebits": _known(sorted(map(str, PACKAGE.rglob("*.py")))),
-        "loaded": _known(sorted(_loaded() - elsewhere - {*map(str, written)})),
+        "loaded": _known(sorted(_loaded() - {*map(str, written)})),
         "sources": _digest_of(written),
         "versions": [sys.version, *sys.warnoptions, *(package_version(name) for name in names)],
         "processor": [platform.machine(), *instruction_sets()],

@@ -53,6 +53,19 @@ def other_request(run: RunRecord, other: RunRecord) -> str | None:
     return f"has {len(other.steps)} steps of configuration {other.digest}; here it has {len(run.steps)} of {run.digest}"
 
 
+def judge_at(revision: str, other: RunRecord, run: RunRecord, envelope: Envelope) -> Pairing:
+    """Judge a run beside the same run at another git revision.
+
+    Args:
+        revision: as given.
+        other: at the revision.
+        run: of today.
+        envelope: of the first run at the revision: what is judged does not bound itself.
+    """
+    then = replace(other, config=f"{other.config}@{revision}")
+    return judge_runs(then, run, {}, {}, envelope, "rounding", f"the same configuration at {revision}")
+
+
 def judge_beside(other: RunRecord, run: RunRecord, envelope: Envelope, where: str) -> Pairing:
     """A run beside the same run of another document.
 

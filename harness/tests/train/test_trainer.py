@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samebits.errors import CouldNotRun, DeclarationError, RequestError
+from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host import environment
 from samebits.programs import machine_code
 from samebits.schema.model import Config, Matrix, Model
@@ -19,13 +19,10 @@ from samebits.train.compare import clusters, judge_runs
 from samebits.train.distance import loss_ulps, relative, step_distances
 from samebits.train.envelope import FORCED, forced_steps
 from samebits.train.matrix import MatrixResult, compared_runs, run_matrix
-from samebits.train.other_revision import matrix_at
 from samebits.train.record import leaf_record
-from samebits.train.request import TrainRequest, select
 from samebits.train.trainer import Trainer
 from tests.support.invoke import samebits
-from tests.support.revision_here import compared_here
-from tests.support.toy_model import MATRIX, commit, toy, training, write_tree
+from tests.support.toy_model import MATRIX, toy, training, write_tree
 
 environment.prepare()
 
@@ -175,23 +172,6 @@ def test_single_steps_are_judged_at_the_first_tenth_and_last() -> None:
     assert forced_steps(1) == (1,)
 
 
-@pytest.mark.slow
-def test_against_a_revision_says_what_changed_since(tmp_path: Path) -> None:
-    root = write_tree(tmp_path)
-    write_tree(root, "scale=1.001")
-    (root / "suites" / "model" / "notes.txt").write_text("not committed")
-    request = TrainRequest(matrix="toy", root=root)
-    model, matrix = select(request)
-    found = run_matrix(model, matrix, root, 20)
-    assert {one.verdict for one in compared_here(found, request, "HEAD")} == {"bitwise"}
-    assert [(one.a, one.verdict, one.first_step) for one in compared_here(found, request, "HEAD~1")] == [
-        ("one@HEAD~1", "different", 1),
-        ("two@HEAD~1", "different", 1),
-    ]
-    with pytest.raises(RequestError, match="'no-such' is not a revision of "):
-        _select_at(request, "no-such")
-
-
 def test_steps_are_freed_once_their_runs_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
     import jax
 
@@ -207,44 +187,6 @@ def test_steps_are_freed_once_their_runs_are_over(monkeypatch: pytest.MonkeyPatc
     count_live("before")
     run_matrix(toy(HERE), Matrix(name="toy", about="four meshes", runs=runs), HERE, 3, count_live)
     assert live["data8 on data8"] <= live["before"] + 1, "at most the step that is about to run"
-
-
-def _select_at(request: TrainRequest, revision: str) -> None:
-    with matrix_at(request, revision):
-        pass
-
-
-def test_against_a_revision_without_a_model(tmp_path: Path) -> None:
-    root = tmp_path / "tree"
-    root.mkdir()
-    (root / "suites").mkdir()
-    (root / "suites" / "keep").write_text("")
-    import tests.support.toy_model as toys
-
-    toys.git(root, "init", "-q")
-    commit(root)
-    write_tree(root)
-    request = TrainRequest(matrix="toy", root=root)
-    with pytest.raises(RequestError, match=r"--against HEAD~1 \(\w+\): 'its tree' has no full model"):
-        _select_at(request, "HEAD~1")
-
-
-def test_against_a_revision_before_the_rename_of_the_package(tmp_path: Path) -> None:
-    """Suites that import `harness` belong to a samebits before 0.2.0."""
-    root = write_tree(tmp_path)
-    model_file = root / "suites" / "model" / "__init__.py"
-    text = model_file.read_text()
-    model_file.write_text(f"from harness import Model\n{text}")
-    commit(root)
-    model_file.write_text(text)
-    request = TrainRequest(matrix="toy", root=root)
-    message = (
-        r"--against HEAD \(\w{12}\): its suites import 'harness', the name of this package before 0.2.0; "
-        r"expected 'samebits'; give a later revision, or compare with the samebits of that revision"
-    )
-    with pytest.raises(RequestError, match=f"^{message}$") as caught:
-        _select_at(request, "HEAD")
-    assert caught.value.exit_code == 2
 
 
 def test_the_command_prints_writes_and_ends_with_zero(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def judge_command(ended: ProcessResult, seen: Sequence[Observation] | None, want
         wanted: the signature of the failure that is searched for; it is preferred among several failures.
     """
     known = seen or ()
-    message = _message(ended)
+    message = last_message(ended)
     if ended.code == 0:
         there = next(
             (
@@ -93,8 +93,8 @@ def judge_command(ended: ProcessResult, seen: Sequence[Observation] | None, want
     return judge_process(ended)
 
 
-def _message(ended: ProcessResult) -> str:
-    """The error line of samebits, or the last line of output."""
+def last_message(ended: ProcessResult) -> str:
+    """Find the error line of samebits, or the last line of output."""
     ours = [line.removeprefix("samebits: ") for line in ended.err.splitlines() if line.startswith("samebits: ")]
     return " ".join(ours[-1].split())[:300] if ours else ended.last
 
