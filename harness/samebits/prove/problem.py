@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 
+from samebits.errors import NotCovered
+from samebits.interpret.equation import Step
+from samebits.interpret.float64_differences import outputs_of
+from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Input, Question
 from samebits.interpret.real_programs import real_program
 from samebits.numerics import floats
@@ -113,14 +117,47 @@ def _is_pulled_back(dtype: Any) -> bool:
 
 
 def facts_not_kept(needed: Iterable[RequiredFact], questions: Iterable[Question]) -> tuple[RequiredFact, ...]:
-    """The facts that do not hold of all inputs of questions; those of what a program computes cannot be seen there."""
+    """Find the facts that do not hold of the inputs of questions, or of what the programs compute from these, or may not.
+
+    Args:
+        needed: facts of an input, or of an operation of inputs: of all operands and results of that operation.
+        questions: with the inputs.
+    """
+    needed, questions = tuple(needed), tuple(questions)
     arrays: dict[str, list[Array]] = {}
     for question in questions:
         for argument in question.inputs:
             arrays.setdefault(argument.name, []).append(argument.values)
-    return tuple(
-        fact for fact in needed if not arrays.get(fact.subject) or any(map(_BREAKS[fact.fact], arrays[fact.subject]))
-    )
+    seen = {fact.subject.partition(" of ")[0]: list[Array]() for fact in needed if fact.subject not in arrays}
+    try:
+        for question in questions if seen else ():
+            for program in (question.reference, question.variant):
+                outputs_of(question, program, _OperandsOf(seen))
+    except NotCovered:  # some of what it computes is not seen
+        seen = {}
+    of = {fact: arrays.get(fact.subject) or seen.get(fact.subject.partition(" of ")[0], []) for fact in needed}
+    return tuple(fact for fact in needed if not of[fact] or any(map(_BREAKS[fact.fact], of[fact])))
+
+
+class _OperandsOf(Oracle):
+    """The domain of float64 numbers that keeps what some operations take and give, in its dtype.
+
+    Args:
+        seen: gets the arrays, by the name of the operation.
+    """
+
+    def __init__(self, seen: dict[str, list[Array]]) -> None:
+        super().__init__()
+        self._seen = seen
+
+    def apply(self, step: Step, values: Sequence[Array]) -> list[Array]:
+        """Plain arithmetic."""
+        results = super().apply(step, values)
+        if step.name in self._seen:
+            kinds = zip((*step.inputs, *step.outputs), (*values, *results), strict=True)
+            with np.errstate(over="ignore", under="ignore"):
+                self._seen[step.name] += [np.asarray(array, kind.dtype) for kind, array in kinds]
+        return results
 
 
 def _occurs(*tests: Callable[[Array], Array]) -> Callable[[Array], bool]:

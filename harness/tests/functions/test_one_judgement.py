@@ -124,7 +124,25 @@ HELD: dict[str, tuple[Any, ...]] = {
         {"gradients": True},
     ),
 }
-FAST = ("small rows of a product", "a running sum", "an integer output", "ignored")
+
+
+def scaled(x: Array, s: Array) -> Array:
+    return x * (s / 100.0)
+
+
+def scaled_in_parts(x: Array, s: Array) -> Array:
+    """Adds 0 to a product, of which -0.0 becomes 0.0."""
+    return jnp.where(s < 100, x * (s / 100.0), 0) + jnp.where(s < 100, 0, x * (s / 100.0))
+
+
+HELD["zero is added to a product that is not -0.0"] = (scaled, scaled_in_parts, X, jnp.int32(5), {"gradients": True})
+FAST = (
+    "small rows of a product",
+    "zero is added to a product that is not -0.0",
+    "a running sum",
+    "an integer output",
+    "ignored",
+)
 
 
 def both(reference: Any, variant: Any, *args: Any) -> tuple[Comparing, Comparing]:
@@ -147,6 +165,12 @@ def test_no_proof_holds_what_a_check_rejects(case: tuple[Any, ...]) -> None:
     proof, check = both(*case)
     assert check.verdict == "different" and not proof.ok, (str(proof), str(check))
     assert contradictions(proof.leaves, check.leaves) == []  # type: ignore[arg-type]
+
+
+def test_neither_holds_where_a_negative_zero_is_lost() -> None:
+    proof, check = both(scaled, scaled_in_parts, np.where(X > 1, -0.0, X).astype(np.float32), jnp.int32(5))
+    assert not check.ok and not proof.ok, (str(proof), str(check))
+    assert "no -0.0" in str(proof)
 
 
 @pytest.mark.parametrize("case", table(HELD))
