@@ -230,13 +230,14 @@ def shown_by_run(row: ProofResult, locator: Locator, case: Case, point: Point, p
     return replace(row, replay=replay(there, replace(point, mesh=mesh.id), "check"))
 
 
-def prove_sizes(pair: Pair, locator: Locator, plan: Plan) -> Iterator[ProofResult]:
+def prove_sizes(pair: Pair, locator: Locator, plan: Plan, platform: str | None = None) -> Iterator[ProofResult]:
     """What can be proved of each leaf of the points of variants, for all sizes.
 
     Args:
         pair: the declaration.
         locator: where it was found, for the replay commands.
         plan: the points.
+        platform: as for `prove_points`.
 
     Raises:
         CheckerBroken: the proof at the declared sizes denies what is proved for all.
@@ -245,7 +246,7 @@ def prove_sizes(pair: Pair, locator: Locator, plan: Plan) -> Iterator[ProofResul
     points = sized_points(pair, plan.points)
     if not points:
         raise RequestError(f"pair '{pair.name}': no point of a variant; all sizes are proved of variants alone")
-    prover = SizePointProver(pair, locator)
+    prover = SizePointProver(pair, locator, platform)
     try:
         for point in points:
             yield from prover.results(point)

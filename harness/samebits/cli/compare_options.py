@@ -18,15 +18,15 @@ from samebits.schema.argument_text import EXAMPLES
 class FunctionsOptions:
     """The options of commands that take two functions, which `functions` adds."""
 
-    arg: tuple[str, ...]
-    static: tuple[str, ...]
-    rename: tuple[str, ...]
+    arg: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    rename: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    accept: str | None
+    accept: str | None = None
     accuracy: float | None = None
-    forward: bool
-    has_aux: bool
-    seeds: int
+    forward: bool = False
+    has_aux: bool = False
+    seeds: int = 1
 
 
 def functions(command: Any) -> Any:
@@ -71,8 +71,8 @@ class CompareFunctionsOptions(FunctionsOptions, options.ReportOptions):
     mesh: str
     mode: str
     no_assumptions: bool = False
-    devices: int | None
-    platform: str | None
+    devices: int | None = None
+    platform: str | None = None
 
     def statics(self) -> dict[str, Any]:
         """The static arguments by name.

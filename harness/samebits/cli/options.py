@@ -160,8 +160,8 @@ class Filters:
 class JsonOption:
     """The report files of a command that writes no Markdown."""
 
-    json: Path | None
-    html: Path | None
+    json: Path | None = None
+    html: Path | None = None
 
     def report_files(self) -> ReportFiles:
         """The files, once it is known that they can be written.
@@ -189,7 +189,7 @@ class JsonOption:
 class ReportOptions(JsonOption):
     """The report files of a command."""
 
-    markdown: Path | None
+    markdown: Path | None = None
 
     def report_files(self) -> ReportFiles:
         """The files, once it is known that they can be written.

@@ -14,10 +14,9 @@ from samebits.errors import RequestError
 MODEL = "model"
 """In place of a pair: a training step of the full model."""
 
-OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "sizes", "full", "no_assumptions", "all_sizes")
-OF_FUNCTIONS = ("arg", "static", "rename", "ignore", "accept", "forward", "has_aux")
+OF_PAIRS = ("variant", "case", "dtype", "direction", "sizes", "full")
 OF_MODEL = ("shard_mode", "choice", "matrix", "config", "defect")
-"""The options of pairs alone, of two functions alone, and of the model alone."""
+"""The options of declared pairs alone, and those of the model alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,26 +49,29 @@ class ProveOptions(
         Raises:
             RequestError: options of functions stand beside pairs, or options of pairs beside functions.
         """
-        options = [name for name in OF_FUNCTIONS if getattr(self, name)] + (["seeds"] if self.seeds > 1 else [])
-        if not options:
+        shared = {field.name: getattr(self, field.name) for field in fields(FunctionsOptions)}
+        names = [field.name for field in fields(FunctionsOptions) if shared[field.name] != field.default]
+        if not names:
             return None  # a pair may be named MODULE:PAIR too
         if len(self.pairs) != 2 or any(":" not in name for name in self.pairs):
             raise RequestError(
-                f"--{options[0].replace('_', '-')} is of two functions; write `samebits prove MODULE:FUNCTION "
+                f"--{names[0].replace('_', '-')} is of two functions; write `samebits prove MODULE:FUNCTION "
                 "MODULE:FUNCTION --arg x=f32[8,16]`"
             )
-        wrong = next((name for name in (*OF_PAIRS[:3], *OF_PAIRS[4:7], *OF_MODEL) if getattr(self, name)), None)
-        if wrong is not None or len(self.mesh) > 1 or len(self.mode) > 1:
-            wrong = wrong or ("mesh" if len(self.mesh) > 1 else "mode")
-            raise RequestError(
-                f"--{wrong.replace('_', '-')} narrows pairs; of two functions give one --mesh, one --mode"
-            )
-        shared = {field.name: getattr(self, field.name) for field in fields(FunctionsOptions)}
+        wrong = [name for name in OF_PAIRS if getattr(self, name)]
+        wrong += [name for name in ("mesh", "mode") if len(getattr(self, name)) > 1]
+        if wrong:
+            raise RequestError(f"--{wrong[0]} narrows pairs; of two functions give one --mesh, one --mode")
+        self.require_no_engine("prove MODULE:FUNCTION MODULE:FUNCTION")
         return CompareFunctionsOptions(
-            reference=self.pairs[0], variant=self.pairs[1], mesh=next(iter(self.mesh), "none"),
-            mode=next(iter(self.mode), "auto"), no_assumptions=self.no_assumptions, devices=None,
-            platform=self.platform, json=None, html=None, markdown=None, **shared,
-        )  # fmt: skip
+            reference=self.pairs[0],
+            variant=self.pairs[1],
+            mesh=next(iter(self.mesh), "none"),
+            mode=next(iter(self.mode), "auto"),
+            no_assumptions=self.no_assumptions,
+            platform=self.platform,
+            **shared,
+        )
 
 
 @click.command()
@@ -120,7 +122,7 @@ def prove(chosen: ProveOptions) -> int:
     """
     files = chosen.report_files()
     _require_consistent(chosen)
-    of_functions = None if MODEL in chosen.pairs else chosen.of_functions()
+    of_functions = chosen.of_functions()
     from samebits.host import environment
 
     environment.prepare(platform=chosen.driver_platform(None))
@@ -177,7 +179,7 @@ def _require_consistent(chosen: ProveOptions) -> None:
         raise RequestError(f"'{MODEL}' is proved alone; give the pairs in a command of their own")
     if chosen.platform is not None:
         raise RequestError(f"--platform is the target of pairs; it does not go with '{MODEL}'")
-    wrong = next((name for name in OF_PAIRS if getattr(chosen, name)), None)
+    wrong = next((name for name in (*OF_PAIRS, "mode", "no_assumptions", "all_sizes") if getattr(chosen, name)), None)
     if wrong is not None:
         raise RequestError(f"--{wrong.replace('_', '-')} narrows pairs; it does not go with '{MODEL}'")
     chosen.require_none("prove model")

@@ -50,15 +50,12 @@ class ProveFunctionsCommand(ProveCommand):
     def execute(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> None:
         """Prove all points, and say what they leave at its default."""
         (item,) = inputs.loaded
-        pair, platform = item.pair, self.platform or inputs.environment.platform
-        if self.all_sizes:
-            proved = list(prove_sizes(pair, item.locator, item.plan))
-        else:
-            proved = list(prove_points(pair, item.locator, item.plan, platform, assuming=self.assuming))
-        for row in with_call_assumptions(proved, pair, assuming=self.assuming):
+        points = item.pair, item.locator, item.plan, self.platform
+        proofs = prove_sizes(*points) if self.all_sizes else prove_points(*points, assuming=self.assuming)
+        for row in with_call_assumptions([*proofs], item.pair, assuming=self.assuming):
             results.append(replace(row, reason=None if row.reason is None else in_options(row.reason)))
         run.notes += take_notes()
         if not all(row.ok for row in results):
             run.notes += anything_drawn(self.chosen.arg)
         if self.verbose:
-            show_pair(run.console, pair.name, results)
+            show_pair(run.console, item.pair.name, results)

@@ -1,28 +1,13 @@
-"""What the comparisons of this process assume, for whoever reports on many of them, as pytest does at its end."""
+"""How the comparisons of this process are made and noted down, for whoever reports on many of them, as pytest does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
-from samebits.schema.assumption import Assumption, breakable
+from samebits.schema.assumption import Assumption
 
 REJECT_OPTION = "--samebits-no-assumptions"
 """Of pytest: no comparison of the process may rest on assumptions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A comparison that was made.
-
-    Args:
-        name: of the comparison.
-        assumptions: what it passes under that other values could break; empty where it fails.
-    """
-
-    name: str
-    assumptions: tuple[Assumption, ...]
 
 
 @dataclass(slots=True)
@@ -37,22 +22,15 @@ class Reporting:
 
     wanted: bool = False
     assuming: bool = True
-    compared: list[Compared] = field(default_factory=list)
+    compared: list[tuple[str, tuple[Assumption, ...]]] = field(default_factory=list)
 
-    def add(self, name: str, leaves: Iterable[Any], *, ok: bool) -> None:
-        """Note down a comparison.
-
-        Args:
-            name: of the comparison.
-            leaves: its results.
-            ok: whether it passes.
-        """
+    def add(self, name: str, assumptions: tuple[Assumption, ...]) -> None:
+        """Note down a comparison and what it passes under that other values could break; nothing where it fails."""
         if self.wanted:
-            taken = breakable(leaves) if ok else ()
-            self.compared.append(Compared(name, taken))
+            self.compared.append((name, assumptions))
 
-    def take(self) -> list[Compared]:
-        """What was noted down since the last time."""
+    def take(self) -> list[tuple[str, tuple[Assumption, ...]]]:
+        """Return what was noted down since the last time."""
         compared, self.compared = self.compared, []
         return compared
 

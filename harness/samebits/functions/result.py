@@ -67,8 +67,8 @@ class Comparing:
         return breakable(self.leaves)
 
     def noted(self) -> Comparing:
-        """Itself, noted down for whoever reports on this process; warns where it holds, and not at other inputs."""
-        REPORTING.add(self.name, self._counted(), ok=self.ok)
+        """Note itself down for whoever reports on this process; warn where it holds, and not at other inputs."""
+        REPORTING.add(self.name, self.assumptions if self.ok else ())
         if self.ok:
             warn_of_other_inputs(self.name, self.leaves)
         return self

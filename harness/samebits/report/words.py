@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from samebits.report.document import Document
-from samebits.schema.assumption import passing_words
+from samebits.schema.assumption import breakable, passing_words
 from samebits.schema.result import VERDICTS
 
 
@@ -69,7 +69,7 @@ def assumed_sentence(results: Iterable[Any]) -> str | None:
     Args:
         results: of a check or of proofs.
     """
-    words = passing_words(results)
+    words = passing_words([[each.word for each in breakable([leaf])] for leaf in results], "results hold")
     return words and f"{words}; --no-assumptions accepts none, --json FILE has each with how it could be false"
 
 

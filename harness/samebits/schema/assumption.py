@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,16 +52,16 @@ def breakable(leaves: Iterable[Any]) -> tuple[Assumption, ...]:
     return tuple(taken.values())
 
 
-def passing_words(leaves: Iterable[Any]) -> str | None:
-    """How many results hold under assumptions that other values could break, by kind; None where none does.
+def passing_words(kinds: Sequence[Iterable[str]], hold: str) -> str | None:
+    """Count what holds under assumptions that other values could break, by kind; None where nothing does.
 
     Args:
-        leaves: of a check or of proofs.
+        kinds: of each result, the kinds of these assumptions.
+        hold: the results, as in "results hold".
     """
-    kinds = [dict.fromkeys(each.word for each in breakable([leaf])) for leaf in leaves]
-    assumed = sum(map(bool, kinds))
-    if not assumed:
+    counts = Counter(word for words in kinds for word in dict.fromkeys(words))
+    if not counts:
         return None
-    counts = Counter(word for words in kinds for word in words)
     listed = ", ".join(f"{word} {count}" for word, count in counts.most_common())
-    return f"{assumed} of {len(kinds)} results hold under assumptions that other values could break ({listed})"
+    assumed = sum(map(bool, kinds))
+    return f"{assumed} of {len(kinds)} {hold} under assumptions that other values could break ({listed})"

@@ -286,7 +286,6 @@ class _Receiver:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Take the results of one test."""
         page.receive(self.config, report)
-        assumed.receive(self.config, report)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

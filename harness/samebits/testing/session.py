@@ -24,6 +24,7 @@ from samebits.host.isolation import take_notes
 from samebits.programs.implementations import implementation
 from samebits.programs.program_cache import Programs
 from samebits.report.failure import block
+from samebits.schema.assumption import breakable
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort, Point
@@ -124,7 +125,7 @@ def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str)
     record += [(VERDICT, result.verdict) for result in results]
     record += [(NOTE, text) for text in take_notes()]
     failed = [result for result in results if result.failed]
-    REPORTING.add(str(point), results, ok=not failed)
+    REPORTING.add(str(point), () if failed else breakable(results))
     if failed:
         pytest.fail("\n".join(line for result in failed for line in block(result)), pytrace=False)
     wrong = machine_dependent(runner.pair, results)

@@ -74,6 +74,18 @@ def test_all_sizes_and_no_assumptions() -> None:
     assert without.code == 3 and "hold under assumptions" not in without.out
 
 
+def test_the_platform_is_that_of_its_branches() -> None:
+    Path("here.py").write_text(
+        "from jax import lax\n\n\n"
+        "def twice(x):\n    return x * 2\n\n\n"
+        "def on_tpu(x):\n    return lax.platform_dependent(x, tpu=lambda x: x * 3, default=lambda x: x + x)\n"
+    )
+    for more in ((), ("--all-sizes",)):
+        words = "prove", "here.py:twice", "here.py:on_tpu", *X, "--forward", *more
+        assert samebits(*words).code == 0
+        assert samebits(*words, "--platform", "tpu").code == 1
+
+
 def test_a_mask_that_is_true_everywhere() -> None:
     words = "gates.py:masked", "gates.py:unmasked", *X, "--forward", "--arg"
     assert samebits("prove", *words, "mask=bool[4,8]:true").code == 0
@@ -91,6 +103,13 @@ def test_a_mask_that_is_true_everywhere() -> None:
         ),
         (("gates.py:clipped", "gates.py:selected", "--forward"), "no --arg: nothing would be compared"),
         (("gates.py:clipped", "gates.py:selected", *X, "--config", "a"), "--config is of a full model"),
+        (
+            ("gates.py:clipped", "gates.py:selected", *X, "--mesh", "dp2", "--mesh", "tp2"),
+            "--mesh narrows pairs; of two",
+        ),
+        (("gates.py:clipped", "gates.py:selected", *X, "--workers", "2"), "--workers is about worker processes"),
+        (("rms_norm", "--accuracy", "4"), "--accuracy is of two functions"),
+        (("model", "--seeds", "2"), "--seeds is of two functions"),
     ],
 )
 def test_words_that_do_not_fit(words: tuple[str, ...], text: str) -> None:
