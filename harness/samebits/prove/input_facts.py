@@ -39,13 +39,11 @@ def is_index_operand(arg: Arg, array: Array) -> bool:
 def magnitudes(arg: Arg, array: Array) -> Magnitudes:
     """What the declaration says of the numbers of an argument; an array that looks structured is taken at its word."""
     if isinstance(arg.values, Given):
-        if (arg.values.exactly and array.dtype.kind in "iub") or is_key(arg) or _looks_like_keys(array):
-            return "stated"
-        return (
-            "given"
-            if array.dtype.kind in "iub" or (floats.is_float(array.dtype) and free_places(array).size)
-            else "stated"
-        )
+        if array.dtype.kind in "iub":
+            stated = arg.values.exactly or is_key(arg) or _looks_like_keys(array)
+        else:
+            stated = is_key(arg) or not (floats.is_float(array.dtype) and free_places(array).size)
+        return "stated" if stated else "given"
     integers = isinstance(arg.values, Integers) and bool(arg.values.high - arg.values.low > 1 or arg.values.also)
     drawn = arg.values == Normal() or integers
     return "all" if drawn and arg.equals is None and not is_key(arg) else "stated"

@@ -45,10 +45,9 @@ def parse_argument(word: str) -> NamedArg:
 
     Args:
         word: `NAME=DTYPE[DIMENSIONS]`, then `:LOW..HIGH` for numbers of this range (both included), or `:SPECIAL,...`
-            for special values, or `:true` or `:false` for a mask that is so everywhere; a
-            dimension is a size, with `@AXIS` or `@(AXIS,AXIS)` where it is split. No dimension is a scalar.
-            The dtype is short (`f32`, `bf16`, `i8`, `f8_e4m3fn`) or long (`float32`), or that of random keys
-            (`key<fry>`).
+            for special values, or `:true` or `:false` for a mask that is so everywhere; a dimension is a size, with
+            `@AXIS` or `@(AXIS,AXIS)` where it is split. No dimension is a scalar. The dtype is short (`f32`, `bf16`,
+            `i8`, `f8_e4m3fn`) or long (`float32`), or that of random keys (`key<fry>`).
 
     Raises:
         RequestError: the word is not of this form, or no array is like this; it says which part, and what to write.
@@ -139,12 +138,11 @@ def argument_word(name: str, arg: Arg) -> str:
     dtype = str(arg.dtype) if parts is None else short[parts[1]] + parts[2]
     axes = (*arg.spec, *(None,) * (len(arg.shape) - len(arg.spec)))
     sizes = ",".join(f"{size}{_axes_text(entry)}" for size, entry in zip(arg.shape, axes, strict=True))
-    values = f":{arg.values.low}..{arg.values.high - 1}" if isinstance(arg.values, Integers) else ""
-    if str(arg.dtype) == "bool":
-        values = next((f":{truth}" for truth, known in _TRUTH.items() if arg.values == known), "")
-    values = (
-        f":{_shortest(arg.values.low)}..{_shortest(arg.values.high)}" if isinstance(arg.values, Uniform) else values
-    )
+    values = next((f":{truth}" for truth, known in _TRUTH.items() if dtype == "bool" and arg.values == known), "")
+    if isinstance(arg.values, Uniform):
+        values = f":{_shortest(arg.values.low)}..{_shortest(arg.values.high)}"
+    elif isinstance(arg.values, Integers) and dtype != "bool":
+        values = f":{arg.values.low}..{arg.values.high - 1}"
     special = ":" + ",".join(arg.special) if arg.special else ""
     return f"{name}={dtype}[{sizes}]{values}{special}"
 
@@ -187,19 +185,18 @@ def _values(suffixes: list[str], dtype: str, word: str) -> tuple[Values, tuple[s
     values: Values | None = None
     special: tuple[str, ...] = ()
     for suffix in suffixes:
-        match = _RANGE.fullmatch(suffix.strip())
-        if match is None and suffix.strip() in _TRUTH:
-            if dtype != "bool":
-                raise RequestError(
-                    f"argument '{word}': '{suffix.strip()}' is of bool, and not of {dtype}; leave it out"
-                )
-            values = _TRUTH[suffix.strip()]
-        elif match is None:
+        text = suffix.strip()
+        match = _RANGE.fullmatch(text)
+        if match is None and text not in _TRUTH:
             special = (*special, *_specials(suffix, word))
         elif values is not None:
             raise RequestError(f"argument '{word}': two ranges; give one, as in ids=i32[8]:0..99")
-        else:
+        elif match is not None:
             values = _range(match["low"], match["high"], dtype, word)
+        elif dtype == "bool":
+            values = _TRUTH[text]
+        else:
+            raise RequestError(f"argument '{word}': '{text}' is of bool, and not of {dtype}; leave it out")
     return Normal() if values is None else values, special
 
 

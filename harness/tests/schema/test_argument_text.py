@@ -101,6 +101,7 @@ SPECIAL = "expected some of -0.0, nan, nan_payload, inf, -inf, subnormal, larges
         ("x=i32[8]:9..0", "argument 'x=i32[8]:9..0': the range 9..0 is empty; expected LOW..HIGH, both included"),
         ("x=u8[8]:0..256", "argument 'x=u8[8]:0..256': 0..256 does not fit uint8, which has 0..255"),
         ("x=i32[8]:0..1:2..3", "argument 'x=i32[8]:0..1:2..3': two ranges; give one, as in ids=i32[8]:0..99"),
+        ("m=bool[8]:true:false", "argument 'm=bool[8]:true:false': two ranges; give one, as in ids=i32[8]:0..99"),
         (
             "x=f32[8]:zero",
             f"argument 'x=f32[8]:zero': 'zero' is neither a range such as 0..99 nor a special value; {SPECIAL}",
