@@ -24,13 +24,13 @@ from statistics import median
 
 from samebits.check.error_groups import LARGEST, is_natural
 from samebits.check.sample import LeafSample
-from samebits.check.sequential_test import ALIKE, Accuracy, More, Ratios
+from samebits.check.sequential_test import ALIKE, Accuracy, More, Ratios, accuracy_over
 
 TOLD = 2.0
 """A loss of this factor is told where no limit is set: the effect that the test over draws finds."""
 GROSS, MOSTLY = 32.0, 0.75
 GROSS_IN_PART = 1024.0
-"""Of slices and magnitudes, whose sums may cancel on one side: honest forms have 22 times there, a part that is cast to
+"""Of slices and magnitudes, whose sums may cancel on one side: honest forms have 60 times there, a part that is cast to
 bfloat16 on its way 30 000 times.
 """
 MANY = 14
@@ -84,22 +84,9 @@ class DrawnRatios:
 
     def _accuracy(self, where: tuple[str, str], limit: float) -> Accuracy:
         values = dict(self._groups())[where]
-        return Accuracy(
-            lossy=median(values) > ALIKE * limit,
-            limit=limit,
-            ratio=median(values),
-            low=min(values),
-            high=max(values),
-            draws=len(values),
-            group=f"{where[1]} (input '{where[0]}')",
-            where=(*where, 1.0),
-            fixed=not self.further,
-        )
-
-
-def sums_grow(inputs: Mapping[str, LeafSample]) -> str | None:
-    """The sum in a narrow type that the variant alone makes, in words; None where there is none, or it is not known."""
-    return next((words for words in map(growing, inputs.values()) if words is not None), None)
+        lossy, group = median(values) > ALIKE * limit, f"{where[1]} (input '{where[0]}')"
+        known = {"group": group, "where": (*where, 1.0), "fixed": not self.further}
+        return accuracy_over(values, lossy=lossy, limit=limit, **known)
 
 
 def growing(sample: LeafSample) -> str | None:

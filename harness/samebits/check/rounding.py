@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.check.error_groups import error_ratios, without_constants
-from samebits.check.loss_of_kind import MOSTLY, TOLD, DrawnRatios, sums_grow
+from samebits.check.loss_of_kind import MOSTLY, TOLD, DrawnRatios, growing
 from samebits.check.sample import LeafSample
 from samebits.check.sequential_test import Accuracy, More, compare_accuracy
 from samebits.check.worst_element import Objection, violating
@@ -266,7 +266,7 @@ def gather_evidence(
 
 def _of_kind(evidence: RoundingEvidence, drawn: DrawnRatios, inputs: Mapping[str, LeafSample]) -> RoundingEvidence:
     """The evidence where no limit is set, with why a loss is one of kind, or why that is not decided."""
-    words = sums_grow(inputs) if any(drawn.first.values()) else None
+    words = next(filter(None, map(growing, inputs.values())), None) if any(drawn.first.values()) else None
     if words is not None:
         typical = evidence.accuracy if evidence.accuracy.lossy else drawn.typical()
         return replace(evidence, accuracy=typical, kind=words if typical.lossy else None)

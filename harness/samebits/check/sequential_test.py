@@ -196,7 +196,7 @@ def compare_accuracy(first: Mapping[str, Ratios], more: More | None, limit: floa
             return alone
     decided = all(wager.is_accepted for wager in tested if wager.label in measured)
     shown = _settled(draws, more, limit) if decided else _whole(draws)[1]
-    return _of(shown, limit=limit, lossy=False, is_decided=decided)
+    return accuracy_over(shown, limit=limit, lossy=False, is_decided=decided)
 
 
 def _settled(draws: Sequence[Mapping[str, Ratios]], more: More | None, limit: float) -> list[float]:
@@ -236,7 +236,13 @@ def _whole(draws: Sequence[Mapping[str, Ratios]]) -> tuple[str, list[float]]:
     return max(by_label.items(), key=lambda labelled: median(labelled[1]), default=("", [0.0]))
 
 
-def _of(values: list[float], **known: Any) -> Accuracy:
+def accuracy_over(values: list[float], **known: Any) -> Accuracy:
+    """How accurate a variant is by its ratios over draws.
+
+    Args:
+        values: the ratios.
+        known: the other arguments of `Accuracy`.
+    """
     return Accuracy(ratio=median(values), low=min(values), high=max(values), draws=len(values), **known)
 
 
@@ -246,7 +252,9 @@ def _lossy(worst: Wager, limit: float) -> Accuracy:
     values = [ratio.value * worst.sign for ratio in worst.draws]
     group = f"{worst.group} (input '{worst.label}')"
     where = worst.label, worst.group, worst.sign
-    return _of(values, limit=limit, lossy=True, group=group, where=where, bias=median(biases) if biases else None)
+    return accuracy_over(
+        values, limit=limit, lossy=True, group=group, where=where, bias=median(biases) if biases else None
+    )
 
 
 def _fixed(first: Mapping[str, Ratios], limit: float) -> Accuracy:
@@ -260,7 +268,7 @@ def _fixed(first: Mapping[str, Ratios], limit: float) -> Accuracy:
         for name, ratio in ratios.items()
         if name in (WHOLE, LARGEST) or (is_natural(name) and ratio.elements >= MANY)
     )
-    accuracy = _of([float(ratio)], limit=limit, lossy=bool(ratio > limit), fixed=True)
+    accuracy = accuracy_over([float(ratio)], limit=limit, lossy=bool(ratio > limit), fixed=True)
     return (
         replace(accuracy, group=f"{name} (input '{label}')", where=(label, name, 1.0)) if accuracy.lossy else accuracy
     )

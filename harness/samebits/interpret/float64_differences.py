@@ -6,6 +6,7 @@ No cast rounds there, so the dtype of an output hides nothing: in bfloat16, what
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
@@ -32,7 +33,6 @@ class _Evaluated:
     """What programs gave in this process, or why they gave nothing; the oldest are dropped."""
 
     outputs: ClassVar[dict[tuple[ByIdentity, str | None, bool, str], list[Any] | NotCovered]] = {}
-    outcomes: ClassVar[dict[ByIdentity, Outcomes]] = {}
 
 
 def hidden(question: Question, name: str) -> float:
@@ -108,7 +108,7 @@ def evaluated(question: Question, program: Any) -> list[Any]:
         while len(kept) >= _KEPT:
             del kept[next(iter(kept))]
         try:
-            domain = (Ties if question.ties else Oracle)(outcomes=_outcomes(program))
+            domain = (Ties if question.ties else Oracle)(outcomes=_outcomes(ByIdentity(program)))
             kept[key] = outputs_of(question, program, domain)
         except NotCovered as error:
             kept[key] = error
@@ -118,12 +118,10 @@ def evaluated(question: Question, program: Any) -> list[Any]:
     return outputs
 
 
-def _outcomes(program: Any) -> Outcomes:
+@functools.lru_cache(maxsize=_KEPT)
+def _outcomes(program: ByIdentity) -> Outcomes:
     """How the comparisons of a program came out, at all inputs at which it was evaluated."""
-    key, outcomes = ByIdentity(program), _Evaluated.outcomes
-    while key not in outcomes and len(outcomes) >= _KEPT:
-        del outcomes[next(iter(outcomes))]
-    return outcomes.setdefault(key, {})
+    return {}
 
 
 def one_way(question: Question) -> list[str]:
@@ -132,7 +130,7 @@ def one_way(question: Question) -> list[str]:
     for program in (question.reference, question.variant):
         with contextlib.suppress(NotCovered):  # then as far as it was evaluated
             evaluated(question, program)
-        for step, outcomes in _outcomes(program).values():
+        for step, outcomes in _outcomes(ByIdentity(program)).values():
             name = f"{step.name} at {step.place}" if step.place else step.name
             seen[name] = seen.get(name, 0) | outcomes
     return [name for name, outcomes in seen.items() if outcomes in (1, 2)]

@@ -151,39 +151,33 @@ def _other_formulas(question: Question, outputs: list[str]) -> dict[str, str]:
 
 
 def _given(question: Question) -> Iterator[Other]:
-    """The question with other values of integers and booleans that were given: those like them, then all others."""
-    inputs = question.inputs
-    arrays = given_arrays(question)
-    places_given = [place for place, each in enumerate(inputs) if any(each is array for array in arrays)]
-    followers: dict[int, tuple[int, Callable[[Array], Array | None]]] = {}
-    for first, second in permutations(places_given, 2):
-        how = (
-            None if first in followers or second in followers else follows(inputs[first].values, inputs[second].values)
-        )
-        if how is not None and all(first_of != second for first_of, _ in followers.values()):
-            followers[second] = first, how
-    unlike: list[Other] = []
-    for place in (place for place in places_given if place not in followers):
-        argument = inputs[place]
-        with_it = {other: how for other, (of, how) in followers.items() if of == place}
-        others = [other for other in places_given if other != place and other not in with_it]
-        alone = all(inputs[other].values.min() == inputs[other].values.max() for other in others)
-        facts = facts_of(argument, question)
+    """The question with other values of integers and booleans that were given: those like them, then all others.
+
+    Where several arrays are not of one number, one of them alone perhaps does not change.
+    """
+    inputs, arrays = question.inputs, given_arrays(question)
+    given_places = [place for place, each in enumerate(inputs) if any(each is array for array in arrays)]
+    made_of: dict[int, tuple[int, Callable[[Array], Array | None]]] = {}
+    for first, second in permutations(given_places, 2):
+        if first not in made_of and second not in made_of and all(second != of for of, _ in made_of.values()):
+            how = follows(inputs[first].values, inputs[second].values)
+            made_of |= {} if how is None else {second: (first, how)}
+    cases = []
+    for place in (place for place in given_places if place not in made_of):
+        argument, facts = inputs[place], facts_of(inputs[place], question)
+        with_it = {other: how for other, (of, how) in made_of.items() if of == place}
+        others = [inputs[other].values for other in given_places if other not in (place, *with_it)]
+        alone = all(values.min() == values.max() for values in others)
         names = "".join(f", '{inputs[other].name}' with it" for other in with_it)
         for variation in islice(variations(argument, question, facts), MOST):
             changed: Question | None = _with(question, place, variation.values)
             for other, how in with_it.items():
                 values = how(variation.values)
                 changed = None if changed is None or values is None else _with(changed, other, values)
-            if changed is None:
-                continue
-            words = f"'{argument.name}' {variation.words}{names} (given: {facts})"
-            case = Other(changed, words, variation.like and alone, small=False)
-            if case.allowed:
-                yield case
-            else:
-                unlike.append(case)
-    yield from unlike
+            if changed is not None:
+                words = f"'{argument.name}' {variation.words}{names} (given: {facts})"
+                cases.append(Other(changed, words, variation.like and alone, small=False))
+    yield from sorted(cases, key=lambda case: not case.allowed)
 
 
 def other_integers(question: Question, places: Sequence[int] = ()) -> Iterator[Other]:

@@ -162,12 +162,21 @@ class Float64Noise:
 
     def explains(self, output: str, first: Array, second: Array) -> Array:
         """Where the numbers of both sides differ by no more than float64 does. An infinite bound explains nothing."""
+        apart, bound = self._apart(output, first, second)
+        return np.asarray(apart <= bound)
+
+    def excludes(self, output: str, first: Array, second: Array) -> Array:
+        """Where the numbers of both sides differ by clearly more than float64 does; nowhere without a bound."""
+        apart, bound = self._apart(output, first, second)
+        return np.asarray(apart > _SLACK * bound)
+
+    def _apart(self, output: str, first: Array, second: Array) -> tuple[Array, Array]:
+        """How far numbers are apart, and may be: NaN, with which all comparisons are false, where that is not known."""
         bound = self.both(output)
         if bound is None or bound.shape != first.shape:
-            return np.zeros(first.shape, bool)
+            bound = np.array(np.nan)
         with np.errstate(invalid="ignore"):  # infinities of one sign
-            apart = np.abs(first - second)
-        return np.asarray((apart <= bound) & np.isfinite(bound))
+            return np.abs(first - second), np.where(np.isinf(bound), np.nan, bound)
 
 
 class Excuses:
@@ -199,12 +208,7 @@ class Excuses:
 
     def small(self, output: str, first: Array, second: Array, differs: Array) -> bool:
         """Whether nothing speaks against it that float64 makes what differs; without a bound, nothing does."""
-        bound = self.float64.both(output)
-        if bound is None or bound.shape != first.shape:
-            return True
-        with np.errstate(invalid="ignore"):  # infinities of one sign
-            beyond = (np.abs(first - second) > _SLACK * bound) & np.isfinite(bound)
-        return not np.any(beyond & differs)
+        return not np.any(self.float64.excludes(output, first, second) & differs)
 
     def constants(self, output: str, first: Array, second: Array, differs: Array) -> str | None:
         """The constants whose rounding explains all that differs; None where it does not."""
@@ -221,12 +225,8 @@ class Excuses:
     def certain(self, output: str, first: Array, second: Array) -> Array:
         """Where float64 itself shows that two finite numbers differ; nowhere without a bound."""
         noise = self._all_constants
-        bound = noise.both(output)
-        if bound is None or bound.shape != first.shape or not noise.decides:
-            return np.zeros(first.shape, bool)
-        with np.errstate(invalid="ignore"):  # infinities of one sign
-            apart = np.abs(first - second)
-        return np.asarray((apart > _SLACK * bound) & np.isfinite(apart))
+        finite = np.isfinite(first) & np.isfinite(second)
+        return finite & noise.decides & noise.excludes(output, first, second)
 
     def both(self, output: str, exact: bool) -> Array | None:
         """How far two equal formulas can be apart in float64; with constants that are exact, or may be rounded."""
