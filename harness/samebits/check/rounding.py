@@ -16,7 +16,7 @@ against a float64 oracle; the bound is a running error analysis (Higham, Accurac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.check.error_groups import error_ratios, without_constants
-from samebits.check.loss_of_kind import MOSTLY, TOLD, DrawnRatios, growing
+from samebits.check.loss_of_kind import GROWN, MOSTLY, TOLD, gross, growing
 from samebits.check.sample import LeafSample
-from samebits.check.sequential_test import Accuracy, More, compare_accuracy
+from samebits.check.sequential_test import Accuracy, More, Ratios, compare_accuracy
 from samebits.check.worst_element import Objection, violating
 from samebits.interpret.rounding_error.value import Blame
 from samebits.schema.difference import Witness
@@ -251,12 +251,19 @@ def gather_evidence(
         outside="the reference" if outside[0] > max(1, outside[1]) else "the variant" if outside[1] > 1 else None,
         excess=max(outside),
     )
-    evidence = RoundingEvidence(accuracy=compare_accuracy(first, None, TOLD if limit is None else limit), **known)
+    grows = None
+    if limit is None and any(first.values()):
+        grows = next(filter(None, map(growing, inputs.values())), None)
+    least = limit or (GROWN if grows else TOLD)
+    evidence = RoundingEvidence(accuracy=compare_accuracy(first, None, least), **known)
     if evidence.mathematics is None and not evidence.is_outside:
-        drawn = DrawnRatios(first, more)
+        draws: list[Mapping[str, Ratios]] = []
         if more is not None:
-            evidence = replace(evidence, accuracy=compare_accuracy(first, drawn.more, evidence.accuracy.limit))
-        evidence = _of_kind(evidence, drawn, inputs) if limit is None else _at_limit(evidence, dependent)
+            evidence = replace(evidence, accuracy=compare_accuracy(first, more, least, draws))
+        if limit is None:
+            evidence = replace(evidence, kind=grows) if grows else _of_kind(evidence, first, draws[1:])
+        else:
+            evidence = _at_limit(evidence, dependent)
     evidence = replace(evidence, accuracy=replace(evidence.accuracy, dependent=dependent, is_set=limit is not None))
     lost = None if evidence.is_wrong else evidence.accuracy.where
     why = Objection(evidence.mathematics is not None, lost, evidence.outside)
@@ -264,15 +271,13 @@ def gather_evidence(
     return replace(evidence, place=place, ideal=None if place is None else np.asarray(inputs[place[0]].oracle))
 
 
-def _of_kind(evidence: RoundingEvidence, drawn: DrawnRatios, inputs: Mapping[str, LeafSample]) -> RoundingEvidence:
-    """The evidence where no limit is set, with why a loss is one of kind, or why that is not decided."""
-    words = next(filter(None, map(growing, inputs.values())), None) if any(drawn.first.values()) else None
-    if words is not None:
-        typical = evidence.accuracy if evidence.accuracy.lossy else drawn.typical()
-        return replace(evidence, accuracy=typical, kind=words if typical.lossy else None)
+def _of_kind(
+    evidence: RoundingEvidence, first: Mapping[str, Ratios], further: Sequence[Mapping[str, Ratios]]
+) -> RoundingEvidence:
+    """The evidence where no limit is set, with why a loss is gross, or why that is not decided."""
     if not evidence.accuracy.lossy:
         return evidence
-    share, accuracy = drawn.gross()
+    share, accuracy = gross(first, further)
     if share >= MOSTLY:
         return replace(evidence, accuracy=accuracy, kind=f"more than {accuracy.limit:g}x fails where no limit is set")
     if share > 1 - MOSTLY:

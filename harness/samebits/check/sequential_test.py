@@ -157,15 +157,19 @@ def capital(above: int, below: int) -> float:
     return float(np.mean([(2 * p) ** above * (2 * (1 - p)) ** below for p in _STAKES]))
 
 
-def compare_accuracy(first: Mapping[str, Ratios], more: More | None, limit: float) -> Accuracy:
+def compare_accuracy(
+    first: Mapping[str, Ratios], more: More | None, limit: float, draws: list[Mapping[str, Ratios]] | None = None
+) -> Accuracy:
     """Decide whether a variant is less accurate than its reference.
 
     Args:
         first: the ratios of the first draw, by input.
         more: gives further draws; None where there are none.
         limit: how many times the reference's error is accepted.
+        draws: gets the draws that decide, the first one before the others.
     """
-    tested, draws = suspects(first, limit), [first]
+    tested, draws = suspects(first, limit), [] if draws is None else draws
+    draws.append(first)
     waiting, needed = list(tested), max(len(tested), 1) / FALSE_ALARM
     measured: set[str] = set()
     while waiting and len(draws) <= MOST:

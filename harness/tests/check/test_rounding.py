@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from samebits.check.error_groups import WHOLE, ErrorRatio
 from samebits.check.rounding import IDENTITY, RoundingEvidence, gather_evidence
 from samebits.check.sample import LeafSample
+from samebits.interpret.equation import Step, Type
+from samebits.interpret.rounding_error.value import NO_SUM, NarrowSum
 
 RNG = np.random.default_rng(0)
 
@@ -114,3 +118,53 @@ def test_a_variant_is_held_against_its_own_constants() -> None:
     ratios = {key: evidence.accuracy.ratio for key, evidence in found.items()}
     assert ratios["honest", True] < 1.5 < ratios["honest", False]
     assert ratios["lost", True] > 2
+
+
+LONG_SUM = NarrowSum(31, Step("reduce_sum", {}, (), (Type((), np.dtype(jnp.bfloat16)),)))
+
+
+def over_draws(*ratios: float, limit: float | None, dependent: bool = False, grows: bool = False) -> RoundingEvidence:
+    """Evidence where the ratio of the errors is 5 in the first draw, and then one of the numbers after the other."""
+    exact = RNG.uniform(1, 1.9, 64).astype(np.float32)
+    true = exact.astype(np.float64) + 2.0**-26
+    variant = (true + 5 * 2.0**-24 / np.sqrt(3)).astype(np.float32)
+    sums = (NO_SUM, LONG_SUM if grows else NO_SUM)
+    return gather_evidence(
+        {"x": LeafSample(exact, variant, true, true, narrow_sums=sums)},
+        limit=limit,
+        more=lambda number, labels: {"x": {WHOLE: ErrorRatio(ratios[(number - 1) % len(ratios)], 64)}},
+        dependent=dependent,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratios", "rounding", "undecided"),
+    [
+        ((100.0,), False, None),
+        ((100.0, 100.0, 100.0, 100.0, 10.0), False, None),
+        ((100.0, 10.0), True, "more than 32x, which is not rounding, comes out in 52% of the draws"),
+        ((100.0, 10.0, 10.0, 10.0, 10.0), True, None),
+        ((10.0,), True, None),
+    ],
+)
+def test_a_gross_loss_fails_and_half_of_one_is_undecided(
+    ratios: tuple[float, ...], rounding: bool, undecided: str | None
+) -> None:
+    found = over_draws(*ratios, limit=None)
+    assert (found.is_rounding, found.undecided) == (rounding, undecided), found.sentence()
+    assert ("more than 32x fails where no limit is set" in found.sentence()) != rounding
+
+
+def test_a_loss_that_grows_with_a_sum_fails_early() -> None:
+    assert over_draws(1.8, limit=None).is_rounding
+    grown = over_draws(1.8, limit=None, grows=True)
+    assert not grown.is_rounding and "31 additions in a row in bfloat16, up to reduce_sum" in grown.sentence()
+    assert over_draws(1.2, limit=None, grows=True).is_rounding
+
+
+def test_draws_of_one_array_that_straddle_a_limit_decide_nothing() -> None:
+    straddling = 3.0, 3.0, 1.0
+    assert over_draws(*straddling, limit=2.0).undecided is None
+    found = over_draws(*straddling, limit=2.0, dependent=True)
+    assert found.is_rounding and found.undecided == "the numbers given do not decide whether the limit is kept"
+    assert over_draws(1.0, limit=2.0, dependent=True).undecided is None
