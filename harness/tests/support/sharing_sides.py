@@ -7,6 +7,7 @@ import types
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -84,6 +85,20 @@ class _Masks:
 
 def attribute_of_instance() -> Sides:
     return _by_mask(_Masks().of)
+
+
+@dataclass(slots=True, eq=False)
+class _Slots:
+    latest: Any = None
+
+    def of(self, length: int, window: int) -> Any:
+        if self.latest is None:
+            self.latest = _mask(length, window)
+        return self.latest
+
+
+def attribute_in_a_slot() -> Sides:
+    return _by_mask(_Slots().of)
 
 
 def attribute_of_class() -> Sides:
@@ -296,7 +311,16 @@ UNEQUAL: dict[str, Callable[[], Sides]] = {
     each.__name__: each
     for each in (
         *(dict_without_window, default_argument, attribute_of_instance, attribute_of_class, attribute_of_function),
-        *(weak_dict, equal_keys, equal_zeros, equal_numbers, static_arguments, flag_of_closure, flag_of_module),
+        *(
+            attribute_in_a_slot,
+            weak_dict,
+            equal_keys,
+            equal_zeros,
+            equal_numbers,
+            static_arguments,
+            flag_of_closure,
+            flag_of_module,
+        ),
         *(settings, context_variable, register, backward_alone, inside_jit),
     )
 }
