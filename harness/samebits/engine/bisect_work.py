@@ -6,15 +6,16 @@ and its envelope, until a training ends it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from samebits.bisect.endpoints import EndpointsRequest
 from samebits.bisect.pairs import JudgePoint, Point, judge_here, replay
 from samebits.bisect.search.judgement import Judgement, untestable
 from samebits.engine.drive import Limits, drive
-from samebits.engine.rows import finished, from_text, lost_words, remarks, to_text, trouble
-from samebits.engine.work import Event, Executor, Item, Loss, Reached, Started, Work
+from samebits.engine.one_by_one import OneByOne
+from samebits.engine.rows import from_text, lost_words, to_text
+from samebits.engine.work import Executor, Item, Loss
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.file_reads import READS
 from samebits.schema.result import Problem
@@ -32,7 +33,7 @@ class JudgedPoint:
         return from_text(self.text, Judgement)
 
 
-class BisectWork(Work[JudgedPoint]):
+class BisectWork(OneByOne[JudgedPoint]):
     """Judges mixtures of two trainings.
 
     Args:
@@ -64,23 +65,15 @@ class BisectWork(Work[JudgedPoint]):
             payload=(tuple(sorted(point)), steps),
         )
 
-    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
+    def steps(self, item: Item) -> Iterator[str | JudgedPoint]:
         """Judge."""
         from samebits.train.cache import persistent_compile_cache
 
-        for item in items:
-            point, steps = item.payload
-            yield Started(key=item.key)
-            yield Reached(key=item.key, stage=f"training with {item.words}")
-            try:
-                with persistent_compile_cache():
-                    self._judge = self._judge or judge_here(self.request)
-                    judgement = self._judge(frozenset(point), steps)
-            except Exception as error:
-                yield trouble(item.pair, error)
-            else:
-                yield finished(item.key, (JudgedPoint(text=to_text(judgement)),))
-            yield from remarks()
+        point, steps = item.payload
+        yield f"training with {item.words}"
+        with persistent_compile_cache():
+            self._judge = self._judge or judge_here(self.request)
+            yield JudgedPoint(text=to_text(self._judge(frozenset(point), steps)))
 
     def lost(self, item: Item, loss: Loss, stage: str) -> JudgedPoint:
         """A mixture that cannot be judged."""
@@ -89,9 +82,6 @@ class BisectWork(Work[JudgedPoint]):
     def close(self) -> None:
         """Drop the good training."""
         self._judge = None
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"request": self.request, "_judge": None}
 
 
 class JudgeOnEngine:

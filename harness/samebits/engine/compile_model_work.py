@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.compile.cache import CompileCache
 from samebits.engine.compiling_work import CompileError
-from samebits.engine.rows import finished, lost_words, remarks, trouble
-from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
+from samebits.engine.one_by_one import OneByOne
+from samebits.engine.rows import lost_words
+from samebits.engine.work import Item, Loss
 from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.programs.replay import of_tree
 from samebits.schema.model import Config
@@ -59,7 +60,7 @@ def model_step_items(tree: Path, preset: str, runs: Iterable[Config], target: Ta
     ]
 
 
-class CompileModelWork(Work[CompiledModelStep]):
+class CompileModelWork(OneByOne[CompiledModelStep]):
     """Compiles training steps of a model.
 
     Args:
@@ -75,21 +76,13 @@ class CompileModelWork(Work[CompiledModelStep]):
     def __init__(self, tree: Path, preset: str, target: Target, *, cached: bool) -> None:
         self.tree, self.preset, self.target, self.cached = tree, preset, target, cached
 
-    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
-        """Compile step by step."""
-        for item in items:
-            yield Started(key=item.key)
-            yield Reached(key=item.key, stage="tracing, lowering and compiling its step")
-            try:
-                row = self._compiled(item.payload)
-            except SamebitsError as error:
-                row = CompiledModelStep(config=item.payload, error=CompileError.of(error))
-            except Exception as error:
-                yield trouble(item.pair, error)
-                yield from remarks()
-                continue
-            yield finished(item.key, (row,))
-            yield from remarks()
+    def steps(self, item: Item) -> Iterator[str | CompiledModelStep]:
+        """Compile a step."""
+        yield "tracing, lowering and compiling its step"
+        try:
+            yield self._compiled(item.payload)
+        except SamebitsError as error:
+            yield CompiledModelStep(config=item.payload, error=CompileError.of(error))
 
     def _compiled(self, name: str) -> CompiledModelStep:
         from samebits.compile.devices import compiler_version

@@ -169,9 +169,6 @@ class CompilingWork(Work[Row]):
             self._compiler.close()
         self._compiler = self._programs = self._pair = None
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_compiler": None, "_programs": None, "_pair": None}
-
 
 def compile_replay(locator: Locator, request: CompileRequest, words: Iterable[str]) -> str:
     """The command that compiles a part of a request again.

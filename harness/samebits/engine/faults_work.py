@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from samebits.audit.faults import find
 from samebits.audit.faults.fault import Fault, FaultRow
-from samebits.engine.rows import finished, lost_words, remarks, trouble
-from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
+from samebits.engine.one_by_one import OneByOne
+from samebits.engine.rows import lost_words
+from samebits.engine.work import Item, Loss
 from samebits.errors import MeshError
 from samebits.programs.replay import of_tree
 
@@ -38,7 +39,7 @@ def fault_items(tree: Path, numbers: Sequence[int]) -> list[Item]:
     return items
 
 
-class FaultsWork(Work[FaultRow]):
+class FaultsWork(OneByOne[FaultRow]):
     """Plants faults, and checks each beside the honest implementation.
 
     Args:
@@ -52,45 +53,35 @@ class FaultsWork(Work[FaultRow]):
         self.tree = tree
         self._checks: FaultChecks | None = None
 
-    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
-        """Plant and check one fault after the other."""
+    def steps(self, item: Item) -> Iterator[str | FaultRow]:
+        """Plant and check a fault."""
         from samebits.audit.faults.plant import FaultChecks
 
         checks = self._checks = self._checks or FaultChecks(self.tree)
-        known = find.all_faults(self.tree)
-        for item in items:
-            fault = known[item.payload]
-            yield Started(key=item.key)
-            yield Reached(key=item.key, stage=f"checking '{fault.side}' of '{fault.pair}' with the fault and without")
-            try:
-                outcome = checks.check(fault)
-            except MeshError as error:
-                yield finished(item.key, (FaultRow.without_answer(fault, str(error)),))
-            except Exception as error:
-                yield trouble(item.pair, error)
-            else:
-                row = FaultRow(
-                    pair=fault.pair,
-                    side=fault.side,
-                    fault=fault.name,
-                    expected=fault.expected,
-                    caught=outcome.caught,
-                    honest=outcome.honest,
-                    said=outcome.said,
-                    results=outcome.results,
-                    failed=outcome.failed,
-                    by=outcome.by,
-                )
-                yield finished(item.key, (row,))
-            yield from remarks()
+        fault = find.all_faults(self.tree)[item.payload]
+        yield f"checking '{fault.side}' of '{fault.pair}' with the fault and without"
+        try:
+            outcome = checks.check(fault)
+        except MeshError as error:
+            yield FaultRow.without_answer(fault, str(error))
+            return
+        yield FaultRow(
+            pair=fault.pair,
+            side=fault.side,
+            fault=fault.name,
+            expected=fault.expected,
+            caught=outcome.caught,
+            honest=outcome.honest,
+            said=outcome.said,
+            results=outcome.results,
+            failed=outcome.failed,
+            by=outcome.by,
+        )
 
     def close(self) -> None:
         """Drop the programs."""
         if self._checks is not None:
             self._checks.close()
-
-    def __reduce__(self) -> tuple[type[FaultsWork], tuple[Path]]:
-        return type(self), (self.tree,)
 
     def lost(self, item: Item, loss: Loss, stage: str) -> FaultRow:
         """A fault without an answer."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from samebits.engine.rows import finished, lost_words, remarks, trouble
-from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
+from samebits.engine.one_by_one import OneByOne
+from samebits.engine.rows import lost_words
+from samebits.engine.work import Item, Loss
 from samebits.programs.replay import of_tree
 from samebits.train.golden.check import CheckedGolden
 
@@ -32,7 +33,7 @@ def golden_items(tree: Path, names: Iterable[str]) -> list[Item]:
     ]
 
 
-class GoldenWork(Work[CheckedGolden]):
+class GoldenWork(OneByOne[CheckedGolden]):
     """Runs configurations, and compares each with its golden.
 
     Args:
@@ -45,27 +46,19 @@ class GoldenWork(Work[CheckedGolden]):
     def __init__(self, tree: Path) -> None:
         self.tree = tree
 
-    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
+    def steps(self, item: Item) -> Iterator[str | CheckedGolden]:
         """Run and compare."""
         from samebits.host import environment
         from samebits.train.cache import persistent_compile_cache
         from samebits.train.golden.runs import GoldenSession, check_run, selected
         from samebits.train.load import load_model
 
+        yield "running it"
         model = load_model(self.tree)
         session = GoldenSession(model=model, root=self.tree, here=environment.capture())
-        for item in items:
-            yield Started(key=item.key)
-            yield Reached(key=item.key, stage="running it")
-            try:
-                (named,) = selected(model, (), (item.payload,))
-                with persistent_compile_cache():
-                    checked = check_run(session, named)
-            except Exception as error:
-                yield trouble(item.pair, error)
-            else:
-                yield finished(item.key, (checked,))
-            yield from remarks()
+        (named,) = selected(model, (), (item.payload,))
+        with persistent_compile_cache():
+            yield check_run(session, named)
 
     def lost(self, item: Item, loss: Loss, stage: str) -> CheckedGolden:
         """A run that could not be made."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from samebits.engine.one_by_one import OneByOne
 from samebits.engine.prove_work import leave_accelerators
-from samebits.engine.rows import finished, lost_words, remarks, trouble
-from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
+from samebits.engine.rows import finished, lost_words, trouble
+from samebits.engine.work import Event, Item, Loss
 from samebits.programs.replay import of_tree
 from samebits.schema.model import Config, Defect, Model
 from samebits.train.load import load_model
@@ -65,7 +66,7 @@ def step_items(model: Model, tree: Path, request: ProveRequest) -> list[Item]:
     return items
 
 
-class ProveModelWork(Work[ProvedStep]):
+class ProveModelWork(OneByOne[ProvedStep]):
     """Proves training steps of a model.
 
     Args:
@@ -80,29 +81,20 @@ class ProveModelWork(Work[ProvedStep]):
         self.tree, self.request = tree, request
         self._prover: tuple[StepProver, list[tuple[Config, Defect | None]]] | None = None
 
-    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
-        """Prove step by step; an interpreted reference is there for the steps that follow."""
-        leave_accelerators()
-        for item in items:
-            yield Started(key=item.key)
-            yield Reached(key=item.key, stage="loading the model")
-            number, head = item.payload
-            try:
-                prover, chosen = self._loaded()
-                proving = prover.proving(*chosen[number])
-                while True:
-                    try:
-                        yield Reached(key=item.key, stage=next(proving))
-                    except StopIteration as ended:
-                        leaves = tuple(replace(leaf, replay=item.replay) for leaf in ended.value)
-                        break
-            except Exception as error:
-                failed = trouble(item.pair, error)
-                row = ProvedStep(config=head.config, error=failed.message, exit_code=failed.exit_code)
-            else:
-                row = ProvedStep(config=head.config, leaves=leaves)
-            yield finished(item.key, (row,))
-            yield from remarks()
+    def steps(self, item: Item) -> Iterator[str | ProvedStep]:
+        """Prove a step; an interpreted reference is there for the steps that follow."""
+        yield "loading the model"
+        number, head = item.payload
+        prover, chosen = self._loaded()
+        leaves = yield from prover.proving(*chosen[number])
+        yield ProvedStep(config=head.config, leaves=tuple(replace(leaf, replay=item.replay) for leaf in leaves))
+
+    def failed(self, item: Item, error: Exception) -> Event:
+        """Report a step that could not be looked at: it is a row."""
+        said = trouble(item.pair, error)
+        _, head = item.payload
+        row = ProvedStep(config=head.config, error=said.message, exit_code=said.exit_code)
+        return finished(item.key, (row,))
 
     def lost(self, item: Item, loss: Loss, stage: str) -> ProvedStep:
         """One undecided leaf for the whole step."""
@@ -112,9 +104,6 @@ class ProveModelWork(Work[ProvedStep]):
     def close(self) -> None:
         """Drop the interpreted references."""
         self._prover = None
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"tree": self.tree, "request": self.request, "_prover": None}
 
     def _loaded(self) -> tuple[StepProver, list[tuple[Config, Defect | None]]]:
         """The prover of the model, once the proofs have shown that they see planted differences; and the steps.
@@ -126,6 +115,7 @@ class ProveModelWork(Work[ProvedStep]):
             from samebits.prove.selftest import check_proofs
             from samebits.train.prove_step import StepProver
 
+            leave_accelerators()
             check_proofs()
             model = load_model(self.tree)
             self._prover = StepProver(model, self.tree), steps(model, self.request)

@@ -107,9 +107,6 @@ class ProveWork(Work[ProofResult]):
             self._prover.close()
             self._prover = None
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_prover": None}
-
     def _prover_of(self, locator: Locator) -> PointProver:
         """The prover of a pair; that of the latest one is cached."""
         from samebits.check.prove_points import PointProver

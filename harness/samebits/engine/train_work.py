@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from samebits.engine.detection_runs import DetectionRuns
 from samebits.engine.matrix_runs import MatrixRuns, TrainedRun, Wanted, compared_with, not_run, other_bits
-from samebits.engine.rows import finished, from_text, lost_words, remarks
-from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
+from samebits.engine.one_by_one import OneByOne
+from samebits.engine.rows import from_text, lost_words
+from samebits.engine.work import Item, Loss
 from samebits.errors import COULD_NOT_TELL, CouldNotRun, RequestError
 from samebits.programs.replay import of_tree
 from samebits.schema.model import Config, Matrix
@@ -54,7 +55,7 @@ def key_of_twins(a: Config, b: Config) -> str:
     return f"{a.name} and {b.name}"
 
 
-class TrainWork(Work[TrainedRun]):
+class TrainWork(OneByOne[TrainedRun]):
     """Runs configurations of a matrix, as they are and with planted defects.
 
     Args:
@@ -69,29 +70,19 @@ class TrainWork(Work[TrainedRun]):
         self.request, self.cached = request, cached
         self._runs: MatrixRuns | None = None
 
-    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
-        """Run configurations."""
+    def steps(self, item: Item) -> Iterator[str | TrainedRun]:
+        """Run a configuration, or measure what an item is for."""
         from samebits.train.cache import persistent_compile_cache
 
-        for item in items:
-            yield Started(key=item.key)
-            with persistent_compile_cache() if self.cached else contextlib.nullcontext():
-                for step in self._steps(item.payload):
-                    if isinstance(step, str):
-                        yield Reached(key=item.key, stage=step)
-                    else:
-                        yield finished(item.key, (step,))
-            yield from remarks()
-
-    def _steps(self, wanted: Wanted) -> Iterator[str | TrainedRun]:
-        """Stages in words, and at the end the row of an item."""
-        if self._runs is None:
-            self._runs = MatrixRuns(self.request)
-        if wanted.where == "today":
-            return self._runs.steps(wanted.name, wanted.other)
-        if wanted.where == "narrow":
-            return DetectionRuns(self._runs).narrow(wanted.name)
-        return DetectionRuns(self._runs).planted(wanted.name, wanted.other)
+        wanted: Wanted = item.payload
+        with persistent_compile_cache() if self.cached else contextlib.nullcontext():
+            runs = self._runs = self._runs or MatrixRuns(self.request)
+            if wanted.where == "today":
+                yield from runs.steps(wanted.name, wanted.other)
+            elif wanted.where == "narrow":
+                yield from DetectionRuns(runs).narrow(wanted.name)
+            else:
+                yield from DetectionRuns(runs).planted(wanted.name, wanted.other)
 
     def lost(self, item: Item, loss: Loss, stage: str) -> TrainedRun:
         """A run that could not be made."""
@@ -102,9 +93,6 @@ class TrainWork(Work[TrainedRun]):
     def close(self) -> None:
         """Drop the compiled steps."""
         self._runs = None
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_runs": None}
 
 
 def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], seconds: float) -> MatrixResult:

@@ -202,6 +202,10 @@ class Work(ABC, Generic[Row]):
     def close(self) -> None:
         """Drop what `run` has cached in this process."""
 
+    def __getstate__(self) -> dict[str, object]:
+        # What begins with an underscore is cached, and stays in its process.
+        return {name: None if name.startswith("_") else value for name, value in vars(self).items()}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chunk:
