@@ -146,10 +146,10 @@ def conditions(program: Any) -> tuple[Condition, ...]:
 
 def _input(number: int, var: Any) -> ElementTerm | None:
     kind = type_of(var.aval)
+    if kind.is_key or kind.is_complex:
+        return None
     step = Step("input", {"number": number}, (), (Type((), kind.dtype),))
-    return (
-        None if kind.is_key or kind.is_complex else ElementTerm(step, (), hash(("input", number)), frozenset((number,)))
-    )
+    return ElementTerm(step, (), hash(("input", number)), frozenset((number,)))
 
 
 def value_of(term: ElementTerm, inputs: Mapping[int, Array], known: dict[int, Array]) -> Array:

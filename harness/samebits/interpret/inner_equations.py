@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from samebits.errors import NotCovered
+from samebits.interpret import interpreter
+from samebits.interpret.complex_pairs import real_kind
 from samebits.interpret.dead_code import live
+from samebits.interpret.equation import type_of
 from samebits.interpret.interpreter import CALLS
-from samebits.numerics import floats
 
 
 @functools.lru_cache(maxsize=256)
@@ -36,10 +39,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 
 def called(equation: Any) -> Any:
     """The open jaxpr that an equation only calls; None of any other."""
-    if equation.primitive.name not in CALLS:
-        return None
-    params = equation.params
-    inner = params[CALLS[equation.primitive.name] if CALLS[equation.primitive.name] in params else "call_jaxpr"]
+    inner = interpreter.called(equation) if equation.primitive.name in CALLS else None
     return getattr(inner, "jaxpr", inner)
 
 
@@ -59,9 +59,8 @@ def float_results(jaxpr: Any) -> Iterator[tuple[np.dtype[Any], Any]]:
 def float_kind(aval: Any) -> np.dtype[Any] | None:
     """The dtype of a float type, that of the parts of a complex one; None of any other."""
     try:
-        dtype = np.dtype(aval.dtype)
-    except (TypeError, AttributeError):  # a random key, or a token
+        kind = type_of(aval)
+    except NotCovered:  # of a token
         return None
-    if floats.is_complex(dtype):
-        return np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
-    return dtype if floats.is_float(dtype) else None
+    kind = real_kind(kind) if kind.is_complex else kind
+    return kind.dtype if kind.is_float else None

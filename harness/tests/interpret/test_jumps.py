@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -213,6 +214,10 @@ def test_functions_that_decide_otherwise_fail(fault: str) -> None:
     assert samebits.prove(reference, variant, *args, gradients=False).verdict == "different"
 
 
+NOTED = ("argmax of a softmax", "argmax of its logarithm", "a sample by ratios", "half up")
+"""At inputs 4e6 times smaller a softmax rounds what it compares, and half up is not half to even at ties."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rewrite", HONEST)
 def test_functions_that_decide_alike_pass(rewrite: str) -> None:
@@ -220,7 +225,8 @@ def test_functions_that_decide_alike_pass(rewrite: str) -> None:
     args = [jax.ShapeDtypeStruct((8, 16), jnp.float32) for _ in names]
     specs = [PartitionSpec("dp")] * len(args)
     for passed in ({}, {"mesh": "dp2", "specs": tuple(specs)}):
-        compared = samebits.check(reference, variant, *args, gradients=False, **passed)
+        with pytest.warns(samebits.OtherInputsWarning) if rewrite in NOTED else contextlib.nullcontext():
+            compared = samebits.check(reference, variant, *args, gradients=False, **passed)
         assert compared.ok and "the same numbers at the inputs tried" in str(compared)
 
 

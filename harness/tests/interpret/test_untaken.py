@@ -59,9 +59,15 @@ def on_a_mesh(side: Side) -> Side:
     return jax.shard_map(side, mesh=AbstractMesh((4,), ("a",)), in_specs=(spec, spec), out_specs=spec)
 
 
-def behind_others(n: Any, m: Any) -> Any:
-    common = [n > 900 - number for number in range(8)]
-    return (n == 3) & (m == 5) & ~jnp.all(jnp.array(common))
+def three_others(x: Any, n: Any, m: Any) -> Any:
+    for number in range(3):
+        x = jnp.where(n < 900 - number, x, x + 1)
+    return x
+
+
+def behind_others(x: Any, n: Any, m: Any) -> Any:
+    x = three_others(x, n, m)
+    return jnp.where(n == 3, jnp.where(m == 5, 2 * x, x), x)
 
 
 def switched(x: Any, n: Any) -> Any:
@@ -82,7 +88,7 @@ FAULTS: dict[str, tuple[Side, Side, Sequence[Any], Sequence[tuple[int, int]]]] =
         [STEP, STEP + 9],
         [THOUSAND, THOUSAND],
     ),
-    "two at once behind others": (doubled(behind_others), same, [STEP, STEP + 9], [THOUSAND, THOUSAND]),
+    "two at once behind others": (behind_others, three_others, [STEP, STEP + 9], [THOUSAND, THOUSAND]),
     "a sum of two": (doubled(lambda n, m: n + m == 777), same, [STEP, STEP], [THOUSAND, THOUSAND]),
     "a cast that wraps": (doubled(lambda n: n.astype(jnp.uint8) == 17), same, [STEP + 200], [(100, 1000)]),
     "a cast that is negative": (doubled(lambda n: n.astype(jnp.int8) == -3), same, [STEP], [(0, 1001)]),
@@ -97,8 +103,8 @@ FAULTS: dict[str, tuple[Side, Side, Sequence[Any], Sequence[tuple[int, int]]]] =
     "a branch that the ends do not take": (switched, same, [STEP], [(0, 1_000_000)]),
     "a scan": (turned, same, [STEP], [THOUSAND]),
     "a clamp": (
-        lambda x, n: x * jax.lax.clamp(0, n % 1009, 1000),
-        lambda x, n: x * (n % 1009),
+        lambda x, n: x * jax.lax.clamp(0, (31 * n + 17) % 100_003, 100_000),
+        lambda x, n: x * ((31 * n + 17) % 100_003),
         [STEP],
         [FAR],
     ),
