@@ -96,6 +96,11 @@ def test_what_is_certain_is_finite_and_beyond_noise() -> None:
     assert "out" in differences(
         asked(lambda x: 1 / jnp.log(1 + jnp.exp(x)), lambda x: 1 / jax.nn.softplus(x), large), ["out"]
     )
+    overflows = np.array([1.0, 500.0, 2000.0], np.float32)
+    tie = asked(lambda x: jnp.where(jnp.exp(x) == jnp.exp(x + 100), 1.0, 2.0), lambda x: 2 + 0 * x, overflows)
+    assert "out" in differences(tie, ["out"]) and differences(tie, ["out"], certain=["out"]) == {}
+    near = asked(lambda x: jnp.where(x * 3 / 3 > x, 1.0, 2.0), lambda x: 1 + 0 * x)
+    assert "out" in differences(near, ["out"]) and differences(near, ["out"], certain=["out"]) == {}
 
 
 def test_other_inputs_and_outputs_are_not_taken_for_these() -> None:

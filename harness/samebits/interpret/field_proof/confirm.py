@@ -138,8 +138,7 @@ def _at_other_magnitudes(
     if not (domain.decisions or domain.rooted or undecided):
         return result
     for other in stretched(question, negated=domain.rooted):
-        known = beyond if other.beyond_given else ()
-        left = [name for name, proof in result.items() if (proof.is_open or proof.undecided) and name not in known]
+        left = [name for name, proof in result.items() if proof.is_open or proof.undecided]
         for name, seen in _refuted_at(other, shown, left, undecided).items():
             if seen.beyond_given:
                 beyond.setdefault(name, seen.witness)

@@ -200,6 +200,19 @@ def test_a_threshold_out_of_reach_is_a_fault(fault: str) -> None:
     assert f"in float64, {words} (their values are not stated)" in result.witness
 
 
+def test_what_a_drawn_array_shows_is_no_note_on_a_given_one() -> None:
+    """Both are stretched together; all that are drawn hide it, since one divides the other."""
+
+    def limited(most: float, given: float) -> Side:
+        return lambda x, y, h: jnp.minimum(jnp.abs(x) / (1 + jnp.abs(y)), most) + jnp.minimum(h, given)
+
+    arrays = {name: np.random.default_rng(7).standard_normal((4, 6)).astype(np.float32) for name in "xyh"}
+    first, second = (jax.make_jaxpr(side)(*arrays.values()) for side in (limited(20, 40), limited(30, 50)))
+    inputs = [Input(name, array, magnitudes="given" if name == "h" else "all") for name, array in arrays.items()]
+    found = identity(Question(first, second, inputs, ["out"]))["out"]
+    assert not found.equal and found.witness is not None and "with 'x' 64 times as large" in found.witness
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_stated_values_are_taken_at_their_word(fault: str) -> None:
     reference, variant, names, _ = FAULTS[fault]
