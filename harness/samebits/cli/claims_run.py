@@ -24,8 +24,7 @@ from samebits.host.environment import Environment
 from samebits.host.own_output import own_stdout
 from samebits.host.subprocesses import ProcessResult
 from samebits.programs.catalogue import Locator, default_root, load, names
-from samebits.report.claims import ClaimsDocument, Ran, exit_code, summarise
-from samebits.report.claims_tables import claims_markdown, show_claims
+from samebits.report.claims import ClaimsDocument, Ran, claims_markdown, exit_code, show_claims, summarise
 from samebits.report.compile import CompileDocument
 from samebits.report.document import Document, read_as
 from samebits.schema.document_claim import Documented

@@ -25,9 +25,15 @@ from samebits.host import environment
 from samebits.host.environment import Environment
 from samebits.host.libtpu import mismatch
 from samebits.programs.catalogue import Locator
-from samebits.report.compile import CompileDocument, ProgramBlock, exit_code, summarise
-from samebits.report.compile_markdown import compiled_markdown
-from samebits.report.compile_terminal import show_block, show_end
+from samebits.report.compile import (
+    CompileDocument,
+    ProgramBlock,
+    compiled_markdown,
+    exit_code,
+    show_block,
+    show_end,
+    summarise,
+)
 from samebits.report.outcomes import Outcomes, compile_outcomes
 from samebits.schema.pair import Pair
 from samebits.schema.result import Problem

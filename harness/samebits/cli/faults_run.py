@@ -10,7 +10,7 @@ from pathlib import Path
 
 from samebits.audit.faults import find
 from samebits.audit.faults.fault import FaultRow
-from samebits.cli.pipeline import Command, CommandRun, gravest
+from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import InOrder, run_items
 from samebits.engine.drive import Done
 from samebits.engine.faults_work import FaultsWork, fault_items
@@ -19,10 +19,8 @@ from samebits.engine.run_work import EngineSettings
 from samebits.engine.work import Item
 from samebits.errors import RequestError
 from samebits.programs.catalogue import default_root, suggest
-from samebits.report.faults import FaultTable, show_fault
-from samebits.report.faults_markdown import faults_markdown
-from samebits.report.faults_screen import show_faults
-from samebits.schema.result import Problem
+from samebits.report.faults import FaultTable, faults_markdown, show_fault, show_faults
+from samebits.schema.result import Problem, gravest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

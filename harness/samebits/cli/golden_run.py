@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from samebits.cli.common import say
-from samebits.cli.pipeline import Command, CommandRun, gravest
+from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import run_items
 from samebits.engine.golden_work import GoldenWork, golden_items
 from samebits.engine.journal import JournalHead
@@ -18,11 +18,9 @@ from samebits.host.environment import Environment
 from samebits.host.permit import Permit
 from samebits.programs.catalogue import default_root
 from samebits.report.failing import WORST
-from samebits.report.golden import GoldenDocument, show_accepted
-from samebits.report.golden_markdown import checked_markdown
-from samebits.report.golden_screen import show_golden_check
+from samebits.report.golden import GoldenDocument, checked_markdown, show_accepted, show_golden_check
 from samebits.schema.model import Model
-from samebits.schema.result import Problem
+from samebits.schema.result import Problem, gravest
 from samebits.train.cache import persistent_compile_cache
 from samebits.train.golden.accept import AcceptedGolden, permit
 from samebits.train.golden.check import CheckedGolden
@@ -129,7 +127,7 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
     def exit_code(self, inputs: GoldenCheckInputs, document: GoldenDocument) -> int:
         """1 where a golden changed, before 2 for a damaged file, before 3 for a run that could not be made."""
         codes = {result.exit_code for result in _checked(document)}
-        return next((code for code in (1, 2, 3) if code in codes), 0 if codes else COULD_NOT_TELL)
+        return min(codes - {0}, default=0 if codes else COULD_NOT_TELL)
 
 
 def _unchecked(matrices: Sequence[str]) -> str:

@@ -245,12 +245,6 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
     return code
 
 
-def gravest(problems: Iterable[Problem]) -> int:
-    """The exit code of several problems: 1 before 2 before 3, and 0 without any."""
-    codes = {problem.exit_code for problem in problems}
-    return next((code for code in (1, 2, 3) if code in codes), 0)
-
-
 def _with_origin(document: Report, written: Written | None) -> Report:
     """The document with its time and commit; those of a document that was read stay."""
     if written is None or getattr(document, "written", written) is not None:

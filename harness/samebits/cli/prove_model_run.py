@@ -14,8 +14,7 @@ from samebits.engine.run_work import EngineSettings
 from samebits.engine.work import Item
 from samebits.host.environment import Environment
 from samebits.programs.catalogue import default_root
-from samebits.report.prove_model import StepDocument, exit_code, show_steps
-from samebits.report.prove_model_markdown import steps_proved_markdown
+from samebits.report.prove_model import StepDocument, exit_code, show_steps, steps_proved_markdown
 from samebits.schema.model import Model
 from samebits.schema.result import Problem
 from samebits.train.load import load_model

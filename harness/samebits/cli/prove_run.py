@@ -18,14 +18,12 @@ from samebits.engine.drive import Done
 from samebits.engine.journal import JournalHead
 from samebits.engine.prove_work import ProveWork, prove_items
 from samebits.engine.run_work import EngineSettings
-from samebits.errors import COULD_NOT_TELL, RequestError
+from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.other_magnitudes import other_input_notes
 from samebits.report.outcomes import Outcomes, proof_outcomes
-from samebits.report.prove import ProofDocument, show_pair
-from samebits.report.prove_markdown import proved_markdown
-from samebits.report.prove_screen import show_proofs
+from samebits.report.prove import ProofDocument, proved_markdown, show_pair, show_proofs
 from samebits.schema.proof import ProofResult, exit_code
 from samebits.schema.result import Problem
 
@@ -152,5 +150,4 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
 
     def exit_code(self, inputs: ProveInputs, document: ProofDocument) -> int:
         """1 where a leaf is refuted; a wrong request takes precedence over what could not be decided."""
-        worst = max((problem.exit_code for problem in document.problems), key=lambda code: code == 2, default=0)
-        return exit_code(list(document.results), COULD_NOT_TELL if document.interrupted else worst)
+        return exit_code(document.results, document.problems, interrupted=document.interrupted)

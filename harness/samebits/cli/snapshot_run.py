@@ -11,7 +11,7 @@ from samebits.audit.snapshots.accept import AcceptedVerdicts, accept_verdicts
 from samebits.audit.snapshots.files import FOLDER
 from samebits.audit.snapshots.hold import SnapshotComparison, compare_to_snapshots
 from samebits.audit.snapshots.record import Processor, processor_here
-from samebits.cli.pipeline import Command, CommandRun, gravest
+from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import load_pairs, plans
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.sweep import sweep
@@ -21,7 +21,7 @@ from samebits.host.permit import Permit, permit_in
 from samebits.programs.catalogue import default_root
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.snapshots import AcceptDocument, show_accepted_verdicts
-from samebits.schema.result import Problem, Result
+from samebits.schema.result import Problem, Result, gravest
 
 
 def compare_with_snapshots(

@@ -15,10 +15,8 @@ from samebits.host.environment import Environment
 from samebits.report.document import read_as
 from samebits.report.tables import line
 from samebits.report.terminal import console
-from samebits.report.train import TrainDocument, TrainSummary, exit_code
+from samebits.report.train import TrainDocument, TrainSummary, exit_code, show_trained, trained_markdown
 from samebits.report.train_envelope import envelope_record
-from samebits.report.train_markdown import trained_markdown
-from samebits.report.train_terminal import show_trained
 from samebits.schema.model import Matrix, Model
 from samebits.train.beside import compare_beside
 from samebits.train.cache import persistent_compile_cache

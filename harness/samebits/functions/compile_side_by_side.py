@@ -11,8 +11,7 @@ from samebits.functions.as_pair import CASE, pair_of
 from samebits.functions.request import compare_request
 from samebits.functions.run import rerun
 from samebits.programs.catalogue import Locator
-from samebits.report.compile import ProgramBlock
-from samebits.report.compile_terminal import blocks_text
+from samebits.report.compile import ProgramBlock, blocks_text
 from samebits.report.html import notebook_records as notebook_records  # by which each record shows itself too
 from samebits.report.html.notebook import notebook_table
 from samebits.report.leaves import LeafRow

@@ -1,4 +1,4 @@
-"""The report of `samebits claims`: the document, and the cells that terminal and Markdown share."""
+"""Shows the table of claims in a terminal and a pull request."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rich.console import Console
+
 from samebits.audit.claims.row import ClaimRow
 from samebits.audit.claims.savings import NOISE, Saving
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.words import plural, verdict_counts
+from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import joined
+from samebits.report.tables import WIDTH, line, show_table
+from samebits.report.words import plural, state_word, verdict_counts
 from samebits.schema.contract import DIRECTIONS
-from samebits.schema.result import Problem
+from samebits.schema.result import Problem, code_of
 
 STATES = ("holds", "holds but for rounding", "holds in part", "does not hold", "not told")
 
@@ -88,13 +93,9 @@ class ClaimsDocument:
 
 def exit_code(document: ClaimsDocument) -> int:
     """0: every row is as declared; 1: one is not; 2: a wrong declaration; 3: something could not be decided."""
-    if any(not row.ok and row.holds != "not told" for row in document.results):
-        return 1
-    codes = {problem.exit_code for problem in document.problems}
-    if 2 in codes:
-        return 2
-    unknown = any(row.holds == "not told" for row in document.results)
-    return 3 if codes or unknown or document.summary.interrupted or not document.results else 0
+    failed = any(not row.ok and row.holds != "not told" for row in document.results)
+    unknown = any(row.holds == "not told" for row in document.results) or not document.results
+    return code_of(document.problems, failed=failed, undecided=unknown or document.summary.interrupted)
 
 
 def summarise(rows: Sequence[ClaimRow], seconds: float, interrupted: bool) -> ClaimsSummary:
@@ -220,3 +221,56 @@ def compiler_line(document: ClaimsDocument) -> str:
     parts = [] if document.environment is None else [document.environment.lines()[0]]
     parts += [f"{target}: {version}" for target, version in document.compilers.items()]
     return "; ".join(parts)
+
+
+_CUT = 72
+"""Columns of what a document says, in a terminal; whole in Markdown and JSON."""
+
+
+def show_claims(to: Console, document: ClaimsDocument) -> None:
+    """The table; below it findings, what fails, and one sentence."""
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH)
+    line(to, compiler_line(document), "dim")
+    heads, lines = claims_table(document)
+    for cells in lines:
+        cells[1] = cells[1] if len(cells[1]) <= _CUT else cells[1][: _CUT - 3] + "..."
+    show_table(to, heads, lines)
+    line(to)
+    line(to, EXPLAINED, "dim")
+    for row in document.results:
+        name = f"{row.id} {row.subject}"
+        for text in row.findings:
+            line(to, f"{name}: finding: {text}", "yellow")
+        if row.witness and row.exempt:
+            line(to, f"{name}: witness: {row.witness}", "yellow")
+        if not row.ok:
+            for text in notes(row):
+                line(to, f"{name}: {text}", "bold red")
+    for problem in document.problems:
+        line(to, f"problem: {problem.pair}: {problem.message}", "bold red")
+    good = exit_code(document) == 0
+    line(to, closing(document), "bold green" if good else "bold red")
+
+
+def claims_markdown(document: ClaimsDocument, *, whole: bool = False) -> str:
+    """The document as Markdown: the table, then what stands behind each row.
+
+    Args:
+        document: of the claims.
+        whole: whether everything is written, however long it is; else of the rows behind the table those that fail.
+    """
+    parts = [
+        f"### samebits claims: {state_word(exit_code(document), 'as declared', 'not as declared')}",
+        escaped(closing(document)),
+        escaped(compiler_line(document)),
+        markdown_table(*claims_table(document)),
+        escaped(EXPLAINED),
+        escaped(longest(document)),
+        *("problem: " + escaped(f"{problem.pair}: {problem.message}") for problem in document.problems),
+        "#### What stands behind each row",
+    ]
+    for row in document.results if whole else [row for row in document.results if not row.ok]:
+        parts.append(f"**{escaped(row.id)}, {escaped(row.subject)}: {row.holds}**")
+        parts.append("\n".join(f"- {escaped(text)}" for text in notes(row)))
+    return joined(parts, whole=whole)

@@ -1,18 +1,26 @@
-"""The report of `samebits compile`: the document, and the rows that terminal and Markdown share."""
+"""Shows compiled programs side by side in a terminal and a pull request, with what was claimed of them."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.words import plural
+from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import joined
+from samebits.report.words import plural, state_word
 from samebits.schema.program_facts import ClaimResult, CompiledSide, OptionEffect, SideBySide
-from samebits.schema.result import Problem
+from samebits.schema.result import Problem, code_of
 
 HEADS = (
     "side", "temp", "traffic", "comm", "temp MB", "peak MB", "traffic MB", "comm MB", "loops", "gathers", "estimate",
@@ -80,12 +88,9 @@ class CompileDocument:
 
 def exit_code(document: CompileDocument) -> int:
     """0: every claim is as declared; 1: one is not; 2: a wrong request; 3: something could not be decided."""
-    if document.summary.failed:
-        return 1
-    codes = {problem.exit_code for problem in document.problems}
-    if 2 in codes:
-        return 2
-    return 3 if codes or document.summary.unknown or document.summary.interrupted or not document.results else 0
+    s = document.summary
+    undecided = s.unknown > 0 or s.interrupted or not document.results
+    return code_of(document.problems, failed=s.failed > 0, undecided=undecided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,3 +273,102 @@ def summarise(
         seconds=round(seconds, 2),
         interrupted=interrupted,
     )
+
+
+WIDTH = 168
+"""Columns of a table in a file or a pipe, so that its rows are lines."""
+
+_LEFT = ("side", "collectives", "SparseCore", "program")
+
+
+def show_end(to: Console, document: CompileDocument) -> None:
+    """What follows the tables: how to read them, notes, and one sentence for all."""
+    _line(to)
+    if document.results:
+        _line(to, EXPLAINED, "dim")
+    for note in document.notes:
+        _line(to, note, "yellow")
+    s = document.summary
+    bad = s.failed or document.problems or not document.results
+    _line(to, closing(document), "bold red" if bad else "bold yellow" if s.unknown or s.interrupted else "bold green")
+    again = next((program.replay for program in document.results if _failing(document, program)), None)
+    if again is not None:
+        _line(to, f"next: {again}")
+
+
+def _failing(document: CompileDocument, program: CompiledSide) -> bool:
+    where = (program.pair, program.side, program.case, program.direction, program.target)
+    return any(
+        (comparison.pair, comparison.variant, comparison.case, comparison.direction, comparison.target) == where
+        and any(not judged.ok for judged in comparison.expectations)
+        for comparison in document.comparisons
+    )
+
+
+def show_block(to: Console, block: ProgramBlock) -> None:
+    """One table with what is said below it."""
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH)
+    _line(to)
+    _line(to, block.title, "bold")
+    heads, rows = block.table()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in heads:
+        table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=name != "collectives")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    to.print(Padding(table, (0, 0, 0, 2), expand=False))
+    for comparison in block.comparisons:
+        if comparison.variant != comparison.reference:
+            _line(to, f"  {verdict_line(comparison)}", "bold green" if comparison.verdict else "")
+        for judged in comparison.expectations:
+            style = "green" if judged.ok and judged.finding is None else "yellow" if judged.ok else "bold red"
+            _line(to, f"    {claim_line(comparison.variant, judged)}", style)
+    for effect in block.effects:
+        _line(to, f"  {effect_line(effect)}", "yellow" if effect.changed else "dim")
+
+
+def blocks_text(blocks: Iterable[ProgramBlock]) -> str:
+    """Tables as plain text."""
+    written = io.StringIO()
+    to = Console(file=written, width=WIDTH, markup=False, highlight=False, emoji=False)
+    for block in blocks:
+        show_block(to, block)
+    return "\n".join(line.rstrip() for line in written.getvalue().strip("\n").splitlines())
+
+
+def _line(to: Console, text: str = "", style: str = "") -> None:
+    to.print(Text(text, style), soft_wrap=True)
+
+
+def compiled_markdown(document: CompileDocument, *, whole: bool = False) -> str:
+    """The document as Markdown: result, environment, a table per case, target and direction, claims, problems.
+
+    Args:
+        document: of a compile.
+        whole: whether everything is written, however long it is.
+    """
+    state = state_word(exit_code(document), "as declared", "not as declared")
+    parts = [f"### samebits compile: {state}", escaped(closing(document))]
+    versions = document.environment.versions
+    parts.append(escaped(f"jax {versions['jax']}, jaxlib {versions['jaxlib']}, libtpu {versions['libtpu'] or 'none'}"))
+    for block in blocks(document):
+        parts += [f"#### {escaped(block.title)}", markdown_table(*block.table())]
+        lines = [
+            verdict_line(comparison) for comparison in block.comparisons if comparison.variant != comparison.reference
+        ]
+        lines += [
+            claim_line(comparison.variant, judged)
+            for comparison in block.comparisons
+            for judged in comparison.expectations
+        ]
+        lines += [effect_line(effect) for effect in block.effects]
+        if lines:
+            parts.append("\n".join(f"- {escaped(line)}" for line in lines))
+    if document.results:
+        parts.append(escaped(EXPLAINED))
+    others = [f"problem: pair '{problem.pair}': {problem.message}" for problem in document.problems]
+    others += document.notes
+    if others:
+        parts.append("\n".join(f"- {escaped(line)}" for line in others))
+    return joined(parts, whole=whole)

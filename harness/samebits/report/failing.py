@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from samebits.report.markdown import escaped
+from samebits.report.markdown import escaped, fenced
 from samebits.report.markdown_fit import Part, Rows
-from samebits.report.screen import Form, cut
+from samebits.report.screen import Form, Styled, cut, in_turn
 from samebits.report.tables import line
 from samebits.report.words import plural
 from samebits.schema.result import Problem
@@ -45,6 +45,31 @@ class Failing:
 def next_command(groups: Sequence[Failing]) -> str | None:
     """What to type first."""
     return next((group.next_command for group in groups if group.next_command), None)
+
+
+def next_lines(groups: Sequence[Failing]) -> list[Styled]:
+    """Return the last line of a terminal: what to type first, if there is anything."""
+    command = next_command(groups)
+    return [] if command is None else [(f"next: {command}", "")]
+
+
+def shortened(groups: Sequence[Failing]) -> list[Form]:
+    """Return the forms that explain the first groups, from the longest to one; an empty form without groups."""
+    return [explained(groups, count) for count in range(min(WORST, len(groups)), 0, -1)] or [in_turn()]
+
+
+def opening(head: str, sentence: str, groups: Sequence[Failing], problems: Sequence[Problem] = ()) -> list[Part]:
+    """Return the beginning of a report for a pull request: what came out, what to type, the worst failures.
+
+    Args:
+        head: the command, and what the run comes to.
+        sentence: that closes the report in a terminal.
+        groups: the gravest first.
+        problems: what could not be looked at.
+    """
+    command = next_command(groups)
+    parts: list[Part] = [f"### samebits {head}", escaped(sentence), *([] if command is None else [fenced([command])])]
+    return [*parts, *problem_parts(problems), *failing_parts(groups)]
 
 
 def explained(groups: Sequence[Failing], count: int) -> Form:

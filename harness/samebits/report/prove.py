@@ -1,10 +1,10 @@
-"""The report of `samebits prove`: what was proved, how, under which assumptions, with which probability of an error."""
+"""Shows proofs in a terminal and a pull request: what was proved, how, under which assumptions, and what was not."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rich.console import Console
@@ -13,9 +13,15 @@ from rich.text import Text
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.interpret.field.residues import PRIMES
+from samebits.report.causes.groups import without_numbers
 from samebits.report.document import SCHEMA
-from samebits.report.words import plural, short_meshes, verdict_counts
-from samebits.schema.assumption import Assumption
+from samebits.report.failing import Failing, next_lines, opening, shortened
+from samebits.report.markdown import escaped, table_rows
+from samebits.report.markdown_fit import Rows, fitted
+from samebits.report.screen import Form, Styled, cut, in_turn, show_fitted
+from samebits.report.tables import line
+from samebits.report.words import assumed_sentence, plural, short_meshes, verdict_counts
+from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.contract import leaf_words as words_of_leaf
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Problem
@@ -258,3 +264,264 @@ def closing(document: ProofDocument) -> str:
 
 def _line(to: Console, text: str = "", style: str = "") -> None:
     to.print(Text(text, style), soft_wrap=True)
+
+
+_LISTED = 4
+"""Names that are listed; more are counted."""
+
+
+def failing_proofs(document: ProofDocument) -> list[Failing]:
+    """The groups, refuted proofs before others and large groups before small ones."""
+    groups: dict[tuple[str, ...], list[ProofResult]] = {}
+    for proof in document.results:
+        if not proof.ok:
+            groups.setdefault(_key(proof), []).append(proof)
+    ordered = sorted(_joined(groups).values(), key=lambda group: (not group[0].refutes, -len(group)))
+    return [_failing(group, document.results) for group in ordered]
+
+
+def leaves(count: int) -> str:
+    """How many leaves, in words."""
+    return plural(count, "leaf").replace("leafs", "leaves")
+
+
+def _key(proof: ProofResult) -> tuple[str, ...]:
+    if not proof.refutes:
+        return ("not proved", proof.pair, proof.verdict, without_numbers(proof.reason or ""))
+    if proof.lines:  # sides, and pairs, may call one function: the line alone is the cause
+        return ("refuted", str(proof.lines[0].variant or proof.lines[0].reference))
+    return ("refuted", proof.pair, proof.variant, without_numbers(proof.reason or ""))
+
+
+def _joined(groups: dict[tuple[str, ...], list[ProofResult]]) -> dict[tuple[str, ...], list[ProofResult]]:
+    """The same groups, where refuted proofs without a named line join the only line that is named of their side."""
+    named: dict[tuple[str, str], set[tuple[str, ...]]] = {}
+    for key, group in groups.items():
+        for proof in group:
+            if proof.refutes and proof.lines:
+                named.setdefault((proof.pair, proof.variant), set()).add(key)
+    joined: dict[tuple[str, ...], list[ProofResult]] = {key: [] for key in groups}
+    for key, group in groups.items():
+        for proof in group:
+            of_side = named.get((proof.pair, proof.variant), set()) if proof.refutes and not proof.lines else set()
+            joined[next(iter(of_side)) if len(of_side) == 1 else key].append(proof)
+    return {key: group for key, group in joined.items() if group}
+
+
+def _failing(group: Sequence[ProofResult], every: Iterable[ProofResult]) -> Failing:
+    first = group[0]
+    sides = dict.fromkeys((proof.pair, proof.variant) for proof in group)
+    beside = sum((proof.pair, proof.variant) in sides for proof in every)
+    pairs = list(dict.fromkeys(pair for pair, _ in sides))
+    whose = f"{pairs[0]} ({', '.join(side for _, side in sides)})" if len(pairs) == 1 else _listed(pairs, "pair")
+    if len(sides) == 1:
+        whose = f"{first.pair}/{first.variant}"
+    words = "refuted" if first.refutes else "not proved" if first.verdict == "error" else "below the contract"
+    place = f"{leaf_words(first)}, case {first.case}, {first.dtype}, mesh {first.mesh} ({first.mode})"
+    return Failing(
+        title=f"{whose}: {len(group)} of {leaves(beside)} {words}",
+        likely=_likely(first),
+        where=_where(group),
+        example=f"{place}: {first.witness}" if first.witness else place,
+        next_command=_next(first),
+    )
+
+
+def _likely(proof: ProofResult) -> str:
+    if proof.refutes:
+        if proof.lines:
+            return f"another computation: {proof.lines[0]}"
+        return proof.reason or "another computation, and no line is named"
+    if proof.reason is None and proof.verdict == "rounding":
+        return "the formulas are equal, which does not make the bits equal; a check runs both sides"
+    return proof.reason or "proof alone does not decide; a check runs both sides"
+
+
+def _where(group: Sequence[ProofResult]) -> str:
+    cases, dtypes, named = (
+        list(dict.fromkeys(values))
+        for values in (
+            (proof.case for proof in group),
+            (proof.dtype for proof in group),
+            (leaf_words(proof) for proof in group),
+        )
+    )
+    meshes = short_meshes(dict.fromkeys(proof.mesh for proof in group))
+    return "; ".join((_listed(named, "leaf").replace("leafs", "leaves"), _listed(cases, "case"), *dtypes, meshes))
+
+
+def _listed(names: Sequence[str], noun: str) -> str:
+    return ", ".join(names) if len(names) <= _LISTED else plural(len(names), noun)
+
+
+def _next(proof: ProofResult) -> str | None:
+    """The refuted proof again; of what is not proved, the check that runs both sides."""
+    if proof.refutes or "--no-assumptions" in proof.replay:
+        return proof.replay or None
+    return run_of(proof.replay) or None
+
+
+def run_of(replay: str) -> str:
+    """The command that runs what a command proves: both sides of a pair, or of two functions.
+
+    Args:
+        replay: of a proof.
+    """
+    if " --arg " in replay:
+        return replay.replace("samebits prove ", "samebits compare ", 1).removesuffix(" --all-sizes")
+    return replay.replace("samebits prove ", "samebits check ", 1)
+
+
+WORDS = {
+    "proved": "proved",
+    "rounding": "same formulas",
+    "different": "REFUTED",
+    "refused": "rejected as expected",
+    "error": "NOT PROVED",
+}
+"""What a proof comes to, in few words."""
+
+
+def few_words(proof: ProofResult) -> str:
+    """What a proof comes to, in few words: whether for all sizes, and the kinds of what it assumes."""
+    kept = proof.family.kept_text if proof.family is not None else ""
+    taken = words_of(proof.assumptions) if proof.verdict in ("proved", "rounding") else ""
+    return _in_words(proof, f" with {kept}" if kept else "") + (f", assuming {taken}" if taken else "")
+
+
+def _counted_words(proof: ProofResult) -> str:
+    """The same without the sizes that are kept, which may be others in each case."""
+    kept = proof.family is not None and proof.family.kept
+    return _in_words(proof, " (some as declared)" if kept else "")
+
+
+def _in_words(proof: ProofResult, kept: str) -> str:
+    words = WORDS.get(proof.verdict, proof.verdict)
+    return f"{words} for all sizes{kept}" if proof.sizes == "all" else words
+
+
+NOTES = 3
+
+HINT = "--verbose prints every proof with its method, its assumptions and its probability of an error"
+
+
+def show_proofs(to: Console, document: ProofDocument, *, verbose: bool = False) -> None:
+    """The end of the report.
+
+    Args:
+        to: where it is printed.
+        document: of the proofs.
+        verbose: whether every proof has been shown already; else it is now, as far as it fits on one screen.
+    """
+    failing = failing_proofs(document)
+    end = [*_end(document), *next_lines(failing)]
+    if verbose:
+        for text, style in [("", ""), *end]:
+            line(to, text, style)
+        return
+    few = shortened(failing)
+    forms: list[Form] = [_every(document)]
+    forms += [in_turn(_groups(document), few[0])]
+    forms += [in_turn(_pairs(document), form) for form in few]
+    forms += few
+    show_fitted(to, forms, end, HINT)
+
+
+def _every(document: ProofDocument) -> Form:
+    def form(to: Console) -> None:
+        for pair, proofs in _by_pair(document).items():
+            show_pair(to, pair, proofs)
+        line(to)
+
+    return form
+
+
+def _groups(document: ProofDocument) -> Form:
+    """A line for each leaf of a side."""
+
+    def form(to: Console) -> None:
+        for pair, proofs in _by_pair(document).items():
+            line(to)
+            line(to, pair, "bold")
+            for group in proof_groups(proofs):
+                first, short = group[0], sum(not proof.ok for proof in group)
+                words = f"{few_words(first)}: {where(group)}"
+                below = f"; {short} of {len(group)} below the contract" if short else ""
+                text = f"  {first.variant}, {leaf_words(first)}: {words}{below}"
+                line(to, cut(text, to.width), "bold red" if any(proof.refutes for proof in group) else "")
+        line(to)
+
+    return form
+
+
+def _pairs(document: ProofDocument) -> Form:
+    """A line for each pair."""
+
+    def form(to: Console) -> None:
+        line(to)
+        for pair, proofs in _by_pair(document).items():
+            counts = Counter(map(_counted_words, proofs))
+            short = sum(not proof.ok for proof in proofs)
+            words = ", ".join(f"{word} {count}" for word, count in counts.items())
+            below = f"; {short} below the contract" if short else ""
+            text = f"{pair}: {leaves(len(proofs))}: {words}{below}"
+            line(to, cut(text, to.width), "bold red" if any(proof.refutes for proof in proofs) else "")
+        line(to)
+
+    return form
+
+
+def _by_pair(document: ProofDocument) -> dict[str, Sequence[ProofResult]]:
+    pairs: dict[str, list[ProofResult]] = {}
+    for proof in document.results:
+        pairs.setdefault(proof.pair, []).append(proof)
+    return {**pairs}
+
+
+def _end(document: ProofDocument) -> list[Styled]:
+    """Notes, and one sentence for all pairs."""
+    lines = [(note, "") for note in document.notes[:NOTES]]
+    if len(document.notes) > NOTES:
+        lines.append((f"and {plural(len(document.notes) - NOTES, 'more note')}; --json FILE has all", ""))
+    lines += [(text, "") for text in [assumed_sentence(document.results)] if text is not None]
+    lines.append((closing(document), "bold green" if all_reached(document) else "bold yellow"))
+    return lines
+
+
+HEADS = ("pair", "variant", "leaf", "by proof", "where", "required", "reached", "error probability")
+
+
+def proved_markdown(document: ProofDocument) -> str:
+    """The document as Markdown of at most 60 lines: what came out, the worst failures, a row per leaf of a side."""
+    parts = opening(f"prove: {_state(document)}", closing(document), failing_proofs(document), document.problems)
+    groups = proof_groups(document.results)
+    bad = [number for number, group in enumerate(groups) if any(not proof.ok for proof in group)]
+    if groups:
+        parts.append(replace(table_rows("Proofs", HEADS, [_row(group) for group in groups], bad), opened=False))
+    if document.notes:
+        parts.append(Rows(title="Notes", rows=[f"- {escaped(note)}" for note in document.notes]))
+    parts.append(escaped("; ".join(document.environment.lines())))
+    return fitted(parts)
+
+
+def _state(document: ProofDocument) -> str:
+    if any(proof.refutes for proof in document.results):
+        return "failed"
+    return "passed" if document.results and all_reached(document) else "incomplete"
+
+
+def _row(group: Sequence[ProofResult]) -> tuple[str, ...]:
+    first = group[0]
+    required = Counter(proof.required for proof in group)
+    errors = [proof.log2_error for proof in group if proof.log2_error is not None]
+    reached = sum(proof.ok for proof in group)
+    return (
+        first.pair,
+        first.variant,
+        leaf_words(first),
+        few_words(first),
+        where(group),
+        " ".join(f"{rung} {count}" for rung, count in required.items()),
+        "yes" if reached == len(group) else f"{reached} of {len(group)}",
+        f"2^{max(errors):.0f}" if errors else "",
+    )

@@ -1,11 +1,11 @@
-"""The report of `samebits prove model`: the document, and its table in a terminal."""
+"""Shows proofs of training steps in a terminal and a pull request."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rich.console import Console
@@ -13,11 +13,13 @@ from rich.console import Console
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.failing import WORST, Failing, explained, next_command
+from samebits.report.failing import WORST, Failing, next_lines, opening, shortened
+from samebits.report.markdown import escaped, table_rows
+from samebits.report.markdown_fit import fitted
 from samebits.report.screen import Form, Styled, in_turn, show_fitted
 from samebits.report.tables import WIDTH, line, show_table
-from samebits.report.words import plural
-from samebits.schema.result import Problem
+from samebits.report.words import plural, state_word
+from samebits.schema.result import Problem, code_of
 from samebits.train.step_leaf import StepLeaf
 
 HEADS = ["configuration", "mesh", "mode", "leaves", "proved mathematics", "error probability", "points", "seconds"]
@@ -57,12 +59,8 @@ class StepDocument:
 def exit_code(document: StepDocument) -> int:
     """0: every leaf is the same formula; 1: one is refuted; 2: a wrong request; 3: one is undecided."""
     verdicts = {leaf.verdict for leaf in document.results}
-    codes = {problem.exit_code for problem in document.problems}
-    if "different" in verdicts:
-        return 1
-    if 2 in codes:
-        return 2
-    return 3 if codes or document.interrupted or verdicts != {"rounding"} else 0
+    undecided = document.interrupted or verdicts != {"rounding"}
+    return code_of(document.problems, failed="different" in verdicts, undecided=undecided)
 
 
 def by_step(results: Sequence[StepLeaf]) -> list[list[StepLeaf]]:
@@ -143,15 +141,14 @@ def show_steps(to: Console, document: StepDocument, *, verbose: bool = False) ->
     if not to.is_terminal:
         to.width = max(to.width, WIDTH)
     failing = failing_steps(document)
-    command = next_command(failing)
     end: list[Styled] = [(problem.message, "bold red") for problem in document.problems[:WORST]]
     end += [(note, "") for note in document.notes]
     end += [(text, "dim") for text in ASSUMED] if document.results else []
     end.append((closing(document), "bold green" if exit_code(document) == 0 else "bold yellow"))
-    end += [] if command is None else [(f"next: {command}", "")]
+    end += next_lines(failing)
     forms = [in_turn(_table(document), _each(document))]
     if not verbose:
-        few = [explained(failing, count) for count in range(min(WORST, len(failing)), 0, -1)] or [in_turn()]
+        few = shortened(failing)
         forms += [in_turn(_table(document), few[-1]), *few]
     show_fitted(to, forms, end, "--verbose prints every step")
 
@@ -191,3 +188,18 @@ def closing(document: StepDocument) -> str:
     begin = "interrupted; " if document.interrupted else ""
     leaves = plural(len(document.results), "leaf").replace("leafs", "leaves")
     return f"{begin}{leaves}: {words}; {document.seconds:.1f} s; {state}"
+
+
+def steps_proved_markdown(document: StepDocument) -> str:
+    """The document as Markdown of at most 60 lines: what came out, the worst steps, a row per step."""
+    state = state_word(exit_code(document), "proved", "refuted")
+    parts = opening(f"prove model: {state}", closing(document), failing_steps(document), document.problems)
+    steps = by_step(document.results)
+    bad = [number for number, leaves in enumerate(steps) if first_not_proved(leaves) is not None]
+    if steps:
+        title = f"One training step of '{document.model}' against all references on one device"
+        rows = table_rows(title, HEADS, [row(leaves) for leaves in steps], bad)
+        parts += [replace(rows, opened=False), escaped(" ".join(ASSUMED))]
+    parts += [f"- {escaped(note)}" for note in document.notes]
+    parts.append(escaped("; ".join(document.environment.lines())))
+    return fitted(parts)

@@ -1,20 +1,29 @@
-"""The report of `samebits train`: the document, and the tables and sentences that terminal and Markdown share."""
+"""Shows training runs in a terminal and a pull request: which agree, where the others part, and how far."""
 
 from __future__ import annotations
 
 import math
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+from rich.console import Console
 
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.train_envelope import EnvelopeRecord
-from samebits.report.words import plural
-from samebits.schema.result import Problem
+from samebits.report.failing import WORST, Failing, next_lines, opening, shortened
+from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import joined
+from samebits.report.screen import Form, Styled, in_turn, show_fitted
+from samebits.report.tables import WIDTH, line, show_table
+from samebits.report.train_envelope import EnvelopeRecord, envelope_lines
+from samebits.report.words import plural, state_word
+from samebits.schema.result import Problem, code_of
 from samebits.train.compare import Pairing, Uncompared
 from samebits.train.detection import Detection
-from samebits.train.distance import FAR, lacks
+from samebits.train.distance import FAR, SCALARS, lacks
 from samebits.train.parts import SAME_RUN
 from samebits.train.record import RunRecord
 
@@ -81,13 +90,9 @@ class TrainDocument:
 
 def exit_code(document: TrainDocument) -> int:
     """0: every comparison is as expected; 1: one is not; 2: a wrong request; 3: something could not be decided."""
-    if document.summary.failed or detection_failed(document.detection):
-        return 1
-    codes = {problem.exit_code for problem in document.problems}
-    if 2 in codes:
-        return 2
-    undecided = codes or document.uncompared or not document.comparisons
-    return 3 if undecided or document.summary.interrupted else 0
+    failed = document.summary.failed > 0 or detection_failed(document.detection)
+    undecided = bool(document.uncompared) or not document.comparisons or document.summary.interrupted
+    return code_of(document.problems, failed=failed, undecided=undecided)
 
 
 HEADS = {
@@ -259,3 +264,166 @@ def closing(document: TrainDocument) -> str:
     if document.problems:
         state += f", but {plural(len(document.problems), 'problem')}"
     return f"{'interrupted; ' if s.interrupted else ''}{begin}; {s.seconds:.1f} s; {state}"
+
+
+_LISTED = 6
+"""Names that are listed; more are counted."""
+
+
+def failing_runs(document: TrainDocument) -> list[Failing]:
+    """The comparisons below what is expected, then the planted defects that were not seen."""
+    groups: dict[tuple[object, ...], list[Pairing]] = {}
+    for comparison in document.comparisons:
+        if not comparison.ok:
+            key = (comparison.verdict, comparison.first_step, comparison.first_leaf)
+            groups.setdefault(key, []).append(comparison)
+    ordered = sorted(groups.values(), key=lambda group: (group[0].verdict != "different", -len(group)))
+    failing = [_failing(document, group) for group in ordered]
+    missed = [defect for defect in document.detection.defects if not defect.seen[-1]] if document.detection else []
+    if missed and document.detection is not None:
+        count = len(document.detection.defects)
+        failing.append(
+            Failing(
+                title=f"{len(missed)} of {plural(count, 'planted defect')} not seen",
+                likely="the bounds of the comparison are too wide for them",
+                where=_listed([defect.defect for defect in missed]),
+            )
+        )
+    return failing
+
+
+def bisection(document: TrainDocument, comparison: Pairing) -> str | None:
+    """The search for the pair at fault, where both runs are of the same matrix."""
+    names = {run.config for run in document.results}
+    if not {comparison.a, comparison.b} <= names or document.matrix in names:
+        return None
+    a, b = (f"{document.matrix}/{name}" for name in (comparison.a, comparison.b))
+    steps = str(len(document.results[0].steps))
+    return shlex.join(["samebits", "bisect", "pairs", "--config", b, "--against", a, "--steps", steps])
+
+
+def _failing(document: TrainDocument, group: Sequence[Pairing]) -> Failing:
+    first = group[0]
+    likely = "more than rounding" if first.verdict != "rounding" else "other bits, and the same were expected"
+    return Failing(
+        title=f"{len(group)} of {plural(len(document.comparisons), 'comparison')} {first.verdict}, first at step "
+        f"{first.first_step} in {first.first_leaf}",
+        likely=f"{likely}; expected {first.expected}: {first.reason}",
+        where=_listed([f"{comparison.b} beside {comparison.a}" for comparison in group]),
+        example=f"{first.b} beside {first.a}{_far(first)}",
+        next_command=next(filter(None, (bisection(document, comparison) for comparison in group)), None),
+    )
+
+
+def _far(comparison: Pairing) -> str:
+    """How far the loss is off, and what else is beyond its bound."""
+    if comparison.max_ulp >= FAR:
+        return ": the loss of one of them is not finite"
+    text = f": the loss is up to {plural(comparison.max_ulp, 'ulp')} away, {comparison.envelope} are allowed"
+    other = comparison.verdict == "different" and comparison.worst_leaf not in (None, *SCALARS)
+    return f"{text}; {nearest(comparison)}" if other else text
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def show_trained(to: Console, document: TrainDocument, *, verbose: bool = False) -> None:
+    """The report of a matrix.
+
+    Args:
+        to: where it is printed.
+        document: of the runs.
+        verbose: whether every run and comparison is shown, however many there are; otherwise one screen.
+    """
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH)
+    failing = failing_runs(document)
+    good = exit_code(document) == 0
+    end: list[Styled] = [
+        (f"could not run {problem.pair}: {problem.message}", "bold red") for problem in document.problems[:WORST]
+    ]
+    if len(document.problems) > WORST:
+        end.append((f"and {plural(len(document.problems) - WORST, 'more problem')}", "bold red"))
+    alone = uncompared_lines(document)
+    end += [(text, "bold red") for text in alone[:WORST]]
+    if len(alone) > WORST:
+        end.append((f"and {plural(len(alone) - WORST, 'more run')} held against nothing", "bold red"))
+    end.append((closing(document), "bold green" if good else "bold red"))
+    end += next_lines(failing)
+    forms: list[Form] = [_every(document)]
+    if not verbose:
+        few = shortened(failing)
+        forms += [in_turn(_runs(document), _bounds(document), few[-1])]
+        forms += [in_turn(_bounds(document), form) for form in few]
+        forms += few
+    show_fitted(to, forms, end, "--verbose prints every run and every comparison")
+
+
+def _every(document: TrainDocument) -> Form:
+    """All tables, and what is said below them."""
+
+    def form(to: Console) -> None:
+        _runs(document)(to)
+        if document.comparisons:
+            line(to)
+            line(to, "compared", "bold")
+            show_table(to, PAIRING_HEADS, pairing_table(document))
+        _bounds(document)(to)
+        for text in expectation_lines(document):
+            line(to, text, "bold red" if "; expected" in text else "yellow")
+        if document.detection is not None:
+            line(to)
+            line(to, "planted one at a time: which gate sees it", "bold")
+            show_table(to, *detection_table(document.detection))
+        for note in document.notes:
+            line(to, note, "yellow")
+
+    return form
+
+
+def _runs(document: TrainDocument) -> Form:
+    """A row for each run, and which have equal bits."""
+
+    def form(to: Console) -> None:
+        line(to)
+        if document.results:
+            steps = len(document.results[0].steps)
+            line(to, f"{document.matrix}: {document.about}; after step {steps}, {document.results[0].dtype}", "bold")
+            show_table(to, *run_table(document))
+        for text in cluster_lines(document):
+            line(to, f"  {text}", "dim")
+
+    return form
+
+
+def _bounds(document: TrainDocument) -> Form:
+    def form(to: Console) -> None:
+        for text in envelope_lines(document.envelope):
+            line(to, text, "dim")
+
+    return form
+
+
+def trained_markdown(document: TrainDocument) -> str:
+    """The document as Markdown: result, environment, runs, comparisons, clusters, bounds, problems."""
+    state = state_word(exit_code(document), "as expected", "not as expected")
+    parts = opening(f"train {document.matrix}: {state}", closing(document), failing_runs(document))
+    parts.append(escaped("; ".join(document.environment.lines()[:2])))
+    if document.results:
+        parts.append(markdown_table(*run_table(document)))
+    if document.comparisons:
+        parts.append(markdown_table(PAIRING_HEADS, pairing_table(document)))
+    if document.detection is not None:
+        parts.append(markdown_table(*detection_table(document.detection)))
+    lines = [*cluster_lines(document)]
+    lines += [
+        *uncompared_lines(document),
+        *expectation_lines(document),
+        *envelope_lines(document.envelope),
+        *document.notes,
+    ]
+    lines += [f"could not run {problem.pair}: {problem.message}" for problem in document.problems]
+    parts.append("\n".join(f"- {escaped(text)}" for text in lines))
+    return joined(parts)

@@ -15,8 +15,8 @@ from samebits.report.document import SCHEMA
 from samebits.report.markdown import escaped, markdown_table
 from samebits.report.markdown_fit import joined
 from samebits.report.tables import line, show_table
-from samebits.report.words import plural
-from samebits.schema.result import Problem
+from samebits.report.words import plural, state_word
+from samebits.schema.result import Problem, code_of
 from samebits.schema.tuning import TuningBest, TuningTrial
 
 HEADS = ("value", "results", "temp MB", "peak MB", "traffic MB", "GFLOP", "estimate", "kernels", "program")
@@ -92,13 +92,9 @@ def summarise_tuned(trials: Sequence[TuningTrial], seconds: float, interrupted: 
 
 def exit_code_of_tuning(document: TuneDocument) -> int:
     """0: all values were judged; 1: one gives other results; 2: a wrong request; 3: something could not be decided."""
-    if document.summary.different:
-        return 1
-    codes = {problem.exit_code for problem in document.problems}
-    if 2 in codes:
-        return 2
     s = document.summary
-    return 3 if codes or s.unchecked or s.interrupted or not s.compiled else 0
+    undecided = s.unchecked > 0 or s.interrupted or not s.compiled
+    return code_of(document.problems, failed=s.different > 0, undecided=undecided)
 
 
 def groups(trials: Sequence[TuningTrial]) -> list[list[TuningTrial]]:
@@ -206,9 +202,8 @@ def show_tuned_end(to: Console, document: TuneDocument) -> None:
 
 def tuned_markdown(document: TuneDocument) -> str:
     """The document as Markdown: a table per side, direction and target."""
-    states = {0: "results equal", 1: "other results", 2: "incomplete", 3: "incomplete"}
-    parts = [f"### samebits compile --tune: {states[exit_code_of_tuning(document)]}"]
-    parts.append(escaped(closing_of_tuning(document)))
+    state = state_word(exit_code_of_tuning(document), "results equal", "other results")
+    parts = [f"### samebits compile --tune: {state}", escaped(closing_of_tuning(document))]
     versions = document.environment.versions
     parts.append(escaped(f"jax {versions['jax']}, jaxlib {versions['jaxlib']}, libtpu {versions['libtpu'] or 'none'}"))
     chosen = {_key(choice): choice for choice in document.best}

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from samebits.report.document import Document
 from samebits.schema.assumption import breakable, passing_words
-from samebits.schema.result import VERDICTS
+from samebits.schema.result import VERDICTS, Problem
 
 
 def plural(count: int, word: str) -> str:
     """A count with its noun."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def problems_sentence(problems: Sequence[Problem]) -> str:
+    """Return how many problems there are, with the first one."""
+    return f"{plural(len(problems), 'problem')}: {problems[0].pair}: {problems[0].message}"
+
+
+def first_problem(problems: Sequence[Problem]) -> str:
+    """Return the first problem, and how many others there are."""
+    more = f" (and {plural(len(problems) - 1, 'other')})" if len(problems) > 1 else ""
+    return f"{problems[0].pair}: {problems[0].message}{more}"
+
+
+def state_word(code: int, passed: str, failed: str) -> str:
+    """Return the word for an exit code: of 0, of 1, else `incomplete`."""
+    return {0: passed, 1: failed}.get(code, "incomplete")
 
 
 def verdict_counts(counts: Mapping[Any, int]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.schema.all_sizes import Sizes, SizesShown
 from samebits.schema.assumption import Assumption
 from samebits.schema.line_difference import LineDifference
-from samebits.schema.result import Verdict
+from samebits.schema.result import Problem, Verdict, code_of
 from samebits.schema.shown import Shown
 
 
@@ -111,15 +111,13 @@ class ProofResult(Shown):
         return replace(self, **against)
 
 
-def exit_code(arguments: list[ProofResult], problem: int = 0) -> int:
-    """0 where every leaf reaches its contract by proof, 1 where one is refuted, 3 where proof alone does not decide.
+def exit_code(proofs: Sequence[ProofResult], problems: Iterable[Problem] = (), *, interrupted: bool = False) -> int:
+    """Return 0 where every leaf reaches its contract by proof, 1 where one is refuted, 3 where proof does not decide.
 
     Args:
-        arguments: of all leaves.
-        problem: the exit code of a pair that could not be proved at all; 0 without one.
+        proofs: of all leaves.
+        problems: the pairs that could not be proved at all.
+        interrupted: whether leaves are left.
     """
-    if any(argument.refutes for argument in arguments):
-        return 1
-    if problem == 2:
-        return 2
-    return 3 if problem or not arguments or any(not argument.ok for argument in arguments) else 0
+    short = not proofs or any(not proof.ok for proof in proofs)
+    return code_of(problems, failed=any(proof.refutes for proof in proofs), undecided=interrupted or short)

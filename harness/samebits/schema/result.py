@@ -266,14 +266,29 @@ def exit_code(
 
     The most severe outcome decides: a difference over a wrong declaration, that over what could not run.
     """
-    results, problems = list(results), list(problems)
+    results = list(results)
     failed = [result for result in results if result.failed]
-    if any(result.verdict != "error" for result in failed):
-        return 1
-    if any(problem.exit_code == 2 for problem in problems):
-        return 2
     skips = sum(result.verdict == "skipped" for result in results)
     nothing_checked = skips == len(results)
-    if failed or problems or interrupted or (no_skips and skips) or nothing_checked:
-        return 3
-    return 0
+    return code_of(
+        problems,
+        failed=any(result.verdict != "error" for result in failed),
+        undecided=bool(failed) or interrupted or (no_skips and skips > 0) or nothing_checked,
+    )
+
+
+def code_of(problems: Iterable[Problem], *, failed: bool, undecided: bool) -> int:
+    """Return the exit code of a command: 1, 2 where a request or declaration is wrong, 3, or 0.
+
+    Args:
+        problems: what could not be judged at all.
+        failed: whether something is not as required.
+        undecided: whether something could not be decided, or nothing was.
+    """
+    codes = {problem.exit_code for problem in problems}
+    return 1 if failed else 2 if 2 in codes else 3 if codes or undecided else 0
+
+
+def gravest(problems: Iterable[Problem]) -> int:
+    """Return the exit code of several problems: 1 before 2 before 3, and 0 without any."""
+    return min((problem.exit_code for problem in problems), default=0)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from samebits.cli.pipeline import Command, CommandRun, ReportFiles, gravest, run_command
-from samebits.schema.result import Problem
+from samebits.cli.pipeline import Command, CommandRun, ReportFiles, run_command
+from samebits.schema.result import Problem, gravest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

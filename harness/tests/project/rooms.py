@@ -59,7 +59,7 @@ THROUGH = (
     Through(
         "audit/claims/test_jobs.py",
         "`samebits claims` on a tree, its jobs in a worker process",
-        ("cli/claims", "cli/claims_run", "cli/worker", "report/claims_tables"),
+        ("cli/claims", "cli/claims_run", "cli/worker"),
     ),
     Through(
         "bisect/test_layered_model.py",
@@ -96,7 +96,7 @@ THROUGH = (
     Through(
         "cli/test_compile.py",
         "`samebits compile`: tables, JSON and Markdown",
-        ("cli/compile_run", "compile/request", "report/compile_markdown", "report/compile_terminal"),
+        ("cli/compile_run", "compile/request"),
     ),
     Through("compile/test_tune.py", "`samebits compile PAIR --tune`", ("cli/tune_run",)),
     Through(
@@ -142,7 +142,7 @@ THROUGH = (
     Through(
         "check/test_verdict.py",
         "the rungs that need bounds and further draws",
-        ("check/derived_bounds", "check/evidence", "check/further_draws"),
+        ("check/derived_bounds", "check/evidence", "check/further_draws", "interpret/as_written"),
     ),
     Through("check/test_index_values.py", "what is executed at other inputs", ("check/other_inputs",)),
     Through("check/test_precision_ladder.py", "what cannot be interpreted is executed", ("check/executed_evidence",)),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from samebits.report.faults import FaultTable
-from samebits.report.faults_markdown import faults_markdown
+from samebits.report.faults import FaultTable, faults_markdown
 from samebits.report.markdown_fit import LINES
 from tests.support.evidence_documents import PROBLEM, fault
 

@@ -7,8 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from samebits.report.faults import FaultTable
-from samebits.report.faults_screen import failing_faults, show_faults
+from samebits.report.faults import FaultTable, failing_faults, show_faults
 from samebits.report.screen import LINES, height
 from tests.support.evidence_documents import fault
 

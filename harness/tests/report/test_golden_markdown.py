@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from samebits.report.golden_markdown import checked_markdown
-from samebits.report.golden_screen import show_golden_check
+from samebits.report.golden import checked_markdown, show_golden_check
 from samebits.report.html.golden_section import golden_section
 from samebits.report.markdown_fit import LINES
 from samebits.train.golden.check import CheckedGolden

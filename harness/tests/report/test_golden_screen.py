@@ -11,8 +11,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from samebits.report.golden import GoldenRow, checked_row, show_golden, show_goldens, show_listed
-from samebits.report.golden_screen import failing_goldens, show_golden_check
+from samebits.report.golden import (
+    GoldenRow,
+    checked_row,
+    failing_goldens,
+    show_golden,
+    show_golden_check,
+    show_goldens,
+    show_listed,
+)
 from samebits.report.screen import LINES, Form, height
 from samebits.train.distance import FAR
 from samebits.train.golden.check import CheckedGolden

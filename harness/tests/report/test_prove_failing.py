@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samebits.report.prove_failing import failing_proofs
+from samebits.report.prove import failing_proofs
 from tests.support.evidence_documents import proof, proofs, refuted
 
 

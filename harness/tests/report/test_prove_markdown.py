@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samebits.report.markdown_fit import LINES
-from samebits.report.prove_markdown import proved_markdown
+from samebits.report.prove import proved_markdown
 from tests.support.evidence_documents import PROBLEM, proof, proofs, refuted
 
 

@@ -7,8 +7,7 @@ import io
 from rich.console import Console
 
 from samebits.report.markdown_fit import LINES as MARKDOWN_LINES
-from samebits.report.prove_model import StepDocument, failing_steps, show_steps
-from samebits.report.prove_model_markdown import steps_proved_markdown
+from samebits.report.prove_model import StepDocument, failing_steps, show_steps, steps_proved_markdown
 from samebits.report.screen import LINES
 from tests.support.evidence_documents import step_leaf, steps
 

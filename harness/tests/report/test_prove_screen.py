@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from samebits.report.prove import ProofDocument
-from samebits.report.prove_screen import HINT, show_proofs
+from samebits.report.prove import HINT, ProofDocument, show_proofs
 from samebits.report.screen import LINES, height
 from samebits.schema.all_sizes import SizesShown
 from samebits.schema.proof import ProofResult

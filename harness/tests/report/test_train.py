@@ -9,10 +9,16 @@ from dataclasses import replace
 from rich.console import Console
 
 from samebits.report.html.train_section import train_section
-from samebits.report.train import TrainDocument, closing, exit_code, pairing_table, uncompared_lines
-from samebits.report.train_failing import failing_runs
-from samebits.report.train_markdown import trained_markdown
-from samebits.report.train_terminal import show_trained
+from samebits.report.train import (
+    TrainDocument,
+    closing,
+    exit_code,
+    failing_runs,
+    pairing_table,
+    show_trained,
+    trained_markdown,
+    uncompared_lines,
+)
 from samebits.train.compare import Uncompared
 from samebits.train.distance import FAR
 from samebits.train.parts import SAME_RUN

@@ -9,10 +9,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from samebits.report.screen import LINES
-from samebits.report.train import TrainDocument, nearest
-from samebits.report.train_failing import bisection, failing_runs
-from samebits.report.train_markdown import trained_markdown
-from samebits.report.train_terminal import show_trained
+from samebits.report.train import TrainDocument, bisection, failing_runs, nearest, show_trained, trained_markdown
 from tests.report.html.run_samples import run, trained
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from samebits.schema.proof import ProofResult, exit_code
+from samebits.schema.result import Problem
 
 
 def proof_result(**changes: Any) -> ProofResult:
@@ -59,7 +60,9 @@ def test_what_fails_and_what_refutes(found: ProofResult, failed: bool, refutes: 
     ],
 )
 def test_exit_codes(found: list[ProofResult], problem: int, code: int) -> None:
-    assert exit_code(found, problem) == code
+    problems = [Problem(pair="norm", message="why", exit_code=problem)] if problem else []
+    assert exit_code(found, problems) == code
+    assert exit_code(found, problems, interrupted=True) == (code or 3)
 
 
 def test_bounds_and_the_contract_are_added_to_a_copy() -> None:

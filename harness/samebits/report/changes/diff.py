@@ -32,7 +32,7 @@ from samebits.report.changes.documents import document_rows
 from samebits.report.changes.environments import environment_changes
 from samebits.report.changes.losses import moved_losses, not_judged
 from samebits.report.changes.rows import PARTS, DocumentRows, ResultPlace, VerdictRow
-from samebits.schema.result import Problem
+from samebits.schema.result import Problem, gravest
 
 FIGURE_RATIO = 1.01
 """By how much a figure of a compiled program must change."""
@@ -89,8 +89,7 @@ def exit_code(document: DiffDocument) -> int:
     """1 where a change fails, else the exit code of a new problem, else 0."""
     if any(map(document.fails, document.results)) or any(map(document.loss_fails, document.losses)):
         return 1
-    codes = {problem.exit_code for problem in document.problems}
-    return next((code for code in (1, 2, 3) if code in codes), 0)
+    return gravest(document.problems)
 
 
 def _summary(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State
+from samebits.report.html.section import Section, state_of
 from samebits.report.snapshots import AcceptDocument
 from samebits.report.words import plural
-
-STATES: Mapping[int, State] = {0: "passed", 1: "failed"}
+from samebits.schema.result import gravest
 
 HEADS = ["pair", "snapshot", "equal bits beyond the contract", "more", "fewer", "file"]
 
@@ -21,14 +19,13 @@ def accept_section(document: AcceptDocument) -> Section:
     Args:
         document: of `samebits accept --verdicts`.
     """
-    codes = {problem.exit_code for problem in document.problems}
     order = {"new": 0, "changed": 1}
     rows = sorted(document.results, key=lambda row: order.get(row.change, 2))
     return Section(
         id="accept",
         title="accept",
         command="accept",
-        state=STATES.get(next((code for code in (1, 2, 3) if code in codes), 0), "incomplete"),
+        state=state_of(gravest(document.problems)),
         headline=_headline(document),
         next_command=shlex.join(["samebits", "check", document.problems[0].pair]) if document.problems else None,
         body=render(

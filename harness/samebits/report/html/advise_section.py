@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from samebits.audit.guide.advice import Advice
@@ -21,10 +21,8 @@ from samebits.report.advise import (
 )
 from samebits.report.html.charts import COLOURS, spec
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State
+from samebits.report.html.section import Section, state_of
 from samebits.report.words import plural
-
-STATES: Mapping[int, State] = {0: "passed", 1: "failed"}
 
 SIGNS = {"compute-bound": "✓", "communication-bound": "✗", "memory-bound": "✗", "unknown": "!"}
 
@@ -41,7 +39,7 @@ def advise_section(document: AdviseDocument) -> Section:
         id="advise",
         title=f"advise {document.model} on {document.target}",
         command="advise",
-        state=STATES.get(document.exit_code, "incomplete"),
+        state=state_of(document.exit_code),
         headline=_headline(document),
         next_command=None,
         body=render(

@@ -11,10 +11,8 @@ from samebits.bisect.search.trials import Finding, TriedPoint
 from samebits.report.bisect import BisectDocument, closing, exit_code, shortened
 from samebits.report.html.bisect_charts import bisect_charts
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State
+from samebits.report.html.section import Section, state_of
 from samebits.schema.line_difference import LineDifference
-
-STATES: Mapping[int, State] = {0: "passed", 1: "failed", 3: "incomplete"}
 
 OUTCOME_SIGNS = {"pass": "✓", "fail": "✗", "ambiguous": "?", "untestable": "∅"}
 
@@ -49,7 +47,7 @@ def bisect_section(document: BisectDocument) -> Section:
         id=f"bisect-{finding.what.split()[0]}",
         title=f"bisect {finding.what}",
         command="bisect",
-        state=STATES[exit_code(finding)],
+        state=state_of(exit_code(finding)),
         headline=finding.sentence,
         next_command=finding.replay or None,
         body=render(

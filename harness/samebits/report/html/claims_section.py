@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from samebits.audit.claims.row import ClaimRow
@@ -19,10 +19,8 @@ from samebits.report.claims import (
 )
 from samebits.report.html.charts import spec
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State
+from samebits.report.html.section import Section, state_of
 from samebits.report.words import plural
-
-STATES: Mapping[int, State] = {0: "passed", 1: "failed"}
 
 HOLDS = {
     "holds": ("✓", "passed"),
@@ -52,7 +50,7 @@ def claims_section(document: ClaimsDocument) -> Section:
         id="claims",
         title="claims",
         command="claims",
-        state=STATES.get(exit_code(document), "incomplete"),
+        state=state_of(exit_code(document)),
         headline=headline,
         next_command=_next(document),
         body=render(

@@ -8,8 +8,8 @@ from samebits.report.compile_model import HEADS, StepsDocument, closing, exit_co
 from samebits.report.html.bars import BarGroup, bars
 from samebits.report.html.compile_facts import size_text
 from samebits.report.html.render import render
-from samebits.report.html.section import Section
-from samebits.report.words import plural
+from samebits.report.html.section import Section, state_of
+from samebits.report.words import problems_sentence
 
 _SIZES = {
     "argument_bytes": "arguments",
@@ -25,17 +25,16 @@ def compile_model_section(document: StepsDocument) -> Section:
     Args:
         document: of `samebits compile model`.
     """
-    code = exit_code(document)
     figures = _figures(document)
     charts: dict[str, Any] = {}
     if figures:
         charts["steps"] = bars(figures, _names(document))
-    headline = _headline(document)
+    headline = problems_sentence(document.problems) if document.problems else closing(document)
     return Section(
         id="compile-model",
         title=f"compile model {document.preset}",
         command="compile model",
-        state="passed" if not code else "incomplete" if code == 3 else "failed",
+        state=state_of(exit_code(document), "failed"),
         headline=headline,
         next_command=None,
         body=render(
@@ -71,11 +70,3 @@ def _figures(document: StepsDocument) -> list[BarGroup]:
 
 def _figure(name: str, values: dict[str, float | None]) -> BarGroup:
     return BarGroup(name, values, {step: size_text(size) for step, size in values.items()})
-
-
-def _headline(document: StepsDocument) -> str:
-    """What could not be compiled; else what was."""
-    if document.problems:
-        first = document.problems[0]
-        return f"{plural(len(document.problems), 'problem')}: {first.pair}: {first.message}"
-    return closing(document)

@@ -27,8 +27,8 @@ from samebits.report.html.compile_facts import (
 )
 from samebits.report.html.region_view import MEANINGS, RegionRow, level_words, region_rows, region_sentence
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State
-from samebits.report.words import plural
+from samebits.report.html.section import Section, State, state_of
+from samebits.report.words import plural, problems_sentence
 from samebits.schema.program_facts import ClaimResult, SideBySide
 
 OPEN = 4
@@ -88,7 +88,7 @@ def compile_section(document: CompileDocument) -> Section:
         id="compile",
         title="compile",
         command="compile",
-        state=_document_state(document),
+        state=state_of(exit_code(document), "failed"),
         headline=headline,
         next_command=_next_command(document),
         body=render(
@@ -170,11 +170,6 @@ def _state(block: ProgramBlock) -> State:
     return "failed" if "failed" in states else "incomplete" if "incomplete" in states else "passed"
 
 
-def _document_state(document: CompileDocument) -> State:
-    code = exit_code(document)
-    return "passed" if not code else "incomplete" if code == 3 else "failed"
-
-
 def _headline(document: CompileDocument) -> str:
     """What is not as declared, and where; else what was compiled."""
     for state, words in (("failed", "not as declared"), ("incomplete", "without a figure")):
@@ -191,8 +186,7 @@ def _headline(document: CompileDocument) -> str:
             claims = f"{len(wrong)} of {plural(document.summary.claims, 'claim')}"
             return f"{claims} {words}: {where}: {claim.shows} (got {claim.got}){more}"
     if document.problems:
-        first = document.problems[0]
-        return f"{plural(len(document.problems), 'problem')}: {first.pair}: {first.message}"
+        return problems_sentence(document.problems)
     return closing(document)
 
 

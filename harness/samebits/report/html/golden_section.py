@@ -13,7 +13,7 @@ from samebits.report.html.golden_curves import STEP_HEADS, bound_rows, distance_
 from samebits.report.html.render import render
 from samebits.report.html.run_charts import bounds_used, curves, distances
 from samebits.report.html.section import Section, State
-from samebits.report.words import plural
+from samebits.report.words import plural, problems_sentence
 from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
 from samebits.train.golden.curve import GoldenCurveStep
@@ -198,8 +198,7 @@ def _headline(document: GoldenDocument, checked: Sequence[CheckedGolden], accept
         count = f"{len(wrong)} of {plural(len(checked), 'golden')} not as recorded"
         return f"{count}: {first.name}: {first.message}{more}"
     if document.problems:
-        problem = document.problems[0]
-        return f"{plural(len(document.problems), 'problem')}: {problem.pair}: {problem.message}"
+        return problems_sentence(document.problems)
     if accepted:
         counts = Counter(result.change for result in accepted)
         return (

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from typing import Any
 
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State
+from samebits.report.html.section import Section, state_of
 from samebits.report.list import Listing, PairRow
-from samebits.report.words import plural, short_meshes
-
-STATES: Mapping[int, State] = {0: "passed", 1: "failed"}
+from samebits.report.words import first_problem, plural, short_meshes
 
 
 def list_section(document: Listing) -> Section:
@@ -24,7 +21,7 @@ def list_section(document: Listing) -> Section:
         id="list",
         title="list",
         command="list",
-        state=STATES.get(max((problem.exit_code for problem in document.problems), default=0), "incomplete"),
+        state=state_of(max((problem.exit_code for problem in document.problems), default=0)),
         headline=_headline(document),
         next_command=shlex.join(["samebits", "check", document.results[0].pair]) if document.results else None,
         body=render("list.html.j2", document=document, rows=[_row(row) for row in document.results]),
@@ -35,9 +32,7 @@ def list_section(document: Listing) -> Section:
 def _headline(document: Listing) -> str:
     """What cannot be read, or how much there is."""
     if document.problems:
-        first = document.problems[0]
-        more = f" (and {plural(len(document.problems) - 1, 'other')})" if len(document.problems) > 1 else ""
-        return f"{first.pair}: {first.message}{more}"
+        return first_problem(document.problems)
     variants = sum(len(row.variants) for row in document.results)
     points = sum(row.points for row in document.results)
     pairs = plural(len(document.results), "pair")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State
+from samebits.report.html.section import Section, state_of
 from samebits.report.prove_model import (
     ASSUMED,
     HEADS,
@@ -20,8 +20,6 @@ from samebits.report.prove_model import (
 )
 from samebits.report.words import plural
 from samebits.train.step_leaf import StepLeaf
-
-STATES: dict[int, State] = {0: "passed", 1: "failed"}
 
 LEAVES = 200
 """Of one step in a table; JSON has all of them."""
@@ -41,7 +39,7 @@ def prove_model_section(document: StepDocument) -> Section:
         id="prove-model",
         title=f"prove model {document.model}",
         command="prove model",
-        state=STATES.get(exit_code(document), "incomplete"),
+        state=state_of(exit_code(document)),
         headline=headline,
         next_command=_next(steps),
         body=render(

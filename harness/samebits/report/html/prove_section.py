@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State
-from samebits.report.prove import ProofDocument, closing, leaf_words, paragraphs, proof_groups, title, where
-from samebits.report.prove_failing import run_of
-from samebits.report.words import plural
+from samebits.report.html.section import Section, state_of
+from samebits.report.prove import ProofDocument, closing, leaf_words, paragraphs, proof_groups, run_of, title, where
+from samebits.report.words import first_problem, plural
 from samebits.schema.assumption import Assumption
 from samebits.schema.proof import ProofResult, exit_code
 from samebits.schema.result import VERDICTS
-
-STATES: dict[int, State] = {0: "passed", 1: "failed"}
 
 LEAVES = 60
 """Of the proofs of one kind in a table; JSON has all of them."""
@@ -34,7 +31,7 @@ def prove_section(document: ProofDocument) -> Section:
         id="prove",
         title=f"prove {_pairs(document)}".strip(),
         command="prove",
-        state=state_of(document),
+        state=state_of(exit_code(document.results, document.problems, interrupted=document.interrupted)),
         headline=headline,
         next_command=_next(groups),
         body=render(
@@ -48,12 +45,6 @@ def prove_section(document: ProofDocument) -> Section:
         ),
         styles=("evidence.css",),
     )
-
-
-def state_of(document: ProofDocument) -> State:
-    """Failed where a leaf is refuted, incomplete where proof alone does not decide."""
-    problem = max((problem.exit_code for problem in document.problems), default=3 if document.interrupted else 0)
-    return STATES.get(exit_code(list(document.results), problem), "incomplete")
 
 
 def _gravity(group: Sequence[ProofResult]) -> int:
@@ -70,9 +61,7 @@ def _headline(document: ProofDocument, groups: Sequence[Sequence[ProofResult]]) 
     """What is refuted or not proved, and where."""
     short = [proof for proof in document.results if not proof.ok]
     if not short and document.problems:
-        problem = document.problems[0]
-        more = f" (and {plural(len(document.problems) - 1, 'other')})" if len(document.problems) > 1 else ""
-        return f"{problem.pair}: {problem.message}{more}"
+        return first_problem(document.problems)
     if not short:
         return f"interrupted; {closing(document)}" if document.interrupted else closing(document)
     group = groups[0]

@@ -13,6 +13,17 @@ State = Literal["failed", "incomplete", "passed"]
 """What a command's run comes to; in the order in which a page shows its sections."""
 
 
+def state_of(code: int, wrong: State = "incomplete") -> State:
+    """Return what a run comes to by its exit code.
+
+    Args:
+        code: the exit code.
+        wrong: what a wrong request or declaration comes to.
+    """
+    states: tuple[State, ...] = ("passed", "failed", wrong, "incomplete")
+    return states[code]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Section:
     """One document as a part of a page.

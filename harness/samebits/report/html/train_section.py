@@ -8,7 +8,7 @@ from typing import Any
 from samebits.report.failing import next_command
 from samebits.report.html.render import render
 from samebits.report.html.run_charts import bounds_used, curves, distances, equal_bits, relative_distances
-from samebits.report.html.section import Section, State
+from samebits.report.html.section import Section, state_of
 from samebits.report.html.train_curves import (
     STEP_HEADS,
     Split,
@@ -30,13 +30,13 @@ from samebits.report.train import (
     detection_table,
     exit_code,
     expectation_lines,
+    failing_runs,
     pairing_table,
     run_table,
     uncompared_lines,
 )
 from samebits.report.train_envelope import envelope_lines
-from samebits.report.train_failing import failing_runs
-from samebits.report.words import plural
+from samebits.report.words import plural, problems_sentence
 
 
 def train_section(document: TrainDocument) -> Section:
@@ -52,7 +52,7 @@ def train_section(document: TrainDocument) -> Section:
         id="train",
         title=f"train {document.matrix}",
         command="train",
-        state=_state(document),
+        state=state_of(exit_code(document), "failed"),
         headline=headline,
         next_command=next_command(failing_runs(document)),
         body=render(
@@ -123,11 +123,6 @@ def _first_words(document: TrainDocument, parted: list[Split]) -> str:
     )
 
 
-def _state(document: TrainDocument) -> State:
-    code = exit_code(document)
-    return "passed" if not code else "incomplete" if code == 3 else "failed"
-
-
 def _headline(document: TrainDocument) -> str:
     """What is not as expected: which run, where first, and how far."""
     wrong = list(failing(document))
@@ -144,6 +139,5 @@ def _headline(document: TrainDocument) -> str:
         missed = [defect.defect for defect in document.detection.defects if not defect.seen[-1]]
         return f"{plural(len(missed), 'planted defect')} not seen: {', '.join(missed)}"
     if document.problems:
-        first_problem = document.problems[0]
-        return f"{plural(len(document.problems), 'problem')}: {first_problem.pair}: {first_problem.message}"
+        return problems_sentence(document.problems)
     return closing(document)

@@ -9,7 +9,7 @@ from typing import Any
 from samebits.report.html.bars import BarGroup, bars
 from samebits.report.html.compile_facts import size_text
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State
+from samebits.report.html.section import Section, State, state_of
 from samebits.report.tune import (
     EXPLAINED,
     HEADS,
@@ -50,13 +50,12 @@ def tune_section(document: TuneDocument) -> Section:
     charts: dict[str, Mapping[str, Any]] = {}
     best = {_place(choice): choice for choice in document.best}
     views = [_view(trials, place, best, charts) for place, trials in enumerate(groups(document.trials))]
-    code = exit_code_of_tuning(document)
     headline = _headline(document)
     return Section(
         id="tune",
         title="compile --tune",
         command="tune",
-        state="passed" if not code else "incomplete" if code == 3 else "failed",
+        state=state_of(exit_code_of_tuning(document), "failed"),
         headline=headline,
         next_command=None,
         body=render(
