@@ -108,10 +108,8 @@ class LineFinder:
             if typed:
                 lines = self._of_types(job, path)
                 return NamedLines(lines, None if lines else NO_TYPE)
-            if other is not None:
-                return self._named_at(other, job, path)
-            named = self._named(job, path, label)
-            lossy = () if named.lines else self._losing(job, path, losing)
+            named = self._named(job, path, label, other)
+            lossy = () if named.lines or other is not None else self._losing(job, path, losing)
             return NamedLines(lossy) if lossy else named
         except CouldNotRun as error:
             return NamedLines(why=str(error))
@@ -137,23 +135,27 @@ class LineFinder:
         first, second = (execution.program(*end, direction).traced for end in ends)
         return [*named_leaves(first.out_info, direction)], first.jaxpr, second.jaxpr
 
-    def _named(self, job: PendingPoint, path: str, label: str | None) -> NamedLines:
+    def _named(self, job: PendingPoint, path: str, label: str | None, other: Question | None) -> NamedLines:
         if job.point.direction == "gradient":
-            forward = self._forward(job)
+            forward = self._forward(job, other)
             if forward is not None:
                 return forward
-        questions = self.proofs.questions(job)
-        known = self.proofs.field_identity(job, path)
-        refuted = not isinstance(known, Unproved) and not known.equal and not known.undecided
+        if other is None:
+            questions = self.proofs.questions(job)
+            known = self.proofs.field_identity(job, path)
+            refuted = not isinstance(known, Unproved) and not known.equal and not known.undecided
+            tried = {name: questions[name] for name in (next(iter(questions)), label) if name in questions}
+        else:
+            refuted, tried = True, {_digest(other): other}
         why = None
-        for name in dict.fromkeys((next(iter(questions)), label)):
-            if name not in questions or path not in questions[name].outputs:
+        for name, question in tried.items():
+            if path not in question.outputs:
                 continue
-            aligned = self._alignment(job, name, questions[name])
+            aligned = self._alignment(job, name, question)
             if isinstance(aligned, str):
                 why = why or aligned
                 continue
-            number = [*questions[name].outputs].index(path)
+            number = [*question.outputs].index(path)
             lines = aligned.lines(number, refuted=refuted)
             if lines:
                 return NamedLines(lines)
@@ -161,19 +163,7 @@ class LineFinder:
                 why = why or (NO_LINE if aligned.has_places() else NO_PLACE)
         return NamedLines(why=why or "as written, both sides compute the same formulas at these inputs")
 
-    def _named_at(self, question: Question, job: PendingPoint, path: str) -> NamedLines:
-        """The lines at other inputs than those of the case."""
-        if job.point.direction == "gradient":
-            forward = self._forward(job, question)
-            if forward is not None:
-                return forward
-        aligned = self._alignment(job, _digest(question), question)
-        if isinstance(aligned, str):
-            return NamedLines(why=aligned)
-        lines = aligned.lines([*question.outputs].index(path), refuted=True)
-        return NamedLines(lines) if lines else NamedLines(why=NO_LINE if aligned.has_places() else NO_PLACE)
-
-    def _forward(self, job: PendingPoint, other: Question | None = None) -> NamedLines | None:
+    def _forward(self, job: PendingPoint, other: Question | None) -> NamedLines | None:
         """The lines of the forward outputs of a gradient's point; None where these are the same formulas."""
         execution, point = self.proofs.execution, job.point
         reference = execution.pair.reference_name
@@ -199,18 +189,11 @@ class LineFinder:
         cached = self._aligned[1]
         if name not in cached:
             try:
-                forward = self._functions(job) if job.point.direction == "gradient" else None
+                forward = self._programs(job, "forward")[1:] if job.point.direction == "gradient" else None
                 cached[name] = align(question, self.proofs.execution.pair.name, forward=forward)
             except NotCovered as error:
                 cached[name] = f"the programs cannot be aligned: {error}"
         return cached[name]
-
-    def _functions(self, job: PendingPoint) -> tuple[Any, Any]:
-        """The closed jaxprs of the functions whose gradients a point compares."""
-        sides = self.proofs.execution.sides
-        ends = (self.proofs.execution.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
-        first, second = (sides.forward(*end).traced.jaxpr for end in ends)
-        return first, second
 
 
 def _digest(question: Question) -> str:

@@ -24,7 +24,10 @@ class RoundedOracle(Oracle):
 
     def apply(self, step: Step, values: Sequence[Array]) -> list[Array]:
         """Plain arithmetic, rounded."""
-        return [_rounded(array, kind) for array, kind in zip(super().apply(step, values), step.outputs, strict=True)]
+        outputs = super().apply(step, values)
+        if step.name == "reduce_precision":
+            outputs = [_with_bits(outputs[0], **step.params)]
+        return [_rounded(array, kind) for array, kind in zip(outputs, step.outputs, strict=True)]
 
     def same(self, first: Array, second: Array) -> bool:
         """Equal up to the rounding of the coarsest training dtype: replicas may have been added up in two orders."""
@@ -55,3 +58,13 @@ def _rounded(array: Array, kind: Type) -> Array:
         return array
     with np.errstate(all="ignore"):
         return np.asarray(array.astype(kind.dtype).astype(np.float64))
+
+
+def _with_bits(array: Array, exponent_bits: int, mantissa_bits: int) -> Array:
+    """Round to this many bits; beyond the largest number is infinity, and what is not normal is zero, as in XLA."""
+    fraction, exponent = np.frexp(array)
+    scale, bias = 2.0 ** (mantissa_bits + 1), 2.0 ** (exponent_bits - 1)
+    rounded = np.ldexp(np.rint(fraction * scale) / scale, exponent)
+    size, largest = np.abs(rounded), (2 - 2.0**-mantissa_bits) * 2.0 ** (bias - 1)
+    limited = np.where(size > largest, np.inf, np.where(size < 2.0 ** (2 - bias), 0.0, size))
+    return np.asarray(np.copysign(limited, array))

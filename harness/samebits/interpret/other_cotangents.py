@@ -33,6 +33,7 @@ Powers of two, so that no number is rounded.
 
 ONES = "cotangents of one"
 _EACH = 4  # of the outputs: with the cotangents of all others zero
+_LAST = slice(-1, None)
 
 _LINEAR = frozenset({*MOVES, *LINEAR, "conj", "fft", "imag", "real", "reduce_precision", "reduce_window_sum"})
 """Primitives that are linear in all float operands together; no integer depends on a cotangent linearly."""
@@ -89,12 +90,18 @@ def changed(
     for number, name in enumerate(names[:_EACH] if len(names) > 1 else ()):
         alone = [array if n == number else np.zeros_like(array) for n, array in enumerate(drawn)]
         yield alone, f"all cotangents zero but {name}", True
-    for axis, words in ((0, "row"), (-1, "column")):
-        if any(_has(array, axis) for array in drawn):
-            yield [_last(array, axis) for array in drawn], f"cotangents of zero but in their last {words}", True
-    single = [_with_first(np.zeros_like(array), array.reshape(-1)[:1]) for array in drawn]
-    yield single, "cotangents of zero but in their first element", True
-    yield [_with_first(array, math.inf) for array in drawn], "cotangents with an infinite first element", False
+    for part, indices in (
+        ("last row", [(_LAST,) * min(array.ndim, 1) for array in drawn]),
+        ("last column", [(..., _LAST) if array.ndim > 1 else () for array in drawn]),
+        ("first element", [(slice(1),) * array.ndim for array in drawn]),
+    ):
+        if any(indices):  # else these are the drawn ones
+            alone = [_alone(*each) for each in zip(drawn, indices, strict=True)]
+            yield alone, f"cotangents of zero but in their {part}", True
+    infinite = [np.array(array) for array in drawn]
+    for array in infinite:
+        array.reshape(-1)[:1] = math.inf
+    yield infinite, "cotangents with an infinite first element", False
 
 
 def _holds(array: Array, factor: float, dtype: Any) -> bool:
@@ -104,22 +111,10 @@ def _holds(array: Array, factor: float, dtype: Any) -> bool:
     return not sizes.size or bool(np.max(sizes) <= float(info.max) and np.median(sizes) >= float(info.tiny))
 
 
-def _has(array: Array, axis: int) -> bool:
-    return array.ndim > (0 if axis == 0 else 1) and array.shape[axis] > 1
-
-
-def _last(array: Array, axis: int) -> Array:
-    """An array that is zero but at the last index of an axis; itself where it has no other."""
-    if not _has(array, axis):
-        return array
-    kept = np.zeros_like(array)
-    np.moveaxis(kept, axis, 0)[-1] = np.moveaxis(array, axis, 0)[-1]
-    return kept
-
-
-def _with_first(array: Array, number: Any) -> Array:
-    other = np.array(array)
-    other.reshape(-1)[:1] = number
+def _alone(array: Array, index: Any) -> Array:
+    """An array that is zero but there."""
+    other = np.zeros_like(array)
+    other[index] = array[index]
     return other
 
 

@@ -7,7 +7,6 @@ object of the user's own runs on those devices or not at all.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from jax.sharding import Mesh
 
 from samebits.errors import CouldNotRun
 from samebits.programs.captured_values import equations
+from samebits.programs.shared_state import values_around
 from samebits.programs.sides import Site, TracedSides
 from samebits.schema.meshes import MeshSpec
 
@@ -82,7 +82,7 @@ def own_mesh(sides: TracedSides, side: str, site: Site) -> Mesh | None:
     """The first mesh of several devices that a side brings along itself: of its program, else of its variables."""
     program = sides.forward(side, site)
     if program.error is not None:
-        return next(filter(_is_of_several, _variables(sides.functions[side])), None)
+        return next(filter(_is_of_several, values_around(sides.functions[side])), None)
     for equation in equations(program.traced.jaxpr):
         for value in equation.params.values():
             for mesh in map(_mesh_of, value if isinstance(value, tuple | list) else (value,)):
@@ -121,15 +121,3 @@ def _mesh_of(value: Any) -> Any:
 
 def _is_of_several(mesh: Any) -> bool:
     return isinstance(mesh, Mesh) and mesh.size > 1
-
-
-def _variables(function: Any) -> list[Any]:
-    """The values of the variables around a function that its own code names; of a partial, those of what it calls."""
-    function = inspect.unwrap(function)
-    while not inspect.isfunction(function):
-        inner = [getattr(function, name, None) for name in ("func", "function", "__func__")]
-        if not any(inner):
-            return []
-        function = inspect.unwrap(next(filter(None, inner)))
-    names = inspect.getclosurevars(function)
-    return [*names.nonlocals.values(), *names.globals.values()]

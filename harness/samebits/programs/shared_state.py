@@ -10,114 +10,94 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import inspect
+import operator
 import sys
 import types
 from collections import Counter
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    MutableMapping,
-    MutableSequence,
-    MutableSet,
-)
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence, MutableSet, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from samebits.host.installed import is_installed
 
-Content = list[tuple[Any, Any]]
-"""What a holder has: keys and values; of a list the numbers of its elements, of a set each element twice."""
+Content = dict[Any, Any]
+"""What a holder has by key: of a list by the numbers of its elements, of a set each element by itself."""
 
 _ABSENT: Any = object()
 _CONTAINERS = (MutableMapping, MutableSequence, MutableSet)
 _LONGEST = 10_000
 """How many elements a container may have that is looked into."""
-_STORING = frozenset({"setdefault", "update", "add", "append", "extend", "__setitem__"})
-_STORE = dis.opmap["STORE_SUBSCR"]
-_STORE_NAMES = {name: dis.opmap[name] for name in ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")}
 
 
 @dataclass(slots=True)
 class Holder:
-    """An object that holds others: a container, a variable of a closure, a class, or a namespace.
+    """An object that holds others: a container, a class, an object with slots, a variable of a closure or a module.
 
     Args:
-        thing: the object.
+        thing: the object; of a variable of a module, the variables of that module.
         word: what it is called.
+        name: of a variable of a module.
         is_space: its keys are names of attributes or variables.
-        names: of a class and of a namespace, those that count.
-        is_stored: code stores elements in it, as in a cache.
         dropped: what it has, when a trace begins, in place of what an earlier call may have stored.
     """
 
     thing: Any
     word: str
+    name: str | None = None
     is_space: bool = False
-    names: frozenset[str] | None = None
-    is_stored: bool = False
-    dropped: Mapping[Any, Any] = field(default_factory=dict)
+    dropped: Content = field(default_factory=dict)
 
     def read(self) -> Content:
         """What it has now."""
         thing = self.thing
-        if self.names is not None:
-            space = vars(thing) if isinstance(thing, type) else thing
-            return [(name, space.get(name, _ABSENT)) for name in self.names]
+        if self.name is not None:
+            return {self.name: thing.get(self.name, _ABSENT)}
         if isinstance(thing, types.CellType):
-            return [(self.word, _value_of(thing))]
+            return {self.word: _value_of(thing)}
+        if isinstance(thing, type):
+            own = vars(thing).items()
+            return {name: v for name, v in own if not name.startswith("__") and not inspect.ismemberdescriptor(v)}
         if isinstance(thing, MutableMapping):
-            return list(thing.items())
-        return list(enumerate(thing)) if isinstance(thing, MutableSequence) else [(value, value) for value in thing]
+            return dict(thing)
+        if isinstance(thing, MutableSequence):
+            return dict(enumerate(thing))
+        if isinstance(thing, MutableSet):
+            return {value: value for value in thing}
+        return {name: getattr(thing, name, _ABSENT) for name in _slots_of(type(thing))}
 
     def write(self, content: Content) -> None:
         """Have it hold this and nothing else."""
-        thing, known = self.thing, [item for item in content if item[1] is not _ABSENT]
-        if isinstance(thing, type):
-            for name, value in content:
-                if value is not vars(thing).get(name, _ABSENT):
-                    delattr(thing, name) if value is _ABSENT else setattr(thing, name, value)
-        elif self.names is not None:
-            for name in self.names - dict(known).keys():
-                thing.pop(name, None)
-            thing.update(known)
+        thing, known = self.thing, {key: value for key, value in content.items() if value is not _ABSENT}
+        if self.name is not None:
+            thing.update(known) if known else thing.pop(self.name, None)
         elif isinstance(thing, types.CellType):
-            for _, value in known:
+            for value in known.values():
                 thing.cell_contents = value
-        else:
+        elif isinstance(thing, MutableMapping):
             thing.clear()
-            for key, value in known:
-                if isinstance(thing, MutableMapping):
-                    thing[key] = value
-                else:
-                    thing.append(value) if isinstance(thing, MutableSequence) else thing.add(value)
+            thing.update(known)
+        elif isinstance(thing, MutableSequence | MutableSet):
+            thing.clear()
+            for value in known.values():
+                thing.append(value) if isinstance(thing, MutableSequence) else thing.add(value)
+        else:
+            kind = type if isinstance(thing, type) else object  # whose own methods write what is frozen, too
+            now = {name: value for name, value in self.read().items() if value is not _ABSENT}
+            for name in now.keys() - known.keys():
+                kind.__delattr__(thing, name)
+            for name in [name for name in known if now.get(name, _ABSENT) is not known[name]]:
+                kind.__setattr__(thing, name, known[name])
 
     def changed(self, before: Content, now: Content) -> list[str]:
         """What is not as it was, in words."""
-        if self.names is None:
-            return [self.word]
-        known = dict(before)
-        return [name for name, value in now if known.get(name, _ABSENT) is not value or _is_filled(value)]
+        names = [name for name in {**before, **now} if now.get(name, _ABSENT) is not before.get(name, _ABSENT)]
+        names += [name for name, value in now.items() if _is_filled(value)]
+        return names if self.is_space else [self.word] * bool(names)
 
     def at_start(self, content: Content) -> Content:
         """What it has when a trace begins, given what it had before."""
-        return [(key, self.dropped[key] if key in self.dropped else _fresh(value)) for key, value in content]
-
-    def caches(self, names: Collection[str]) -> Iterator[tuple[list[Any], Any]]:
-        """Keys whose values may be what an earlier call has stored, and what stood for them before.
-
-        Args:
-            names: those of attributes and variables that code stores.
-        """
-        content = self.read()
-        if self.is_space:
-            for key in [key for key, value in content if key in names and not _is_nothing(value)]:
-                yield [key], None
-                yield [key], _ABSENT
-        elif self.is_stored and content:
-            yield [key for key, _ in content], _ABSENT
+        return {key: self.dropped.get(key, _fresh(value)) for key, value in content.items()}
 
 
 class SharedState:
@@ -129,20 +109,12 @@ class SharedState:
 
     def __init__(self, functions: Iterable[Callable[..., Any]]) -> None:
         walks = [_Walk(function) for function in functions]
-        slots = Counter(slot for walk in walks for slot in walk.slots)
-        shared: dict[int, set[str | None]] = {}
-        for (number, name), sides in slots.items():
-            if sides > 1:
-                shared.setdefault(number, set()).add(name)
-        holders = {number: holder for walk in walks for number, holder in walk.holders.items() if number in shared}
-        stored = {number for walk in walks for number in walk.stored}
-        self._names = {name for walk in walks for name in walk.stored_names}
-        for number, holder in holders.items():
-            holder.is_stored = number in stored
-            holder.names = None if None in shared[number] else frozenset(filter(None, shared[number]))
-        self.holders = list(holders.values())
-        both = Counter(number for walk in walks for number in walk.own)
-        self.is_shared = any(sides > 1 for sides in both.values()) or any(name in self._names for _, name in slots)
+        sides = Counter(key for walk in walks for key in walk.holders)
+        shared = {key: each for walk in walks for key, each in walk.holders.items() if sides[key] > 1}
+        self.holders = list(shared.values())
+        self._stored_in = set[int]().union(*(walk.stored_in for walk in walks))
+        self._stored = set[str | None]().union(*(walk.stored for walk in walks))
+        self.is_shared = any(name is None or name in self._stored for _, name in shared)
         """Whether two functions have code of the user's in common, or anything but modules that it names."""
         self.changed: list[str] = []
         """What the latest trace changed that was put back, in words."""
@@ -154,62 +126,77 @@ class SharedState:
         if self._active or not self.holders:
             yield
             return
-        before = [holder.read() for holder in self.holders]
-        start = [holder.at_start(content) for holder, content in zip(self.holders, before, strict=True)]
-        for holder, old, new in zip(self.holders, before, start, strict=True):
-            if not _same(old, new):
-                holder.write(new)
-        self._active = True
+        before = self._read()
+        self._write(before, [holder.at_start(content) for holder, content in zip(self.holders, before, strict=True)])
+        start, self._active = self._read(), True
         try:
             yield
         finally:
-            self._active, self.changed = False, []
-            for holder, old, new in zip(self.holders, before, start, strict=True):
-                now = holder.read()
-                if not _same(now, new) or any(_is_filled(value) for _, value in now):
-                    self.changed += holder.changed(new, now)
-                if not _same(now, old):
-                    holder.write(old)
+            self._active, now = False, self._read()
+            each = zip(self.holders, start, now, strict=True)
+            self.changed = [word for holder, old, new in each for word in holder.changed(old, new)]
+            self._write(now, before)
             if self.changed:  # what jax has cached of functions inside may depend on it
                 sys.modules["jax"].clear_caches()
 
-    def drop_what_is_cached(self, traces: Iterable[Callable[[], Any]]) -> None:
+    def _read(self) -> list[Content]:
+        return [holder.read() for holder in self.holders]
+
+    def _write(self, now: list[Content], then: list[Content]) -> None:
+        for holder, old, new in zip(self.holders, now, then, strict=True):
+            if list(old) != list(new) or not all(map(operator.is_, old.values(), new.values())):
+                holder.write(new)
+
+    def drop_what_is_cached(self, traces: Sequence[Callable[[], Any]]) -> None:
         """Have a trace begin without what traces store again, where they do without it: an earlier call has stored it.
 
         Args:
             traces: each traces a side; None where that raises.
         """
         for holder in self.holders:
-            for keys, empty in holder.caches(self._names):
-                if any(key in holder.dropped for key in keys):
+            for keys, empty in self._cached(holder):
+                if any(key in holder.dropped for key in keys):  # it does without
                     continue
                 before, again, are_traced = holder.dropped, set(), True
                 holder.dropped = {**before, **dict.fromkeys(keys, empty)}
                 for traced in traces:
                     with self.put_back():
                         are_traced = traced() is not None and are_traced
-                        now = dict(holder.read())
+                        now = holder.read()
                         again |= {key for key in keys if not _is_nothing(now.get(key))}
                 holder.dropped = {**before, **dict.fromkeys(again if are_traced else (), empty)}
+
+    def _cached(self, holder: Holder) -> Iterator[tuple[list[Any], Any]]:
+        """Keys whose values may be what an earlier call has stored, and what stood for them before."""
+        content = holder.read()
+        if holder.is_space:
+            names = [name for name, value in content.items() if name in self._stored and not _is_nothing(value)]
+            yield from (([name], empty) for name in names for empty in (None, _ABSENT))
+        elif content and id(holder.thing) in self._stored_in:
+            yield list(content), _ABSENT
+
+
+def values_around(function: Callable[..., Any]) -> Iterator[Any]:
+    """Yield the values of the variables, attributes and elements that a function reaches."""
+    for holder in _Walk(function).holders.values():
+        yield from holder.read().values()
 
 
 @contextlib.contextmanager
 def standing_for(function: Callable[..., Any], known: Any, other: Any) -> Iterator[None]:
     """Inside, another object stands wherever code that a function reaches has this one in a variable."""
-    walk, changed = _Walk(function), []
-    for number, holder in walk.holders.items():
-        names = frozenset(name for each, name in walk.slots if each == number and name is not None)
-        holder.names = names or None
-        content = holder.read()
-        if any(type(value) is type(known) and value == known for _, value in content):
-            changed.append((holder, content))
+
+    def is_known(value: Any) -> bool:
+        return type(value) is type(known) and bool(value == known)
+
+    contents = [(holder, holder.read()) for holder in _Walk(function).holders.values()]
+    contents = [(holder, content) for holder, content in contents if any(map(is_known, content.values()))]
     try:
-        for holder, content in changed:
-            is_known = [type(value) is type(known) and value == known for _, value in content]
-            holder.write([(k, other if same else v) for (k, v), same in zip(content, is_known, strict=True)])
+        for holder, content in contents:
+            holder.write({key: other if is_known(value) else value for key, value in content.items()})
         yield
     finally:
-        for holder, content in changed:
+        for holder, content in contents:
             holder.write(content)
 
 
@@ -217,38 +204,28 @@ class _Walk:
     """What a function reaches: functions, their variables, and what these hold; of modules the user's alone."""
 
     def __init__(self, function: Any) -> None:
-        self.holders: dict[int, Holder] = {}
-        self.slots: set[tuple[int, str | None]] = set()
-        self.own: set[int] = set()
-        self.stored: set[int] = set()
-        self.stored_names: set[str] = set()
-        self._seen: dict[int, Any] = {}
+        self.holders: dict[tuple[int, str | None], Holder] = {}
+        self.stored_in: set[int] = set()
+        self.stored: set[str | None] = set()
         self._todo: list[tuple[Any, str, bool, frozenset[str]]] = [(function, "", False, frozenset())]
+        seen: dict[Any, Any] = {}
         while self._todo:
             value, word, storing, names = self._todo.pop()
-            if isinstance(value, _CONTAINERS) and storing:
-                self.stored.add(id(value))
-            if isinstance(value, types.ModuleType):
-                if _is_users(value.__name__):
-                    self._namespace(vars(value), word, names, storing)
-            elif id(value) not in self._seen:
-                self._seen[id(value)] = value
-                self._visit(value, word, storing)
+            if storing:
+                self.stored_in.add(id(value))
+            key = id(value), names if isinstance(value, types.ModuleType) else None
+            if key not in seen:
+                seen[key] = value  # which no other gets the id of meanwhile
+                self._visit(value, word, storing, names)
 
-    def _visit(self, value: Any, word: str, storing: bool) -> None:
-        home = getattr(value, "__module__", None) or type(value).__module__
-        if not isinstance(value, tuple) and _is_users(str(home)):
-            self.own.add(id(value))
-        if isinstance(value, types.FunctionType):
+    def _visit(self, value: Any, word: str, storing: bool, names: frozenset[str]) -> None:
+        if isinstance(value, types.ModuleType):
+            if _is_users(value.__name__):
+                self._variables(vars(value), names, storing)
+        elif isinstance(value, types.FunctionType):
             self._function(value)
-        elif isinstance(value, types.MethodType):
-            self._push((value.__self__, value.__func__), word, storing)
-        elif isinstance(value, functools.partial):
-            self._push((value.func, *value.args, *value.keywords.values()), word, storing)
-        elif isinstance(value, staticmethod | classmethod | functools._lru_cache_wrapper):
-            self._push((value.__wrapped__,), word, storing)
-        elif isinstance(value, property):
-            self._push((value.fget,), word, storing)
+        elif isinstance(value, _WRAPPERS):
+            self._push([getattr(value, name, None) for name in _WRAPPED], word, storing)
         elif isinstance(value, (*_CONTAINERS, tuple)):
             if len(value) <= _LONGEST:
                 if not isinstance(value, tuple):
@@ -256,23 +233,27 @@ class _Walk:
                 self._push(value.values() if isinstance(value, MutableMapping) else value, word, False)
         elif isinstance(value, type):
             if _is_users(value.__module__):
-                methods = [each for each in vars(value).values() if isinstance(each, types.FunctionType)]
-                names = frozenset(vars(value)).union(*(_of_code(method.__code__)[0] for method in methods))
-                self._namespace(value, value.__name__, frozenset(n for n in names if not n.startswith("__")), True)
-                self._push((*methods, *value.__bases__), word, storing)
+                self._hold(value, value.__name__, is_space=True)
+                own = [v for name, v in vars(value).items() if not name.startswith("__") or callable(v)]
+                self._push((*own, *value.__bases__), word, True)
         else:
-            space, kind = getattr(value, "__dict__", None), type(value).__module__
-            is_open = _is_users(kind) or kind.partition(".")[0] in sys.stdlib_module_names
+            kind, space = type(value), getattr(value, "__dict__", None)
+            slots = _slots_of(kind)
+            if slots:
+                self._hold(value, kind.__name__, is_space=True)
+            inside = [getattr(value, name, None) for name in slots]
+            is_open = _is_users(kind.__module__) or kind.__module__.partition(".")[0] in sys.stdlib_module_names
             if isinstance(space, dict) and is_open:
                 self._hold(space, word, is_space=True)
             if isinstance(space, dict) and (is_open or callable(value)):
-                self._push((*space.values(), type(value), getattr(value, "__wrapped__", None)), word, True)
+                inside += space.values()
+            self._push((*inside, kind), word, True)
 
     def _function(self, function: types.FunctionType) -> None:
-        names, storing, stored = _of_code(function.__code__)
-        self.stored_names |= (
-            stored if not function.__name__.startswith("__") or function.__name__ == "__call__" else set()
-        )
+        names, stored = _of_code(function.__code__)
+        storing = None in stored
+        if not function.__name__.startswith("__") or function.__name__ == "__call__":
+            self.stored |= stored
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             self._hold(cell, name, is_space=True)
             self._push((_value_of(cell),), name, storing)
@@ -280,39 +261,41 @@ class _Walk:
         self._push((*defaults, *vars(function).values()), function.__name__, storing)
         if not is_installed(function.__code__.co_filename):
             self._hold(vars(function), function.__name__, is_space=True)
-            self._namespace(function.__globals__, "", names, storing)
+            self._variables(function.__globals__, names, storing)
 
-    def _namespace(self, space: Any, word: str, names: frozenset[str], storing: bool) -> None:
-        values = vars(space) if isinstance(space, type) else space
-        self.holders.setdefault(id(space), Holder(space, word, is_space=True))
+    def _variables(self, space: dict[str, Any], names: frozenset[str], storing: bool) -> None:
+        """Those of a module that code names, and of modules among them those that it names too."""
         for name in names:
-            self.slots.add((id(space), name))
-            if name in values:
-                self._todo.append((values[name], name, storing, names))
+            self.holders.setdefault((id(space), name), Holder(space, name, name, is_space=True))
+            self._push((space.get(name),), name, storing, names)
 
     def _hold(self, thing: Any, word: str, *, is_space: bool = False) -> None:
-        self.own.add(id(thing))
-        self.holders.setdefault(id(thing), Holder(thing, word, is_space))
-        self.slots.add((id(thing), None))
+        self.holders.setdefault((id(thing), None), Holder(thing, word, is_space=is_space))
 
-    def _push(self, values: Iterable[Any], word: str, storing: bool) -> None:
-        self._todo += [(value, word, storing, frozenset()) for value in values if not isinstance(value, _PLAIN)]
+    def _push(self, values: Iterable[Any], word: str, storing: bool, names: frozenset[str] = frozenset()) -> None:
+        self._todo += [(value, word, storing, names) for value in values]
 
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+_WRAPPERS = (
+    *(types.MethodType, functools.partial, staticmethod, classmethod, property),
+    functools._lru_cache_wrapper,
+)
+_WRAPPED = ("__self__", "__func__", "func", "args", "keywords", "fget", "__wrapped__")
+"""The attributes by which these hold what they call."""
+
+_STORING = frozenset({"setdefault", "update", "add", "append", "extend", "__setitem__"})
+_STORES = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF"))
 
 
 @functools.lru_cache(maxsize=4096)
-def _of_code(code: types.CodeType) -> tuple[frozenset[str], bool, frozenset[str]]:
-    """The names that a function mentions, whether it stores elements, and the names of what else it stores."""
+def _of_code(code: types.CodeType) -> tuple[frozenset[str], frozenset[str | None]]:
+    """The names that a function mentions, and those that it stores; None among these where it stores elements."""
     inner = [_of_code(const) for const in code.co_consts if isinstance(const, types.CodeType)]
-    operations = set(code.co_code[::2])
-    stored: set[str] = set()
-    if not operations.isdisjoint(_STORE_NAMES.values()):
-        stored = {each.argval for each in dis.get_instructions(code) if each.opname in _STORE_NAMES}
+    stored: set[str | None] = set() if _STORING.isdisjoint(code.co_names) else {None}
+    if not _STORES.isdisjoint(code.co_code[::2]):
+        stored |= {each.argval for each in dis.get_instructions(code) if each.opcode in _STORES}
     names = frozenset(code.co_names).union(*(each[0] for each in inner))
-    stores = _STORE in operations or not _STORING.isdisjoint(code.co_names) or any(each[1] for each in inner)
-    return names, stores, frozenset(stored).union(*(each[2] for each in inner))
+    return names, frozenset(stored).union(*(each[1] for each in inner))
 
 
 def _is_users(module: str) -> bool:
@@ -320,6 +303,12 @@ def _is_users(module: str) -> bool:
     loaded = sys.modules.get(module) or sys.modules.get(module.partition(".")[0])
     file = getattr(loaded, "__file__", None)
     return module == "__main__" or loaded is None or (file is not None and not is_installed(file))
+
+
+def _slots_of(kind: type) -> list[str]:
+    """The names of the attributes that objects of a type of the user's have without a dict."""
+    users = [each for each in kind.__mro__ if _is_users(each.__module__)]
+    return [name for each in users for name, value in vars(each).items() if inspect.ismemberdescriptor(value)]
 
 
 def _value_of(cell: types.CellType) -> Any:
@@ -356,9 +345,3 @@ def _computed_now(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_filled(value: Any) -> bool:
     return isinstance(value, functools._lru_cache_wrapper) and value.cache_info().currsize > 0
-
-
-def _same(first: Content, second: Content) -> bool:
-    return len(first) == len(second) and all(
-        a[1] is b[1] and (a[0] is b[0] or a[0] == b[0]) for a, b in zip(first, second, strict=True)
-    )

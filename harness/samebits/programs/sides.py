@@ -162,15 +162,24 @@ class TracedSides:
         return program
 
     def _with_writes(self, side: str, site: Site, wanted: tuple[str, ...]) -> Program:
-        types = self.types(site)
         call = self._call(side, site, wanted)
-        return self.programs.trace(
-            (*self._key("forward", side, site, types), wanted),
-            self._label(side, site, "forward"),
-            site.setup,
-            lambda: (self._ideal(call, site, lambda narrow: self._with_writes(side, narrow, wanted)), (types,)),
-            self.state.put_back,
-        )
+
+        def make() -> tuple[Callable[..., Any], tuple[Any, ...]]:
+            return self._ideal(call, site, lambda narrow: self._with_writes(side, narrow, wanted)), (self.types(site),)
+
+        return self._traced("forward", side, site, make, wanted)
+
+    def _traced(
+        self,
+        direction: str,
+        side: str,
+        site: Site,
+        make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]],
+        wanted: tuple[str, ...] = (),
+    ) -> Program:
+        """The program of a function and its types, traced as if no other had been; what that leaves is put back."""
+        key = *self._key(direction, side, site), wanted
+        return self.programs.trace(key, self._label(side, site, direction), site.setup, make, self.state.put_back)
 
     def _written(self, site: Site) -> tuple[str, ...]:
         trees = self.pair.argument_trees(site.case, site.mesh)
@@ -216,16 +225,11 @@ class TracedSides:
                 for name, gradient in gradients.items()
             }
 
-        program = self.programs.trace(
-            self._key("gradient", side, site, types),
-            self._label(side, site, "gradient"),
-            site.setup,
-            lambda: (
-                self._ideal(pull_back, site, lambda narrow: self.gradient(side, narrow)),
-                (chosen, rest, list(cotangents.values())),
-            ),
-            self.state.put_back,
-        )
+        def make() -> tuple[Callable[..., Any], tuple[Any, ...]]:
+            function = self._ideal(pull_back, site, lambda narrow: self.gradient(side, narrow))
+            return function, (chosen, rest, list(cotangents.values()))
+
+        program = self._traced("gradient", side, site, make)
         if program.error is not None:  # the forward program, which the cotangents are of, has none
             kernel = "pallas_call" in primitives(self.forward(side, site).traced.jaxpr)
             program.advice = NO_KERNEL_DERIVATIVE if kernel else NO_DERIVATIVE
@@ -245,25 +249,13 @@ class TracedSides:
 
     def differentiated(self, side: str, site: Site) -> Program:
         """The traced program of a side's outputs as rules of differentiation give them, of the arguments by name."""
-        program: Program = self._once(
-            ("differentiated", side, site.key), lambda: self._outputs_differentiated(side, site)
-        )
-        return program
-
-    def _outputs_differentiated(self, side: str, site: Site) -> Program:
-        types, call = self.types(site), self._call(side, site, self._written(site))
-        names = differentiable(self.args(site), site.dtype)
+        call, names = self._call(side, site, self._written(site)), differentiable(self.args(site), site.dtype)
 
         def outputs_of(arrays: dict[str, Any]) -> Any:
             rest = {name: array for name, array in arrays.items() if name not in names}
             return self._differentiated(call, {name: arrays[name] for name in names}, rest)[0]
 
-        return self.programs.trace(
-            self._key("differentiated", side, site, types),
-            self._label(side, site, "differentiated"),
-            site.setup,
-            lambda: (outputs_of, (types,)),
-        )
+        return self._traced("differentiated", side, site, lambda: (outputs_of, (self.types(site),)))
 
     def cotangent_types(self, side: str, site: Site) -> dict[str, Any]:
         """The types of the cotangents of a side's float outputs, by leaf.
@@ -341,10 +333,10 @@ class TracedSides:
         like = {arg_shape(arg, name, site.case): arg.spec for name, arg in reversed(list(self.args(site).items()))}
         return partition(declared.get(path, like.get(shape, ())), site.mesh)
 
-    def _key(self, direction: str, side: str, site: Site, types: dict[str, Any]) -> tuple[Any, ...]:
+    def _key(self, direction: str, side: str, site: Site) -> tuple[Any, ...]:
         """Everything that a program is traced from; the objects in it live as long as it does."""
-        args = self.args(site)
-        arrays = tuple((name, t.shape, t.dtype, t.sharding, t.weak_type) for name, t in types.items())
+        args, types = self.args(site), self.types(site).items()
+        arrays = tuple((name, t.shape, t.dtype, t.sharding, t.weak_type) for name, t in types)
         # The mesh itself, devices included: eight of a CPU and eight of a TPU slice are one mesh by name.
         place = (site.built, site.mode) if site.built is not None else None
         laid_out, pulled = None, None

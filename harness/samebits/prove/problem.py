@@ -117,7 +117,7 @@ def _is_pulled_back(dtype: Any) -> bool:
 
 
 def facts_not_kept(needed: Iterable[RequiredFact], questions: Iterable[Question]) -> tuple[RequiredFact, ...]:
-    """Find the facts that do not hold of the inputs of questions, or of what the programs compute from these, or may not.
+    """Find facts that do not hold, or may not, of the inputs of questions or of what programs compute from these.
 
     Args:
         needed: facts of an input, or of an operation of inputs: of all operands and results of that operation.

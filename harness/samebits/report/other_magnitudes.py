@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from samebits.report.document import Document
 from samebits.report.words import plural
 
 REMEDY = (
     "such inputs fail where they are declared, as by values=Integers(...); exactly= says of given integers and masks "
     "that they are all there are"
 )
-
-
-def magnitude_notes(document: Document) -> list[str]:
-    """A line for each variant, direction and leaf of a check that is not the same at other values."""
-    return other_input_notes(document.results)
 
 
 def other_input_notes(results: Iterable[Any]) -> list[str]:

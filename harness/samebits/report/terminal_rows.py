@@ -9,7 +9,7 @@ from rich.text import Text
 
 from samebits.report.document import Document
 from samebits.report.failure import point_block
-from samebits.report.other_magnitudes import magnitude_notes
+from samebits.report.other_magnitudes import other_input_notes
 from samebits.report.output_layouts import layout_notes
 from samebits.report.tables import line
 from samebits.report.tally import SideTally, accepted, exempted, failures, not_interpreted, rows, skipped
@@ -115,7 +115,7 @@ def note_lines(document: Document) -> list[str]:
         f"{pair}/{variant}: {plural(count, 'result')} not interpreted: {what}"
         for (pair, variant, what), count in not_interpreted(document.results).items()
     ]
-    return [*lines, *magnitude_notes(document), *layout_notes(document), *document.summary.notes]
+    return [*lines, *other_input_notes(document.results), *layout_notes(document), *document.summary.notes]
 
 
 def show_failures(to: Console, document: Document) -> None:

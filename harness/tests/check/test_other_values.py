@@ -10,7 +10,7 @@ import pytest
 from samebits.check.prove_points import prove_points
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
-from samebits.report.other_magnitudes import magnitude_notes
+from samebits.report.other_magnitudes import other_input_notes
 from samebits.schema.case import Arg
 from samebits.schema.pair import Pair
 from samebits.schema.proof import ProofResult
@@ -68,7 +68,7 @@ def test_of_a_given_step_the_others_are_a_note(step: int) -> None:
     (given,) = of(run(_pair(Given(array=np.int32(step)), as_it_is=_as_it_is)), variant="as_it_is")
     assert given.ok and given.evidence is not None
     assert "not so at other inputs: out[0, 0] is " in given.evidence
-    note, remedy = magnitude_notes(document(given))
+    note, remedy = other_input_notes(document(given).results)
     assert "exactly=" in remedy
     assert note.startswith("toy/as_it_is: forward, out: the same only at inputs like those tried: out[0, 0] is ")
 

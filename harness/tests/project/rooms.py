@@ -142,7 +142,7 @@ THROUGH = (
     Through(
         "check/test_verdict.py",
         "the rungs that need bounds and further draws",
-        ("check/derived_bounds", "check/evidence", "check/further_draws", "interpret/as_written"),
+        ("check/derived_bounds", "check/evidence", "check/further_draws"),
     ),
     Through("check/test_index_values.py", "what is executed at other inputs", ("check/other_inputs",)),
     Through("check/test_precision_ladder.py", "what cannot be interpreted is executed", ("check/executed_evidence",)),

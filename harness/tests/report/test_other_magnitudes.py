@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samebits.report.other_magnitudes import REMEDY, magnitude_notes
+from samebits.report.other_magnitudes import REMEDY, other_input_notes
 from samebits.report.terminal_rows import note_lines
 from samebits.schema.assumption import Assumption
 from tests.support.documents import document, result
@@ -15,9 +15,9 @@ def test_what_differs_elsewhere_is_noted_once_with_how_often() -> None:
     assumptions = (COMPARISONS, Assumption("comparisons", "", "", counterexample=SEEN))
     noted = document(*[result(assumptions=assumptions, mesh=mesh, direction="forward") for mesh in ("none", "dp2")])
     expected = f"norm/multiply: forward, out: the same only at inputs like those tried: {SEEN}; and in 1 more setting"
-    assert magnitude_notes(noted) == [expected, REMEDY]
+    assert other_input_notes(noted.results) == [expected, REMEDY]
     assert expected in note_lines(noted)
 
 
 def test_an_assumption_without_counterexample_gives_no_note() -> None:
-    assert magnitude_notes(document(result(assumptions=(COMPARISONS,)))) == []
+    assert other_input_notes(document(result(assumptions=(COMPARISONS,))).results) == []

@@ -7,6 +7,7 @@ import types
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -84,6 +85,20 @@ class _Masks:
 
 def attribute_of_instance() -> Sides:
     return _by_mask(_Masks().of)
+
+
+@dataclass(slots=True, eq=False)
+class _Slots:
+    latest: Any = None
+
+    def of(self, length: int, window: int) -> Any:
+        if self.latest is None:
+            self.latest = _mask(length, window)
+        return self.latest
+
+
+def attribute_in_a_slot() -> Sides:
+    return _by_mask(_Slots().of)
 
 
 def attribute_of_class() -> Sides:
@@ -215,6 +230,26 @@ def backward_alone() -> Sides:
     return side(2.0), side(3.0)
 
 
+def forward_rule_alone() -> Sides:
+    """A cache that only a rule fills, when the outputs are differentiated."""
+    known: dict[int, Any] = {}
+
+    def side(factor: float) -> Side:
+        @jax.custom_vjp
+        def twice(x: jax.Array) -> Any:
+            return x * 2.0
+
+        def forward(x: jax.Array) -> Any:
+            if len(x) not in known:
+                known[len(x)] = np.float32(factor)
+            return x * 2.0, known[len(x)]
+
+        twice.defvjp(forward, lambda known, cotangent: (cotangent * known,))
+        return lambda x: twice(x)
+
+    return side(2.0), side(3.0)
+
+
 def inside_jit() -> Sides:
     state = {"scale": 0.0}
 
@@ -296,8 +331,17 @@ UNEQUAL: dict[str, Callable[[], Sides]] = {
     each.__name__: each
     for each in (
         *(dict_without_window, default_argument, attribute_of_instance, attribute_of_class, attribute_of_function),
-        *(weak_dict, equal_keys, equal_zeros, equal_numbers, static_arguments, flag_of_closure, flag_of_module),
-        *(settings, context_variable, register, backward_alone, inside_jit),
+        *(
+            attribute_in_a_slot,
+            weak_dict,
+            equal_keys,
+            equal_zeros,
+            equal_numbers,
+            static_arguments,
+            flag_of_closure,
+            flag_of_module,
+        ),
+        *(settings, context_variable, register, backward_alone, forward_rule_alone, inside_jit),
     )
 }
 EQUAL: dict[str, Callable[[], Sides]] = {

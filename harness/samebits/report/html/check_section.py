@@ -9,7 +9,7 @@ from samebits.report.document import Document
 from samebits.report.html.columns import columns
 from samebits.report.html.render import render
 from samebits.report.html.section import Section, State
-from samebits.report.other_magnitudes import magnitude_notes
+from samebits.report.other_magnitudes import other_input_notes
 from samebits.report.output_layouts import layout_notes
 from samebits.report.tally import accepted, exempted, not_interpreted, skipped
 from samebits.report.words import (
@@ -126,7 +126,7 @@ def _findings(document: Document) -> list[str]:
     remembered = remembered_sentence(document)
     return [
         *lines,
-        *magnitude_notes(document),
+        *other_input_notes(document.results),
         *layout_notes(document),
         *document.summary.notes,
         *([] if remembered is None else [remembered]),
