@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret import interpreter
 from samebits.interpret.complex_pairs import real_kind
 from samebits.interpret.dead_code import live
 from samebits.interpret.equation import type_of
@@ -35,12 +34,6 @@ def equations(jaxpr: Any) -> Iterator[Any]:
                 yield from equations(getattr(equation.params[inner], "jaxpr", equation.params[inner]))
         for branch in equation.params.get("branches", ()):
             yield from equations(getattr(branch, "jaxpr", branch))
-
-
-def called(equation: Any) -> Any:
-    """The open jaxpr that an equation only calls; None of any other."""
-    inner = interpreter.called(equation) if equation.primitive.name in CALLS else None
-    return getattr(inner, "jaxpr", inner)
 
 
 def float_results(jaxpr: Any) -> Iterator[tuple[np.dtype[Any], Any]]:

@@ -22,7 +22,7 @@ from samebits.interpret.data_movement import MOVES, STILL
 from samebits.interpret.dead_code import live
 from samebits.interpret.equation import Array, type_of
 from samebits.interpret.float64_differences import values_of
-from samebits.interpret.inner_equations import called
+from samebits.interpret.interpreter import CALLS, called
 from samebits.interpret.problem import Question
 
 FACTORS = (2.0**6, 2.0**20, 2.0**-10, 2.0**-30)
@@ -160,9 +160,8 @@ def _followed(jaxpr: Any, inputs: Sequence[bool]) -> list[bool]:
 
 def _results(equation: Any, operands: list[bool]) -> list[bool]:
     name, params = equation.primitive.name, equation.params
-    inner = params["jaxpr"] if name == "shard_map" else called(equation)
-    if inner is not None:
-        return _followed(inner, operands)
+    if name in CALLS or name == "shard_map":
+        return _followed(params["jaxpr"] if name == "shard_map" else called(equation), operands)
     if name == "scan":
         return _looped(params, operands)
     if name in STILL:

@@ -18,7 +18,7 @@ from jax import export
 from samebits.interpret.all_sizes.devices import added_axes, split_axes
 from samebits.interpret.control_flow import scan_sizes
 from samebits.interpret.dead_code import live
-from samebits.interpret.interpreter import CALLS
+from samebits.interpret.interpreter import CALLS, called
 from samebits.prove.moved_floats import in_any_float
 from samebits.prove.symbolic_slices import with_slices
 
@@ -133,8 +133,7 @@ class _Written:
         if name in INLINED:
             if params.get("compiler_options_kvs") or _context(eqn) != _context(None):
                 raise _NotWritten
-            inner = params[CALLS[name] if CALLS[name] in params else "call_jaxpr"]
-            return self._called(inner, operands)
+            return self._called(called(eqn), operands)
         kept = {key: _plain(value) for key, value in _kept(eqn).items()}
         results = [self._new() for _ in eqn.outvars]
         kinds = tuple(_kind(var.aval) for var in eqn.outvars)

@@ -10,7 +10,8 @@ from typing import Any
 
 from samebits.interpret.alignment.sources import code_at, place_of
 from samebits.interpret.dead_code import only
-from samebits.interpret.inner_equations import called, float_kind, float_results
+from samebits.interpret.inner_equations import float_kind, float_results
+from samebits.interpret.interpreter import CALLS, called
 from samebits.numerics import floats
 from samebits.schema.line_difference import Change, LineDifference
 
@@ -29,7 +30,7 @@ def dtype_lines(reference: Any, variant: Any, number: int | None) -> tuple[LineD
         number = next(place for place, kinds in types if kinds[0].dtype != kinds[1].dtype)
     kinds = [side.out_avals[number] for side in (reference, variant)]
     of: Callable[[Any], Hashable] = _weak if kinds[0].dtype == kinds[1].dtype else _dtype
-    theirs, mine = (_setter(side.jaxpr, number, of)[0] for side in (reference, variant))
+    theirs, mine = (_setter(side, number, of)[0] for side in (reference, variant))
     return _line("dtype", mine, theirs)
 
 
@@ -71,6 +72,7 @@ def _line(change: Change, mine: Any, theirs: Any) -> tuple[LineDifference, ...]:
 
 def _setter(jaxpr: Any, number: int, of: Callable[[Any], Hashable]) -> tuple[Any, int | None]:
     """The equation from which an output has its type, or else the input: what it came from by way of its like."""
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     producers = {id(out): (eqn, place) for eqn in jaxpr.eqns for place, out in enumerate(eqn.outvars)}
     inputs = {id(var): place for place, var in enumerate(jaxpr.invars)}
     variable = jaxpr.outvars[number]
@@ -78,9 +80,8 @@ def _setter(jaxpr: Any, number: int, of: Callable[[Any], Hashable]) -> tuple[Any
     while id(variable) in producers:
         equation, place = producers[id(variable)]
         alike = [var for var in equation.invars if not hasattr(var, "val") and of(var.aval) == kind]
-        inner = called(equation)
-        if inner is not None:
-            setting, source = _setter(inner, place, of)
+        if equation.primitive.name in CALLS:
+            setting, source = _setter(called(equation), place, of)
             if source is None or source >= len(equation.invars) or hasattr(equation.invars[source], "val"):
                 return (setting or equation), None
             variable = equation.invars[source]
@@ -89,7 +90,7 @@ def _setter(jaxpr: Any, number: int, of: Callable[[Any], Hashable]) -> tuple[Any
         else:
             body = equation.params.get(_BODIES.get(equation.primitive.name, ""))
             body = body[0] if isinstance(body, tuple) else body
-            setting = None if body is None else _setter(body.jaxpr, place, of)[0]
+            setting = None if body is None else _setter(body, place, of)[0]
             return (setting or equation), None
     return None, inputs.get(id(variable))
 
