@@ -39,7 +39,7 @@ NO_PLACE = "no line of either function is known: their code is jax's own, or was
 
 
 def few_lines(results: Sequence[Named], instead: Callable[[str], str] | None = None) -> list[Named]:
-    """The results with lines for the first failing points of each variant and direction alone.
+    """Return the results with lines for only the first failing points of each variant and direction.
 
     A process names lines for the first ones that it meets, in the order of the plan, whatever others have met.
 
@@ -89,7 +89,7 @@ class LineFinder:
         typed: bool = False,
         losing: Blame | None = None,
     ) -> NamedLines:
-        """The lines that make a leaf of a point differ.
+        """Find the lines that make a leaf of a point differ.
 
         Args:
             job: the point.
@@ -117,19 +117,19 @@ class LineFinder:
             return NamedLines(why=f"the search failed ({type(error).__name__}: {error}), which is a bug of samebits")
 
     def _of_types(self, job: PendingPoint, path: str) -> tuple[LineDifference, ...]:
-        """The lines at which an output gets its dtype; of a gradient that is not compared, a forward output."""
+        """Find the lines at which an output gets its dtype; of a gradient that is not compared, a forward output."""
         direction = "forward" if path == "*" else job.point.direction
         names, first, second = self._programs(job, direction)
         return dtype_lines(first, second, names.index(path) if path in names else None)
 
     def _losing(self, job: PendingPoint, path: str, losing: Blame | None) -> tuple[LineDifference, ...]:
-        """The line of the variant that loses accuracy: where numbers become narrower, or a known operation."""
+        """Find the line of the variant that loses accuracy: where numbers become narrower, or a known operation."""
         names, first, second = self._programs(job, job.point.direction)
         lines = narrower_lines(first, second, names.index(path)) if path in names else ()
         return lines or (() if losing is None else losing_line(losing.step.equation))
 
     def _programs(self, job: PendingPoint, direction: Direction) -> tuple[list[str], Any, Any]:
-        """The names of the outputs, and both programs."""
+        """Return the names of the outputs, and both programs."""
         execution = self.proofs.execution
         ends = (execution.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
         first, second = (execution.program(*end, direction).traced for end in ends)
@@ -164,7 +164,7 @@ class LineFinder:
         return NamedLines(why=why or "as written, both sides compute the same formulas at these inputs")
 
     def _forward(self, job: PendingPoint, other: Question | None) -> NamedLines | None:
-        """The lines of the forward outputs of a gradient's point; None where these are the same formulas."""
+        """Find the lines of the forward outputs of a gradient's point; None where these are the same formulas."""
         execution, point = self.proofs.execution, job.point
         reference = execution.pair.reference_name
         inputs = execution.inputs(job.alone, reference, "forward")
@@ -183,7 +183,7 @@ class LineFinder:
         return None
 
     def _alignment(self, job: PendingPoint, name: str, question: Question) -> Alignment | str:
-        """Both programs aligned, or why they cannot be; those of the latest point are cached."""
+        """Align both programs, or say why they cannot be aligned; those of the latest point are cached."""
         if self._aligned[0] is not job:
             self._aligned = job, {}
         cached = self._aligned[1]

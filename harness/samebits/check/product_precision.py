@@ -20,7 +20,7 @@ _WIDTH = 4
 
 
 def precision_remark(reference: Any, variant: Any) -> str | None:
-    """What to say where the variant's products have another precision, algorithm or type of their sums; else None.
+    """Say that the variant's products have another precision, algorithm or dtype of their sums; None where they do not.
 
     Args:
         reference, variant: the programs, as jaxprs.
@@ -44,7 +44,7 @@ def precision_remark(reference: Any, variant: Any) -> str | None:
 
 
 def _precisions(jaxpr: Any) -> tuple[list[str], set[str]]:
-    """Precisions of products of wide floats, in order, and the dtypes in which products of shorter ones are summed."""
+    """List the precisions of products of wide floats, in order, and the dtypes of sums of products of shorter ones."""
     wide: list[str] = []
     sums: set[str] = set()
     for equation in equations(jaxpr):
@@ -60,6 +60,6 @@ def _precisions(jaxpr: Any) -> tuple[list[str], set[str]]:
 
 
 def _is_wide(aval: Any) -> bool:
-    """Whether a value holds floats, or complex numbers, that hardware shortens where the precision is low."""
+    """Tell whether a value holds floats, or complex numbers, that hardware shortens where the precision is low."""
     kind = type_of(aval)
     return (kind.is_float and kind.dtype.itemsize >= _WIDTH) or kind.is_complex

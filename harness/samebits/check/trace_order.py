@@ -37,7 +37,7 @@ class TraceOrder:
         self._wrong: dict[str, str] = {}
 
     def before(self, sites: Mapping[str, Site]) -> dict[str, Any]:
-        """What sides compute that were not compared so far, each traced as if nothing had been traced before.
+        """Trace sides that were not compared so far, each as if nothing had been traced before, to what they compute.
 
         Args:
             sites: where each side runs, in the order in which they are traced here: the variant before the reference.
@@ -86,7 +86,7 @@ class TraceOrder:
         return None if program is None else _shown(program.lower, program.jaxpr, site)
 
     def _note(self, alone: Mapping[str, Any], sites: Mapping[str, Site], changed: Sequence[str]) -> None:
-        """Note which sides compute something else after the others, where these leave behind what is put back here."""
+        """Note which sides would compute something else after the others, if what these change were not put back."""
         names = self._sides.pair.reference_name
         together: dict[str, list[Any]] = {}
         with self._sides.state.put_back():

@@ -2,7 +2,7 @@
 
 What a gradient is multiplied by comes from the rest of a model, and nothing is known of it: a loss is scaled, most rows
 of a batch are masked, or only one of the outputs is used. Where both programs are linear in their cotangents, random
-ones show everything. Else a clip or a guard on the way back decides by them.
+ones show every difference. Elsewhere a clip or a guard on the way back depends on their size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Powers of two, so that no number is rounded.
 """
 
 ONES = "cotangents of one"
-_EACH = 4  # of the outputs: with the cotangents of all others zero
+_EACH = 4  # outputs that are tried with zero cotangents of all others: each costs an evaluation of both programs
 _LAST = slice(-1, None)
 
 _LINEAR = frozenset({*MOVES, *LINEAR, "conj", "fft", "imag", "real", "reduce_precision", "reduce_window_sum"})
@@ -45,7 +45,7 @@ _LINEAR_IN = {"div": 0, "select_and_scatter_add": 0, "triangular_solve": 1}
 
 
 def other_cotangents(question: Question) -> Iterator[tuple[Question, str, bool]]:
-    """The question at other cotangents, in words, and whether any gradient may be given them; nothing without need."""
+    """Yield the question at other cotangents, where programs decide by them: in words, and whether they are finite."""
     if not _decides(question):
         return
     places = [place for place, argument in enumerate(question.inputs) if argument.is_cotangent]
@@ -61,7 +61,7 @@ def other_cotangents(question: Question) -> Iterator[tuple[Question, str, bool]]
 
 
 def must_run(question: Question, output: str) -> bool:
-    """Whether a program may decide by cotangents, and an output has no value in float64 that would show it."""
+    """Tell whether a program may decide by cotangents, and an output cannot be evaluated in float64 to see it."""
     return output in question.outputs and _decides(question) and values_of(question, output) is None
 
 
@@ -73,7 +73,7 @@ def _decides(question: Question) -> bool:
 def changed(
     drawn: Sequence[Array], names: Sequence[str], dtypes: Sequence[Any]
 ) -> Iterator[tuple[list[Array], str, bool]]:
-    """Other cotangents, in words, and whether they are plain numbers.
+    """Yield other cotangents, in words, and whether they are finite.
 
     Args:
         drawn: random ones.
@@ -105,14 +105,14 @@ def changed(
 
 
 def _holds(array: Array, factor: float, dtype: Any) -> bool:
-    """Whether a dtype holds the numbers of an array, scaled, in its normal range."""
+    """Tell whether scaled numbers of an array are in the normal range of a dtype."""
     info = ml_dtypes.finfo(dtype)
     sizes = np.abs(array[array != 0]) * factor
     return not sizes.size or bool(np.max(sizes) <= float(info.max) and np.median(sizes) >= float(info.tiny))
 
 
 def _alone(array: Array, index: Any) -> Array:
-    """An array that is zero but there."""
+    """Return an array that is zero except at an index."""
     other = np.zeros_like(array)
     other[index] = array[index]
     return other
@@ -120,7 +120,7 @@ def _alone(array: Array, index: Any) -> Array:
 
 @functools.lru_cache(maxsize=256)
 def decides_by(closed: Any, places: tuple[int, ...]) -> bool:
-    """Whether a program does anything to some of its inputs that is not linear in them.
+    """Tell whether a program does anything to some of its inputs that is not linear in them.
 
     Args:
         closed: a closed jaxpr.
@@ -135,11 +135,11 @@ def decides_by(closed: Any, places: tuple[int, ...]) -> bool:
 
 
 class _NotLinear(Exception):
-    """A value that depends on a cotangent decides something, or nothing is known of what is done to it."""
+    """A program is not linear in the marked inputs, or an equation has a primitive that is not known to be."""
 
 
 def _followed(jaxpr: Any, inputs: Sequence[bool]) -> list[bool]:
-    """Which outputs depend on the marked inputs.
+    """Tell which outputs depend on the marked inputs.
 
     Raises:
         _NotLinear: something is not linear in them.
@@ -178,7 +178,7 @@ def _results(equation: Any, operands: list[bool]) -> list[bool]:
 
 
 def _looped(params: Any, operands: list[bool]) -> list[bool]:
-    """The outputs of a scan, which carries what is marked until nothing new is."""
+    """Tell which outputs of a scan depend on the marked inputs, by any number of iterations."""
     constants, carried = scan_sizes(params)
     while True:
         results = _followed(params["jaxpr"], operands)

@@ -1,7 +1,7 @@
-"""Rules of differentiation that code brings along itself, by which a function and its gradient are two programs.
+"""Rules of differentiation outside of jax, which make a function and its gradient two programs.
 
-A `custom_vjp` or `custom_jvp` returns the outputs once more, from other code than the function's own. The rules of
-jax's own library, such as that of `jax.nn.relu`, are taken for right.
+The rule of a `custom_vjp` or `custom_jvp` computes the outputs once more, by other code than the function's. Rules of
+jax's own library, such as that of `jax.nn.relu`, are taken to be right.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RULES = ("call_hi_primitive", "custom_jvp_call", "custom_vjp_call")
 
 
 def own_rules(closed: Any) -> tuple[str, ...]:
-    """The functions in a program that have a rule outside of jax, as `name at file:line`.
+    """List the functions in a program whose rule is not jax's own, as `name at file:line`.
 
     Args:
         closed: a closed jaxpr.
@@ -30,7 +30,7 @@ def own_rules(closed: Any) -> tuple[str, ...]:
 
 
 def own_stops(closed: Any) -> tuple[str, ...]:
-    """The places in a program where code outside of jax stops gradients, as `file:line`.
+    """List the places where code outside of jax stops gradients, as `file:line`.
 
     Args:
         closed: a closed jaxpr.
@@ -40,7 +40,7 @@ def own_stops(closed: Any) -> tuple[str, ...]:
 
 
 def _caller(equation: Any) -> str | None:
-    """Where `stop_gradient` was called; None where a function of jax calls it."""
+    """Find where `stop_gradient` was called; None where a function of jax calls it."""
     frames = iter(getattr(equation.source_info.traceback, "frames", ()))
     next((frame for frame in frames if frame.function_name == "stop_gradient"), None)
     for frame in frames:
@@ -52,7 +52,7 @@ def _caller(equation: Any) -> str | None:
 
 
 def _source(equation: Any) -> str:
-    """What a function or a primitive with a rule is called, and where it is; empty where jax does not say."""
+    """Name a function or a primitive with a rule, with its place; empty where jax does not know it."""
     if "_prim" in equation.params:  # a primitive written in Python
         kind = type(equation.params["_prim"])
         return f"{kind.__qualname__} at {getattr(sys.modules.get(kind.__module__), '__file__', '')}:"

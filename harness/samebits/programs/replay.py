@@ -35,7 +35,7 @@ def replay(
     assuming: bool = True,
     platform: str | None = None,
 ) -> str:
-    """`samebits check PAIR` with every axis of the sweep pinned to one value; `prove` needs no devices.
+    """Write `samebits check PAIR` with every axis of the sweep pinned to one value; `prove` needs no devices.
 
     Args:
         locator: of the pair.
@@ -59,7 +59,7 @@ def replay(
 
 
 def with_settings(text: str) -> str:
-    """A replay with the settings of jax and XLA that it needs, where they are not the defaults.
+    """Add the settings of jax and XLA that are not the defaults to a replay.
 
     Args:
         text: a command, or the words for a call in a file, which has no environment of its own.
@@ -76,7 +76,7 @@ def with_settings(text: str) -> str:
 
 
 def _variable(value: object) -> str:
-    """The value of a setting as its environment variable has it."""
+    """Write the value of a setting as its environment variable has it."""
     return str(int(value)) if isinstance(value, bool) else shlex.quote(str(value))
 
 

@@ -49,7 +49,7 @@ class Holder:
     dropped: Content = field(default_factory=dict)
 
     def read(self) -> Content:
-        """What it has now."""
+        """Read what it holds now."""
         thing = self.thing
         if self.name is not None:
             return {self.name: thing.get(self.name, _ABSENT)}
@@ -67,7 +67,7 @@ class Holder:
         return {name: getattr(thing, name, _ABSENT) for name in _slots_of(type(thing))}
 
     def write(self, content: Content) -> None:
-        """Have it hold this and nothing else."""
+        """Make it hold this and nothing else."""
         thing, known = self.thing, {key: value for key, value in content.items() if value is not _ABSENT}
         if self.name is not None:
             thing.update(known) if known else thing.pop(self.name, None)
@@ -90,13 +90,13 @@ class Holder:
                 kind.__setattr__(thing, name, known[name])
 
     def changed(self, before: Content, now: Content) -> list[str]:
-        """What is not as it was, in words."""
+        """Name what has changed."""
         names = [name for name in {**before, **now} if now.get(name, _ABSENT) is not before.get(name, _ABSENT)]
         names += [name for name, value in now.items() if _is_filled(value)]
         return names if self.is_space else [self.word] * bool(names)
 
     def at_start(self, content: Content) -> Content:
-        """What it has when a trace begins, given what it had before."""
+        """Return what it holds when a trace begins, given what it held before."""
         return {key: self.dropped.get(key, _fresh(value)) for key, value in content.items()}
 
 
@@ -122,7 +122,7 @@ class SharedState:
 
     @contextlib.contextmanager
     def put_back(self) -> Iterator[None]:
-        """Inside, code of the user's is traced; then all is as it was before. Inside of another one it does nothing."""
+        """Start a trace without what others have cached, then restore all state; within another one, do nothing."""
         if self._active or not self.holders:
             yield
             return
@@ -148,7 +148,7 @@ class SharedState:
                 holder.write(new)
 
     def drop_what_is_cached(self, traces: Sequence[Callable[[], Any]]) -> None:
-        """Have a trace begin without what traces store again, where they do without it: an earlier call has stored it.
+        """Find what earlier calls have cached, and drop it when traces begin: they run without it, and store it again.
 
         Args:
             traces: each traces a side; None where that raises.
@@ -167,7 +167,7 @@ class SharedState:
                 holder.dropped = {**before, **dict.fromkeys(again if are_traced else (), empty)}
 
     def _cached(self, holder: Holder) -> Iterator[tuple[list[Any], Any]]:
-        """Keys whose values may be what an earlier call has stored, and what stood for them before."""
+        """Yield keys whose values an earlier call may have stored, with what may have been there before."""
         content = holder.read()
         if holder.is_space:
             names = [name for name, value in content.items() if name in self._stored and not _is_nothing(value)]
@@ -184,7 +184,7 @@ def values_around(function: Callable[..., Any]) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def standing_for(function: Callable[..., Any], known: Any, other: Any) -> Iterator[None]:
-    """Inside, another object stands wherever code that a function reaches has this one in a variable."""
+    """Replace an object by another one, inside, in all variables and containers that a function reaches."""
 
     def is_known(value: Any) -> bool:
         return type(value) is type(known) and bool(value == known)
@@ -201,7 +201,7 @@ def standing_for(function: Callable[..., Any], known: Any, other: Any) -> Iterat
 
 
 class _Walk:
-    """What a function reaches: functions, their variables, and what these hold; of modules the user's alone."""
+    """Collects what a function reaches: functions, their variables, and what these hold; only modules of the user's."""
 
     def __init__(self, function: Any) -> None:
         self.holders: dict[tuple[int, str | None], Holder] = {}
@@ -264,7 +264,7 @@ class _Walk:
             self._variables(function.__globals__, names, storing)
 
     def _variables(self, space: dict[str, Any], names: frozenset[str], storing: bool) -> None:
-        """Those of a module that code names, and of modules among them those that it names too."""
+        """Visit the variables of a module that code names; of a module among these, again those that it names."""
         for name in names:
             self.holders.setdefault((id(space), name), Holder(space, name, name, is_space=True))
             self._push((space.get(name),), name, storing, names)
@@ -289,7 +289,7 @@ _STORES = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_ATTR", "
 
 @functools.lru_cache(maxsize=4096)
 def _of_code(code: types.CodeType) -> tuple[frozenset[str], frozenset[str | None]]:
-    """The names that a function mentions, and those that it stores; None among these where it stores elements."""
+    """Return the names in a function's code, and those that it assigns; None among these where it stores elements."""
     inner = [_of_code(const) for const in code.co_consts if isinstance(const, types.CodeType)]
     stored: set[str | None] = set() if _STORING.isdisjoint(code.co_names) else {None}
     if not _STORES.isdisjoint(code.co_code[::2]):
@@ -299,14 +299,14 @@ def _of_code(code: types.CodeType) -> tuple[frozenset[str], frozenset[str | None
 
 
 def _is_users(module: str) -> bool:
-    """Whether a module is code of the user's: of a file that is not installed, or of none."""
+    """Tell whether a module is the user's own: its file is not in an installed package, or it has none."""
     loaded = sys.modules.get(module) or sys.modules.get(module.partition(".")[0])
     file = getattr(loaded, "__file__", None)
     return module == "__main__" or loaded is None or (file is not None and not is_installed(file))
 
 
 def _slots_of(kind: type) -> list[str]:
-    """The names of the attributes that objects of a type of the user's have without a dict."""
+    """Name the slots that the user's classes give to objects of a type."""
     users = [each for each in kind.__mro__ if _is_users(each.__module__)]
     return [name for each in users for name, value in vars(each).items() if inspect.ismemberdescriptor(value)]
 
@@ -323,9 +323,9 @@ def _is_nothing(value: Any) -> bool:
 
 
 def _fresh(value: Any) -> Any:
-    """A cache like this one that is empty; anything else, as it is.
+    """Return an empty cache for a `functools` cache, and anything else as it is.
 
-    What it has is computed outside of the trace: what belongs to one would be an error in the next.
+    Its values are computed outside of the trace: a tracer in a cache would be an error in the next trace.
     """
     if not isinstance(value, functools._lru_cache_wrapper):
         return value

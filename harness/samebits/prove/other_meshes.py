@@ -30,7 +30,7 @@ _APART = 1e-6
 def on_other_meshes(
     sides: TracedSides, direction: str, alone: Site, variant: tuple[str, Site], question: Question
 ) -> dict[str, Counterexample]:
-    """By leaf, another number of devices at which a variant is not what the reference is on one device.
+    """Find, by leaf, another number of devices at which a variant differs from the reference on one device.
 
     Args:
         sides: the programs.
@@ -68,14 +68,14 @@ def _declared(sides: TracedSides) -> list[MeshSpec]:
 
 
 def _others(mesh: MeshSpec, declared: Sequence[MeshSpec]) -> Iterator[MeshSpec]:
-    """The mesh with other sizes of each axis, but of those that the pair is checked at in several sizes anyway."""
+    """Yield the mesh with other sizes of each axis, except of axes that the pair declares in several sizes."""
     for axis, size in mesh.axes:
         if len({each.size(axis) for each in declared if axis in each.names} - {1}) < 2:
             yield from (with_devices(mesh, axis, number) for number in SIZES if number != size)
 
 
 def is_first(sides: TracedSides, site: Site) -> bool:
-    """Whether other meshes are tried at a point: at one of the first case and dtype, on the first mesh of its axes."""
+    """Tell whether a point tries other meshes: it is of the first case and dtype, on the first mesh of its axes."""
     several = (mesh for mesh in _declared(sides) if mesh.names == site.mesh.names and mesh.devices > 1)
     pair = sides.pair
     return site.case is pair.cases[0] and site.dtype == pair.dtypes[0] and site.mesh == next(several, None)

@@ -12,7 +12,7 @@ from samebits.schema.contract import Direction
 
 
 def with_primal(sides: TracedSides, direction: Direction, variant: str, site: Site) -> Site:
-    """The site of a point, at which gradients return the outputs too where a rule of a side may change them.
+    """Return the site at which gradients return the outputs too, where a rule of a side may change them.
 
     Args:
         sides: the programs.
@@ -27,7 +27,7 @@ def with_primal(sides: TracedSides, direction: Direction, variant: str, site: Si
 
 
 def _changed(sides: TracedSides, side: str, site: Site) -> bool:
-    """Whether the outputs of a side are computed by another program where it is differentiated."""
+    """Tell whether another program computes the outputs of a side when it is differentiated."""
     forward = sides.forward(side, site)
     if forward.error is not None or not own_rules(forward.traced.jaxpr):
         return False

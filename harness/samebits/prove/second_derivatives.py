@@ -1,7 +1,7 @@
 """Second derivatives, tried by themselves where a rule or a `stop_gradient` stands on one side alone.
 
 A gradient may be right and its own gradient wrong: a rule stops gradients on the way back, or cannot be differentiated.
-A training that takes first derivatives alone does not see it, so it is noted, and refutes nothing.
+Training that uses only first derivatives is not affected, so this is a note, and never fails a contract.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from samebits.schema.meshes import MeshSpec
 
 
 class SecondDerivatives:
-    """What is known of the second derivatives of a pair's variants, each tried once.
+    """Compares the second derivatives of a pair's variants with the reference's, each once.
 
     Args:
         sides: the programs.
@@ -35,7 +35,7 @@ class SecondDerivatives:
         self._by_variant: dict[str, dict[str, str] | str] = {}
 
     def assumption(self, variant: str, argument: str) -> Assumption | None:
-        """That first derivatives alone count, where second ones differ or cannot be tried; else None.
+        """Return the assumption that only first derivatives are used, where second ones differ or cannot be compared.
 
         Args:
             variant: the side that is compared with the reference.
@@ -54,7 +54,7 @@ class SecondDerivatives:
         return Assumption("derivatives", text, why, counterexample=None if shown is None else shown[argument])
 
     def _tried(self, variant: str) -> dict[str, str] | str:
-        """By argument how second derivatives differ, or why they cannot be compared.
+        """Say by argument how second derivatives differ, or why they cannot be compared.
 
         Raises:
             CouldNotRun: the variant cannot be differentiated twice.
@@ -89,5 +89,5 @@ class SecondDerivatives:
 
 
 def _rules(program: Program) -> frozenset[str]:
-    """What may make a derivative differ of which the first one is the same."""
+    """List what may change a second derivative and leave the first one as it is."""
     return frozenset((*own_rules(program.traced.jaxpr), *own_stops(program.traced.jaxpr)))

@@ -14,7 +14,7 @@ REMEDY = (
 
 
 def other_input_notes(results: Iterable[Any]) -> list[str]:
-    """A line for each variant, direction and leaf that is not the same at other values, and what to do.
+    """Write a line for each variant, direction and leaf that is not the same at other values, and what to do.
 
     Args:
         results: of a check or of proofs.

@@ -19,7 +19,7 @@ _BODIES = {"scan": "jaxpr", "while": "body_jaxpr", "cond": "branches"}
 
 
 def dtype_lines(reference: Any, variant: Any, number: int | None) -> tuple[LineDifference, ...]:
-    """The places that give an output its dtype or weak type on either side; none where both are those of an argument.
+    """Find where an output gets its dtype or weak type on either side; nothing where it is that of an argument on both.
 
     Args:
         reference, variant: closed jaxprs.
@@ -35,7 +35,7 @@ def dtype_lines(reference: Any, variant: Any, number: int | None) -> tuple[LineD
 
 
 def narrower_lines(reference: Any, variant: Any, number: int) -> tuple[LineDifference, ...]:
-    """The first place of the variant at which floats are narrower than anywhere in the reference.
+    """Find the first place of the variant at which floats are narrower than anywhere in the reference.
 
     Args:
         reference, variant: closed jaxprs.
@@ -49,7 +49,7 @@ def narrower_lines(reference: Any, variant: Any, number: int) -> tuple[LineDiffe
 
 
 def losing_line(equation: Any) -> tuple[LineDifference, ...]:
-    """The place of an operation that loses the most accuracy, of both programs or of the variant alone."""
+    """Return the place of the operation that loses the most accuracy."""
     return _line("accuracy", equation, None)
 
 
@@ -71,7 +71,7 @@ def _line(change: Change, mine: Any, theirs: Any) -> tuple[LineDifference, ...]:
 
 
 def _setter(jaxpr: Any, number: int, of: Callable[[Any], Hashable]) -> tuple[Any, int | None]:
-    """The equation from which an output has its type, or else the input: what it came from by way of its like."""
+    """Find the equation that gives an output its type, or the number of the input that it gets it from."""
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     producers = {id(out): (eqn, place) for eqn in jaxpr.eqns for place, out in enumerate(eqn.outvars)}
     inputs = {id(var): place for place, var in enumerate(jaxpr.invars)}
