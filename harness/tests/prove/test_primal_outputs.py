@@ -257,6 +257,19 @@ def test_a_sum_over_devices_that_only_the_rule_leaves_out(sums: bool) -> None:
     assert by_leaf.get(LEAF, "rounding") == ("rounding" if sums else "different"), compared
 
 
+def test_proofs_for_all_sizes_have_it_where_gradients_only_move() -> None:
+    """They are proved for all sizes then, and nothing else asks for the proof at the declared ones."""
+
+    def turned(factor: float) -> Callable[..., Any]:
+        layer = jax.custom_vjp(lambda x: x[::-1])
+        layer.defvjp(lambda x: (x[::-1] * factor, None), lambda _, g: (g[::-1],))
+        return lambda x: layer(x)
+
+    for factor, ok in ((1.0, True), (1.01, False)):
+        proved = samebits.prove(lambda x: x[::-1], turned(factor), X, sizes="all")
+        assert proved.ok is ok, proved
+
+
 def test_proofs_for_all_sizes_have_it_at_the_declared_ones() -> None:
     proved = samebits.prove(*WRONG["one percent"], X, W, sizes="all")
     (wrong,) = [leaf for leaf in proved.leaves if not leaf.ok]
