@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 
 import samebits
 from samebits.errors import RequestError
 from samebits.functions.result import Comparing
 from samebits.host import environment
 from samebits.schema.result import Result
-from tests.check.accuracy_specimens import FAULTS, HONEST, Specimen
+from tests.check.accuracy_specimens import FAULTS, HONEST, Specimen, product
 
 environment.prepare()
 pytestmark = pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")  # of other magnitudes
@@ -78,10 +81,44 @@ def test_a_limit_that_is_set_is_held() -> None:
     assert checked(gross, accuracy=1e6).verdict == "rounding"
 
 
+@pytest.mark.slow
+def test_a_sum_that_is_not_read_needs_a_limit() -> None:
+    def opaque(x: Array) -> Array:
+        return jax.pure_callback(np.asarray, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    def total(x: Array) -> Array:
+        return opaque(x).astype(jnp.float32).sum(-1).astype(x.dtype)
+
+    def running(x: Array) -> Array:
+        terms = opaque(x)
+        return functools.reduce(jnp.add, (terms[:, place] for place in range(64)))
+
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(16, 64)), jnp.bfloat16)
+    compared = samebits.check(total, running, x, gradients=False)
+    assert compared.verdict == "error", compared
+    assert "set accuracy= to how many times the error is accepted" in " ".join(compared.failure().split())
+    assert samebits.check(total, running, x, gradients=False, accuracy=100).verdict == "rounding"
+
+
 @pytest.mark.parametrize("accuracy", [0.5, "2", True])
 def test_a_limit_is_a_number_of_at_least_one(accuracy: Any) -> None:
     with pytest.raises(RequestError, match=r"accuracy is .*; expected how many times the reference's error"):
         samebits.check(jnp.sin, jnp.cos, np.ones(4, np.float32), accuracy=accuracy)
+
+
+def test_a_sum_over_many_devices_does_not_grow() -> None:
+    specs = P(None, "tp"), P("tp", None)
+
+    def summed(x: Array, w: Array) -> Array:
+        @functools.partial(jax.shard_map, in_specs=specs, out_specs=P(), check_vma=False)
+        def body(x: Array, w: Array) -> Array:
+            return jax.lax.psum(x @ w, "tp")
+
+        return body(x, w)
+
+    arrays = [jnp.asarray(np.random.default_rng(0).normal(size=size), jnp.bfloat16) for size in ((8, 64), (64, 8))]
+    proof = samebits.prove(product, summed, *arrays, gradients=False, mesh="tp32", specs=specs)
+    assert proof.ok, proof
 
 
 @pytest.mark.slow
