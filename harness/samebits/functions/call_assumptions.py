@@ -1,4 +1,4 @@
-"""What holds for a call as it was made: parameters left at their defaults, and outputs that it says to ignore.
+"""Adds what a comparison holds for to its leaves: parameters left at their defaults, and outputs that are ignored.
 
 A variant that ignores a flag is the same at the flag's default. Both programs are traced and evaluated in float64 with
 each boolean flipped on both sides; nothing is compiled.
@@ -27,7 +27,7 @@ Leaf = TypeVar("Leaf", Result, ProofResult)
 
 
 def left_at_defaults(pair: Pair) -> dict[str, Any]:
-    """The parameters that both functions have and the call leaves at their defaults, with those of the reference.
+    """Return the parameters that both functions have and the call leaves out, with their defaults in the reference.
 
     Args:
         pair: of two functions.
@@ -46,7 +46,7 @@ def left_at_defaults(pair: Pair) -> dict[str, Any]:
 
 
 def _defaults(side: Callable[..., Any]) -> dict[str, Any]:
-    """By name the defaults of parameters that are not passed by position nor bound by a `partial`."""
+    """Return the defaults of the parameters that are neither passed by position nor bound by a `partial`."""
     count = 0
     if isinstance(side, PositionalCall):
         count, side = len(side.positional), side.__wrapped__
@@ -99,7 +99,7 @@ def _holds(leaf: Result | ProofResult, pair: Pair) -> bool:
 
 
 def _differences(pair: Pair, leaf: Result | ProofResult, name: str, *, value: bool) -> Mapping[str, str]:
-    """By output how the sides differ where a boolean has this value on both; nothing where both reject it.
+    """Map outputs to how the sides differ where a boolean has this value on both; nothing where both reject it.
 
     Code that is not interpreted is not compared.
     """

@@ -103,7 +103,7 @@ def compared(
     notes: Iterable[str] = (),
     problems: Iterable[Problem] = (),
 ) -> Comparing:
-    """What a comparison gave, noted down for the report of this process, with the notes that were made meanwhile.
+    """Make the record of a comparison with the notes made meanwhile, and note it down for the report of this process.
 
     Args:
         pair: what was compared.
@@ -122,7 +122,7 @@ def compared(
 
 
 def to_prove(pair: Pair, sizes: Mapping[str, str] | Literal["all"] | None) -> tuple[Pair, tuple[str, ...]]:
-    """The pair of two functions as it is proved, without the gradients that there are none of, and notes.
+    """Return the pair of two functions as it is proved, without gradients that do not exist, and notes.
 
     Args:
         pair: of the functions.

@@ -20,19 +20,19 @@ _LISTED = 8
 
 
 def dotted(path: str) -> str:
-    """The path of a leaf with dots: `cache.0.k` of `out['cache'][0].k`."""
+    """Write the path of a leaf with dots: `cache.0.k` for `out['cache'][0].k`."""
     text = re.sub(r"\[['\"]?([^\]'\"]*)['\"]?\]", r".\1", path.removesuffix(AFTER))
     return (text.removeprefix("out") if text.startswith("out.") and not path.endswith(AFTER) else text).strip(".")
 
 
 def is_ignored(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a leaf matches a pattern; `cache.*` is `cache` itself too."""
+    """Tell whether a leaf matches a pattern; `cache.*` matches `cache` itself too."""
     name = dotted(path)
     return any(fnmatchcase(name, pattern) or name == pattern.removesuffix(".*") for pattern in patterns)
 
 
 def ignored_note(patterns: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> str:
-    """A note that names the outputs which are ignored.
+    """Name the outputs that are ignored, for a note.
 
     Args:
         patterns: of leaves.
@@ -69,7 +69,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def without_ignored(outcome: Any, patterns: Sequence[str], *, pair: bool = False) -> Any:
-    """What a side returned and wrote, without the leaves that match; the rest in the containers that are left of it.
+    """Drop the leaves that match from what a side returned and wrote.
 
     An entry of a dict goes, so do the last ones of a tuple or list, and a tuple of which one is left is that one.
 
