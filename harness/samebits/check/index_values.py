@@ -16,7 +16,6 @@ import numpy as np
 
 from samebits.check.other_inputs import OtherInputs, first_found, place
 from samebits.check.rounding import COMPILER, WRONG
-from samebits.interpret.equation import Array
 from samebits.interpret.float64_differences import apart
 from samebits.interpret.inner_equations import equations
 from samebits.interpret.other_values import Counterexample, other_integers
@@ -86,24 +85,17 @@ def _inputs(usual: OtherInputs) -> Iterator[OtherInputs]:
     for other in other_integers(usual.question, places):
         record = at_inputs(usual.record, other.question)
         changed = [array for name, array in record.items() if not np.array_equal(array, usual.record[name])]
-        if any(array.dtype.kind == "b" or _is_end(array) for array in changed):
-            continue
+        if any(array.dtype.kind == "b" or max(-int(array.min()), int(array.max())) >= 2**31 - 1 for array in changed):
+            continue  # no index is at an end of a dtype
         inside = all(array.min() >= 0 and array.max() < max(places, default=0) for array in changed)
         yield replace(usual, record=record, words=f"with {other.words}", allowed=other.allowed or inside)
-
-
-def _is_end(array: Array) -> bool:
-    """Whether integers are at an end of the range of a dtype, where none are that index."""
-    return int(array.min()) <= -(2**31) or int(array.max()) >= 2**31 - 1
 
 
 def _places(usual: OtherInputs) -> list[int]:
     """The ends of the axes that both programs index, and the borders of their shards."""
     devices = [size for _, size in usual.job.on_mesh.mesh.axes if size > 1]
-    places: list[int] = []
-    for equation in (
-        each for program in (usual.question.reference, usual.question.variant) for each in equations(program.jaxpr)
-    ):
+    both, places = (usual.question.reference, usual.question.variant), list[int]()
+    for equation in (each for program in both for each in equations(program.jaxpr)):
         if not equation.primitive.name.startswith(_INDEXING):
             continue
         shape = equation.invars[0].aval.shape

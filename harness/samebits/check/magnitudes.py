@@ -23,7 +23,7 @@ import numpy as np
 from samebits.check.other_inputs import OtherInputs, first_found
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.interpret.equation import Array
-from samebits.interpret.float64_differences import outputs_of
+from samebits.interpret.float64_differences import apart, outputs_of
 from samebits.interpret.other_values import Counterexample
 from samebits.interpret.overflow import RangedOracle
 from samebits.interpret.probes import named
@@ -42,9 +42,6 @@ EXPONENTS = (4, 7, 10, 14, 20, 32, 65, 100, 1000, -4, -8, -12, -20, -40, -65, -1
 ALONE = (7, 14, 65, -12, -65)
 """Those at which some of the arguments are scaled by themselves."""
 
-SHIFTS = (0.25, 0.5, 0.75)
-"""How far from zero numbers are shifted beside their spread, as a share of the digits of their dtype."""
-
 FAR = 64.0
 """How many times the error of the reference, and the difference at the inputs of the case, is a loss of accuracy."""
 
@@ -55,9 +52,7 @@ LATER = 16.0
 """How many times larger the inputs are up to which both sides overflow together: products in another order."""
 
 SATURATED = 2.0**-60
-"""Below this, what underflows at larger inputs is nothing: it is left of a difference that saturated, as a gradient of
-a softmax that is 1 in one place.
-"""
+"""Below this, what underflows at larger inputs is what is left of a saturated difference, as behind a softmax of 1."""
 
 BISECTED = 12
 """Steps in which the magnitude from which on a side overflows is looked for."""
@@ -80,7 +75,7 @@ def at_magnitudes(usual: OtherInputs) -> dict[str, Counterexample]:
         usual: the inputs of a case.
     """
     proofs, job = usual.proofs, usual.job
-    if not usual.first or usual.sides[0] == usual.sides[1] or proofs.movement(job).holds:
+    if not usual.first or proofs.movement(job).holds or (job.programs and proofs.same_program(job)):
         return {}
     leaves = [path for path in usual.leaves if not floats.is_complex(usual.ran[0][path].dtype)]
     return first_found(leaves, _inputs(usual), lambda tried, path: _apart(usual, tried, path))
@@ -88,27 +83,27 @@ def at_magnitudes(usual: OtherInputs) -> dict[str, Counterexample]:
 
 def _inputs(usual: OtherInputs) -> Iterator[OtherInputs]:
     """The inputs that are tried, the nearest first."""
-    record, args = usual.record, usual.proofs.execution.sides.args(usual.job.alone)
-    is_float = {name: bool(array.size) and floats.is_float(array.dtype) for name, array in record.items()}
-    for name, array in record.items():
+    args = usual.proofs.execution.sides.args(usual.job.alone)
+    numbers = {name: array for name, array in usual.record.items() if array.size and floats.is_float(array.dtype)}
+    for name, array in numbers.items():
         values = args[name].values
-        if isinstance(values, Uniform) and is_float[name]:
+        if isinstance(values, Uniform):
             ends = np.where(np.arange(array.size).reshape(array.shape) % 2, values.low, values.high)
             words = f"with '{name}' at the ends of its range"
             yield _changed(usual, {name: _cast(ends, array.dtype)}, words, allowed=True)
             if values.low <= 0 <= values.high:
                 yield from _scaled(usual, (name,), [each for each in EXPONENTS if each < 0], allowed=True)
-    free = tuple(name for name, array in record.items() if is_float[name] and _is_free(args[name], array))
+    free = tuple(name for name, array in numbers.items() if _is_free(args[name], array))
     if free:
         yield from _scaled(usual, free, EXPONENTS)
-        yield from _shifted(usual, free)
+        yield _shifted(usual, free)
     for bit in range(max(len(free) - 1, 0).bit_length()):
         for half in (0, 1):
             names = tuple(name for number, name in enumerate(free) if number >> bit & 1 == half)
             yield from _scaled(usual, names, ALONE)
-    for name, array in record.items():
+    for name, array in numbers.items():
         values = args[name].values
-        if is_float[name] and (isinstance(values, Normal) or (isinstance(values, Given) and not values.exactly)):
+        if isinstance(values, Normal) or (isinstance(values, Given) and not values.exactly):
             for special, place, said, fact in _SPECIAL:
                 for value in special_values(array.dtype, (special,)):
                     planted = array.copy()
@@ -150,15 +145,13 @@ def _scaled(
             yield replace(_changed(usual, scaled, f"with {named(names)} {times}", allowed), exponent=exponent)
 
 
-def _shifted(usual: OtherInputs, names: tuple[str, ...]) -> Iterator[OtherInputs]:
-    """Arguments far from zero beside their spread."""
+def _shifted(usual: OtherInputs, names: tuple[str, ...]) -> OtherInputs:
+    """Arguments far from zero beside their spread, by half of the digits of their dtype: as many are left."""
     arrays = {name: usual.record[name] for name in names}
     spread = max(float(np.std(_wide(array))) for array in arrays.values()) or 1.0
-    digits = min(floats.digits(array.dtype) for array in arrays.values())
-    for share in SHIFTS:
-        shift = float(spread * np.exp2(round(share * digits)))
-        shifted = {name: _cast(_wide(array) + shift, array.dtype) for name, array in arrays.items()}
-        yield _changed(usual, shifted, f"with {shift:.3g} added to {named(names)}")
+    shift = spread * 2.0 ** (min(floats.digits(array.dtype) for array in arrays.values()) // 2)
+    shifted = {name: _cast(_wide(array) + shift, array.dtype) for name, array in arrays.items()}
+    return _changed(usual, shifted, f"with {shift:.3g} added to {named(names)}")
 
 
 def _apart(usual: OtherInputs, tried: OtherInputs, path: str) -> Counterexample | None:
@@ -205,9 +198,8 @@ def _found(usual: OtherInputs, tried: OtherInputs, path: str, words: str) -> Cou
     with contextlib.suppress(NotCovered, CouldNotRun):  # then as far as they are known
         for each in _scaled(usual, tried.changed, exponents):
             true = _wide(each.written(0, path))
-            errors = [_error(_wide(side[path]), true) for side in each.ran]
-            shown = [error if np.isfinite(error) else None for error in errors]
-            rows.append(MagnitudeRow(size=_size(each), reference=shown[0], optimized=shown[1]))
+            first, second = (_error(_wide(side[path]), true) for side in each.ran)
+            rows.append(MagnitudeRow(size=_size(each), reference=first, optimized=second))
     return replace(tried.counterexample(path, f"{tried.words}, {words}"), table=tuple(rows))
 
 
@@ -246,24 +238,18 @@ def _overflow(usual: OtherInputs, tried: OtherInputs, path: str, lost: Array) ->
 
 def _is_right(tried: OtherInputs, path: str, at: tuple[int, ...], side: int) -> bool:
     """Whether the side that is finite is near its own value in float64; where there is none, it is taken for it."""
-    array = tried.ran[side][path]
     try:
-        values = _wide(tried.written(side, path))
-    except NotCovered:  # as of a kernel: what is finite is taken for right
+        return not apart(tried.written(side, path), tried.ran[side][path], 1 / 8)[at]
+    except NotCovered:  # as of a kernel
         return True
-    true, info = float(values[at]), ml_dtypes.finfo(array.dtype)
-    least = abs(true) / 8 + float(info.eps) * _largest(values) + float(info.smallest_normal)
-    return bool(np.isfinite(true)) and abs(float(_wide(array)[at]) - true) <= least
 
 
 def _out_of_range(usual: OtherInputs, tried: OtherInputs, path: str, true: Array, far: Array) -> Counterexample | None:
     """Where the variant is finite and wrong because a number on the way leaves the range of its dtype."""
-    if not floats.is_float(tried.ran[0][path].dtype):
-        return None
     first, second = (_wide(side[path]) for side in tried.ran)
+    largest = max(_largest(true) / 1024, SATURATED if (tried.exponent or 0) > 0 else 0.0)
     with np.errstate(all="ignore"):
-        wrong = far & ((np.abs(true) > SATURATED) | ((tried.exponent or 0) <= 0))
-        wrong &= (np.abs(true) > _largest(true) / 1024) & (np.abs(second - true) > np.abs(true) / 2)
+        wrong = far & (np.abs(true) > largest) & (np.abs(second - true) > np.abs(true) / 2)
         wrong &= np.abs(first - true) <= np.abs(true) / 8
     if not wrong.any():
         return None
@@ -273,10 +259,8 @@ def _out_of_range(usual: OtherInputs, tried: OtherInputs, path: str, true: Array
         wrong &= np.abs(ranged - second) <= np.abs(ranged - true) / 8
     if not wrong.any() or not domain.left:
         return None
-    at = first_place(wrong)
-    return _found(
-        usual, tried, path, f"{tried.both(path, at)}, and {true[at]:.6g} in float64: {next(iter(domain.left))}"
-    )
+    at, cause = first_place(wrong), next(iter(domain.left))
+    return _found(usual, tried, path, f"{tried.both(path, at)}, and {true[at]:.6g} in float64: {cause}")
 
 
 def _lost(inputs: OtherInputs, path: str) -> Array:
@@ -321,13 +305,13 @@ def _less_accurate(tried: OtherInputs, path: str, true: Array, far: Array) -> Ar
         return np.asarray(far & fits & (other > np.maximum(FAR * expected, least)))
 
 
-def _error(array: Array, true: Array) -> float:
-    """The largest error of an element relative to itself, of those not far below the largest; infinite of what is."""
+def _error(array: Array, true: Array) -> float | None:
+    """The largest relative error of the elements that are not far below the largest one; None where it is infinite."""
+    at = np.isfinite(true) & (np.abs(true) >= 1e-6 * _largest(true))
+    if not np.isfinite(array[at]).all():
+        return None
     with np.errstate(all="ignore"):
-        errors = np.abs(array - true) / np.abs(true)
-    errors = np.where(np.abs(true) < 1e-6 * _largest(true), 0.0, errors)
-    errors = np.where(np.isfinite(true) & ~np.isfinite(array), np.inf, np.where(array == true, 0.0, errors))
-    return float(np.max(np.where(np.isnan(errors), 0.0, errors), initial=0.0))
+        return float(np.max(np.nan_to_num(np.abs(array - true)[at] / np.abs(true[at])), initial=0.0))
 
 
 def _cast(wide: Array, dtype: Any) -> Array:

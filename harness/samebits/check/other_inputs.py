@@ -157,7 +157,6 @@ def _weight(known: Counterexample) -> tuple[bool, bool]:
 
 
 Search = Callable[[OtherInputs], dict[str, Counterexample]]
-"""Looks for other inputs, from those of a case, and gives by leaf those at which it is wrong."""
 
 
 class Searches:
@@ -165,7 +164,8 @@ class Searches:
 
     Args:
         proofs: of the pair.
-        searches: in the order in which their findings count, after those of inputs that may be given.
+        searches: each gives other inputs than those of a case at which a leaf is wrong; inputs that may be given count
+            first, then their order.
     """
 
     def __init__(self, proofs: PointProofs, searches: Sequence[Search]) -> None:
@@ -191,12 +191,14 @@ class Searches:
 
     @functools.cached_property
     def _first(self) -> frozenset[Point]:
-        """Of each variant, dtype and direction, the first point on the smallest mesh.
+        """Of each variant but the reference, dtype and direction, the first point on the smallest mesh.
 
         Which one follows from the declaration and the number of devices, not from what is selected.
         """
         import jax
 
-        points = plan(self._proofs.execution.pair, Request(), len(jax.devices())).points
-        ordered = sorted(points, key=lambda each: MeshSpec.parse(each.mesh).devices)
-        return frozenset({(each.variant, each.dtype, each.direction): each for each in ordered[::-1]}.values())
+        pair = self._proofs.execution.pair
+        points = sorted(plan(pair, Request(), len(jax.devices())).points, key=lambda p: MeshSpec.parse(p.mesh).devices)
+        return frozenset(
+            {(p.variant, p.dtype, p.direction): p for p in points[::-1] if p.variant != pair.reference_name}.values()
+        )

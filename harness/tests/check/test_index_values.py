@@ -76,6 +76,18 @@ def _computed_again(x: Any, start: Any) -> Any:
     return jnp.tanh(_slice_again(x, start)).sum(0)
 
 
+def _block(x: Any, start: Any, row: Any) -> Any:
+    import jax
+
+    return jax.lax.dynamic_slice(x, (row, start), (2, 6))
+
+
+def _block_again(x: Any, start: Any, row: Any) -> Any:
+    import jax
+
+    return jax.lax.dynamic_slice_in_dim(jax.lax.dynamic_slice_in_dim(x, row, 2, 0), start, 6, 1)
+
+
 def _pair(reference: Any, variant: Any, mesh: str, values: Any, dtype: str = "float32") -> samebits.Pair:
     return samebits.Pair(
         name="sliced",
@@ -233,3 +245,13 @@ def test_gradients_that_add_at_equal_indices_are_computed(dtype: str) -> None:
     pair = _pair(_rows, _rows_taken, "none", samebits.Integers(high=8), dtype)
     pair = replace(pair, args={"x": samebits.Arg(shape=(8, 64)), "i": index, "j": index, "k": index})
     assert all(COMPILER not in str(result.evidence) for result in run(pair))
+
+
+def test_a_program_wrong_where_all_indices_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    _wrong_at(monkeypatch, 7, "'again'", _rolled)
+    index = samebits.Arg(shape=(), dtype="int32", values=samebits.Integers(high=8))
+    pair = _pair(_block, _block_again, "none", samebits.Integers(high=8))
+    pair = replace(pair, args={"x": samebits.Arg(shape=(8, 8)), "start": index, "row": index})
+    results = [result for result in run(pair) if result.variant == "again"]
+    assert results and all(f"{COMPILER} with '" in str(result.evidence) for result in results)
+    assert all("' = 7 and '" in str(result.evidence) for result in results)

@@ -193,6 +193,64 @@ def _step_always(x: Any, y: Any) -> Any:
     return x - y
 
 
+def _step_unless_nan(x: Any, y: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.where(jnp.isnan(y).any(), x, x - y)
+
+
+def _step_unless_high(x: Any, y: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.where(y.max() < jnp.inf, x - y, x)
+
+
+def _inverse(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.where(x == 0, jnp.inf, 1 / x)
+
+
+def _inverse_of_zero(x: Any) -> Any:
+    return 1 / x
+
+
+def _inverse_of_normal(x: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    bits = jax.lax.bitcast_convert_type(x, jnp.int32) & 0x7FFFFFFF
+    return jnp.where(bits == 0, jnp.inf, jnp.where(bits < 2**23, 0, 1 / x))
+
+
+def _inverse_of_any(x: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    bits = jax.lax.bitcast_convert_type(x, jnp.int32) & 0x7FFFFFFF
+    return jnp.where(bits == 0, jnp.inf, 1 / x)
+
+
+def _other(x: Any, y: Any) -> Any:
+    return y + 0 * x
+
+
+def _other_as_difference(x: Any, y: Any) -> Any:
+    return (x + y) - x
+
+
+def _quantized(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.clip(jnp.round(16 * x), -127, 127).astype(jnp.int8)
+
+
+def _quantized_without_clip(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.round(16 * x).astype(jnp.int32).astype(jnp.int8)
+
+
 def _narrowed(x: Any) -> Any:
     import jax.numpy as jnp
 
@@ -287,6 +345,14 @@ OTHERS = [
     pytest.param(_twice, _twice_of_numbers, (X,), "with one NaN in 'x', out[4, 0] is nan", id="nan_to_num", marks=slow),
     pytest.param(_relu, _relu_by_where, (X,), "with one NaN in 'x', out[4, 0] is nan", id="relu"),
     pytest.param(_step, _step_always, (X, Y), "with one NaN in 'y', out[4, 0] is ", id="step", marks=slow),
+    pytest.param(_step, _step_unless_nan, (X, Y), "with one infinity in 'y'", id="infinity", marks=slow),
+    pytest.param(_step, _step_unless_high, (X, Y), "one negative infinity at the end in 'y'", id="-inf", marks=slow),
+    pytest.param(_inverse, _inverse_of_zero, (X,), "with one -0.0 at the end in 'x'", id="-0.0"),
+    pytest.param(
+        _inverse_of_normal, _inverse_of_any, (X,), "with a subnormal number in 'x'", id="subnormal", marks=slow
+    ),
+    pytest.param(_other, _other_as_difference, (X, Y), "with 'y' 16384 times smaller", id="one alone", marks=slow),
+    pytest.param(_quantized, _quantized_without_clip, (X,), "times as large, out", id="integers", marks=slow),
     pytest.param(_causal, _causal_by_product, (X,), "one NaN at the end in 'x'", id="padding", marks=slow),
 ]
 
@@ -351,3 +417,22 @@ def test_within_a_stated_range_it_is_different() -> None:
     (result,) = noted
     assert len(result.magnitudes) > 5 and result.magnitudes[0].optimized is not None
     assert result.magnitudes[-1].optimized is None and result.magnitudes[-1].reference == 0
+
+
+@pytest.mark.parametrize("domain", [None, samebits.Domain(no_nan=("x",))])
+def test_a_special_value_that_the_contract_leaves_out(domain: samebits.Domain | None) -> None:
+    contract = samebits.Contract(lowest="bitwise", domain=domain, reason="it selects")
+    pair = samebits.Pair(
+        name="selected",
+        reference=_relu,
+        variants={"where": _relu_by_where},
+        args={"x": samebits.Arg(shape=(8, 16))},
+        cases=(samebits.Case(id="small"),),
+        dtypes=("float32",),
+        meshes=("none",),
+        modes=("auto",),
+        contracts=(contract,),
+        gradients=False,
+    )
+    noted = [result for result in run(pair) if "one NaN" in str(result.evidence)]
+    assert bool(noted) is (domain is None)
