@@ -21,7 +21,7 @@ from samebits.check.size_points import sized_points
 from samebits.programs.catalogue import Locator, load, names
 from samebits.programs.plan import Request, plan
 from samebits.report.document import read_as
-from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import escaped, markdown_table
 from samebits.report.prove import ProofDocument, leaf_words
 from samebits.schema.proof import ProofResult
 

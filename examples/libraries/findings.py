@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 from samebits.report.document import Document, read_as, read_document
 from samebits.report.faults import FaultTable
-from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import escaped, markdown_table
 from samebits.report.tally import SideTally, exempted, rows
 from samebits.report.words import closing, plural
 from samebits.schema.contract import COMPUTES

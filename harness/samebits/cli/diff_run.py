@@ -9,9 +9,8 @@ from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import declaration_lines
 from samebits.report.any_document import read_any_document
 from samebits.report.changes.diff import compare_documents, exit_code
-from samebits.report.changes.diff_markdown import diff_markdown
 from samebits.report.changes.diff_records import DiffDocument, Slower
-from samebits.report.changes.diff_text import diff_outcomes, show_diff
+from samebits.report.changes.diff_text import diff_markdown, diff_outcomes, show_diff
 from samebits.report.outcomes import Outcomes
 
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from samebits.numerics.bits import Comparison as Comparison
 from samebits.numerics.bits import compare as compare
-from samebits.report.html import notebook_records as notebook_records
+from samebits.report.html import notebook as notebook

@@ -10,8 +10,7 @@ from samebits.errors import CouldNotRun
 from samebits.functions.other_inputs import warn_of_other_inputs
 from samebits.functions.passed import REPORTING
 from samebits.report.failure import point_block
-from samebits.report.html import notebook_records as notebook_records  # by which each record shows itself too
-from samebits.report.html.notebook import notebook_table
+from samebits.report.html.notebook import notebook_table  # by which each record shows itself too
 from samebits.report.leaves import leaf_rows, text
 from samebits.schema.assumption import Assumption, breakable
 from samebits.schema.proof import ProofResult

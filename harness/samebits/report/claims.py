@@ -14,8 +14,7 @@ from samebits.audit.claims.savings import NOISE, Saving
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.markdown import escaped, markdown_table
-from samebits.report.markdown_fit import joined
+from samebits.report.markdown_fit import escaped, joined, markdown_table
 from samebits.report.tables import WIDTH, line, show_table
 from samebits.report.words import plural, state_word, verdict_counts
 from samebits.schema.contract import DIRECTIONS

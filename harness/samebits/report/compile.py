@@ -16,8 +16,7 @@ from rich.text import Text
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.markdown import escaped, markdown_table
-from samebits.report.markdown_fit import joined
+from samebits.report.markdown_fit import escaped, joined, markdown_table
 from samebits.report.words import plural, state_word
 from samebits.schema.program_facts import ClaimResult, CompiledSide, OptionEffect, SideBySide
 from samebits.schema.result import Problem, code_of

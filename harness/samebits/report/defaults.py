@@ -10,8 +10,7 @@ from rich.console import Console
 from samebits.audit.defaults.compare import Agreement
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.markdown import escaped, markdown_table
-from samebits.report.markdown_fit import joined
+from samebits.report.markdown_fit import escaped, joined, markdown_table
 from samebits.report.tables import line, show_table
 from samebits.report.words import plural
 

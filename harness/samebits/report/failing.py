@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from samebits.report.markdown import escaped, fenced
-from samebits.report.markdown_fit import Part, Rows
+from samebits.report.markdown_fit import Part, Rows, escaped, fenced
 from samebits.report.screen import Form, Styled, cut, in_turn
 from samebits.report.tables import line
 from samebits.report.words import plural
@@ -33,6 +32,7 @@ class Failing:
         where: the cases, steps or names that fail, in few words.
         example: one of them with its values.
         next_command: shows the example again.
+        only: what restricts them: rows beside them that hold.
     """
 
     title: str
@@ -40,6 +40,7 @@ class Failing:
     where: str = ""
     example: str = ""
     next_command: str | None = None
+    only: tuple[str, ...] = ()
 
 
 def next_command(groups: Sequence[Failing]) -> str | None:
@@ -99,19 +100,25 @@ def explained(groups: Sequence[Failing], count: int) -> Form:
     return form
 
 
-def failing_parts(groups: Sequence[Failing]) -> list[Part]:
+def failing_parts(
+    groups: Sequence[Failing], counts: str = "", *, noun: str = "group", example: str = "example"
+) -> list[Part]:
     """The worst groups for a pull request, and the others folded.
 
     Args:
         groups: the gravest first.
+        counts: what else is counted, before the groups.
+        noun: what a group is.
+        example: what its example is.
     """
     if not groups:
         return []
-    parts: list[Part] = [f"#### Failures: {plural(len(groups), 'group')}"]
-    parts.append("\n".join(text for number, group in enumerate(groups[:WORST], 1) for text in _item(number, group)))
-    others = [f"- **{_short(group.title)}**: {_short(group.likely)}" for group in groups[WORST:]]
+    parts: list[Part] = [f"#### Failures: {counts}{plural(len(groups), noun)}"]
+    items = (text for number, group in enumerate(groups[:WORST], 1) for text in _item(number, group, example))
+    parts.append("\n".join(items))
+    others = [f"- **{shortly(group.title)}**: {shortly(group.likely)}" for group in groups[WORST:]]
     if others:
-        parts.append(Rows(title=plural(len(others), "more group"), rows=others, folded=True))
+        parts.append(Rows(title=plural(len(others), f"more {noun}"), rows=others, folded=True))
     return parts
 
 
@@ -123,13 +130,15 @@ def problem_parts(problems: Sequence[Problem]) -> list[Part]:
     return ["\n".join(lines)] if lines else []
 
 
-def _item(number: int, group: Failing) -> list[str]:
-    lines = [f"{number}. **{_short(group.title)}**", f"   - likely: {_short(group.likely)}"]
-    place = "; ".join(filter(None, (group.where, group.example and f"example: {group.example}")))
-    lines += [f"   - where: {_short(place)}"] if place else []
+def _item(number: int, group: Failing, example: str) -> list[str]:
+    only = "".join(f"; {escaped(text)}" for text in group.only)
+    lines = [f"{number}. **{shortly(group.title)}**{only}", f"   - likely: {shortly(group.likely)}"]
+    place = "; ".join(filter(None, (shortly(group.where), group.example and f"{example}: {shortly(group.example)}")))
+    lines += [f"   - where: {place}"] if place else []
     shown = group.next_command and "`" not in group.next_command
     return [*lines, *([f"   - `{group.next_command}`"] if shown else [])]
 
 
-def _short(text: str) -> str:
+def shortly(text: str) -> str:
+    """Return a text of limited length in plain words."""
     return escaped(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")

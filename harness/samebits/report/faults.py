@@ -15,8 +15,7 @@ from samebits.audit.faults.fault import FaultRow
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.failing import Failing, next_lines, opening, shortened
-from samebits.report.markdown import table_rows
-from samebits.report.markdown_fit import fitted
+from samebits.report.markdown_fit import fitted, table_rows
 from samebits.report.screen import Form, Styled, in_turn, show_fitted
 from samebits.report.tables import line
 from samebits.report.words import plural

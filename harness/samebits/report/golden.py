@@ -15,11 +15,9 @@ from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.failing import Failing, next_lines, opening, shortened
-from samebits.report.markdown import escaped, table_rows
-from samebits.report.markdown_fit import fitted
+from samebits.report.markdown_fit import escaped, fitted, table_rows
 from samebits.report.screen import Form, Styled, in_turn, show_fitted
-from samebits.report.tables import line
-from samebits.report.whole_table import Cell, show_whole
+from samebits.report.tables import Cell, line, show_whole
 from samebits.report.words import plural
 from samebits.schema.result import Problem
 from samebits.train.distance import FAR

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from samebits.report.causes.cause import Cause, document_causes, first_command
 from samebits.report.document import Document
+from samebits.report.failing import Failing, failing_parts, shortly
 from samebits.report.failure import point_block, shown_example
-from samebits.report.markdown_fit import Part, Rows, fitted
+from samebits.report.markdown_fit import Part, Rows, escaped, fenced, fitted, table_rows
 from samebits.report.tally import accepted, rows
-from samebits.report.terminal_rows import note_lines
+from samebits.report.terminal import note_lines
 from samebits.report.words import closing, is_empty_shard, plural, remembered_sentence, short_meshes
-
-WORST = 5
-"""Causes that are explained; the others are folded."""
-
-LONGEST = 400
-"""Characters of a text in the list of causes."""
 
 ROWS = ("pair", "variant", "forward", "gradient", "cases", "meshes", "dtypes", "modes", "contract", "emulated")
 LEAVES = ("pair", "variant", "direction", "leaf", "measured here", "reason")
@@ -84,60 +78,17 @@ def _failures(listed: Sequence[Cause]) -> list[Part]:
         return []
     if len(listed) == 1 and len(listed[0].results) == 1:
         first = listed[0]
-        return ["#### Failures", f"Likely cause: {_short(first.likely)}", fenced(point_block(first.results))]
-    causes = "1 cause" if len(listed) == 1 else f"{len(listed)} causes"
-    count = sum(len(cause.results) for cause in listed)
-    parts: list[Part] = [f"#### Failures: {plural(count, 'result')}, {causes}"]
-    parts.append("\n".join(text for number, cause in enumerate(listed[:WORST], 1) for text in _item(number, cause)))
-    others = [f"- **{_short(cause.title)}**: {_short(cause.likely)}" for cause in listed[WORST:]]
-    if others:
-        parts.append(Rows(title=f"{plural(len(others), 'more cause')}", rows=others, folded=True))
-    return parts
+        return ["#### Failures", f"Likely cause: {shortly(first.likely)}", fenced(point_block(first.results))]
+    results = plural(sum(len(cause.results) for cause in listed), "result")
+    return failing_parts([_group(cause) for cause in listed], f"{results}, ", noun="cause", example="smallest")
 
 
-def _item(number: int, cause: Cause) -> list[str]:
-    """One cause as an item of a list."""
-    place, *values = shown_example(cause.example)
-    only = "".join(f"; {escaped(text)}" for text in cause.only)
-    lines = [f"{number}. **{_short(cause.title)}**{only}", f"   - likely: {_short(cause.likely)}"]
-    lines.append(f"   - where: {escaped(cause.where)}; smallest: {_short('; '.join((place, *values)))}")
-    return [*lines, *([f"   - `{cause.next_command}`"] if cause.next_command and "`" not in cause.next_command else [])]
-
-
-def _short(text: str) -> str:
-    """A text of limited length in plain words."""
-    return escaped(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
-
-
-def table_rows(title: str, head: Sequence[str], body: Sequence[Sequence[str]], bad: Collection[int] = ()) -> Rows:
-    """A table that may be folded and cut.
-
-    Args:
-        title: what stands above it.
-        head: names of the columns.
-        body: the cells.
-        bad: numbers of the rows that need attention.
-    """
-    lines = markdown_table(head, body).splitlines()
-    return Rows(title=escaped(title), head=lines[:2], rows=lines[2:], bad=frozenset(bad))
-
-
-def markdown_table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, every cell in plain words."""
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(escaped(cell) for cell in line) + " |" for line in lines)
-
-
-def escaped(text: str) -> str:
-    """Plain words: what GitHub would read as markup is escaped, and a cell stays on one line."""
-    text = " ".join(text.split())
-    for sign in "\\|<>*`[]":
-        text = text.replace(sign, f"\\{sign}")
-    return text
-
-
-def fenced(lines: Sequence[str]) -> str:
-    """Lines as they are, in a fence longer than any run of backticks in them."""
-    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return "\n".join([fence, *lines, fence])
+def _group(cause: Cause) -> Failing:
+    return Failing(
+        title=cause.title,
+        only=cause.only,
+        likely=cause.likely,
+        where=cause.where,
+        example="; ".join(shown_example(cause.example)),
+        next_command=cause.next_command,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -170,3 +171,37 @@ def _height(parts: Sequence[Sequence[str]]) -> int:
 
 def _text(parts: Sequence[Sequence[str]]) -> str:
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def table_rows(title: str, head: Sequence[str], body: Sequence[Sequence[str]], bad: Collection[int] = ()) -> Rows:
+    """A table that may be folded and cut.
+
+    Args:
+        title: what stands above it.
+        head: names of the columns.
+        body: the cells.
+        bad: numbers of the rows that need attention.
+    """
+    lines = markdown_table(head, body).splitlines()
+    return Rows(title=escaped(title), head=lines[:2], rows=lines[2:], bad=frozenset(bad))
+
+
+def markdown_table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, every cell in plain words."""
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join("| " + " | ".join(escaped(cell) for cell in line) + " |" for line in lines)
+
+
+def escaped(text: str) -> str:
+    """Plain words: what GitHub would read as markup is escaped, and a cell stays on one line."""
+    text = " ".join(text.split())
+    for sign in "\\|<>*`[]":
+        text = text.replace(sign, f"\\{sign}")
+    return text
+
+
+def fenced(lines: Sequence[str]) -> str:
+    """Lines as they are, in a fence longer than any run of backticks in them."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return "\n".join([fence, *lines, fence])

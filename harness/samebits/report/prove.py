@@ -16,8 +16,7 @@ from samebits.interpret.field.residues import PRIMES
 from samebits.report.causes.groups import without_numbers
 from samebits.report.document import SCHEMA
 from samebits.report.failing import Failing, next_lines, opening, shortened
-from samebits.report.markdown import escaped, table_rows
-from samebits.report.markdown_fit import Rows, fitted
+from samebits.report.markdown_fit import Rows, escaped, fitted, table_rows
 from samebits.report.screen import Form, Styled, cut, in_turn, show_fitted
 from samebits.report.tables import line
 from samebits.report.words import assumed_sentence, plural, short_meshes, verdict_counts

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Collection, Sequence
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -31,3 +34,58 @@ def show_table(to: Console, heads: list[str], rows: list[list[str]]) -> None:
 def line(to: Console, text: str = "", style: str = "") -> None:
     """One line, never broken."""
     to.print(Text(text, style), soft_wrap=True)
+
+
+_BETWEEN = 2
+"""Blanks between two columns."""
+
+_NARROWEST = 24
+"""Characters in a line of text that is wrapped."""
+
+_JOINED = "\0"
+"""Stands for a blank at which no line is broken."""
+
+Cell = str | Text
+
+
+def show_whole(
+    to: Console, heads: Sequence[str], rows: Sequence[Sequence[Cell]], wrapped: Collection[str] = ()
+) -> None:
+    """A plain table; where its columns do not fit, each row as its first cell and a list of the others.
+
+    A digit that is cut off would be another number.
+
+    Args:
+        to: where it is printed.
+        heads: of the columns.
+        rows: their cells, the first of which names the row.
+        wrapped: the heads of the columns of text, which takes as many lines as it needs.
+    """
+    widths = [max(len(str(cell)) for cell in column) for column in zip(heads, *rows, strict=True)]
+    narrowest = [
+        max(len(head), min(width, _NARROWEST)) if head in wrapped else width
+        for head, width in zip(heads, widths, strict=True)
+    ]
+    if sum(narrowest) + _BETWEEN * (len(heads) - 1) > to.width:
+        _show_lists(to, heads, rows)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head, least in zip(heads, narrowest, strict=True):
+        text = head in wrapped
+        table.add_column(head, no_wrap=not text, overflow="fold" if text else "crop", min_width=least)
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    to.print(table)
+
+
+def _show_lists(to: Console, heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    for name, *cells in rows:
+        to.print(name if isinstance(name, Text) else Text(name, "bold"), soft_wrap=True)
+        pieces = [f"{head} {cell}" for head, cell in zip(heads[1:], cells, strict=True) if str(cell)]
+        text = ", ".join(piece.replace(" ", _JOINED) if len(piece) < 2 * _NARROWEST else piece for piece in pieces)
+        style = next((cell.style for cell in cells if isinstance(cell, Text)), "")
+        indented = textwrap.fill(
+            text, max(to.width, 2 + _NARROWEST), initial_indent="  ", subsequent_indent="  ",
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+        to.print(Text(indented.replace(_JOINED, " "), style), soft_wrap=True)

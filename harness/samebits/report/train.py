@@ -14,8 +14,7 @@ from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.failing import WORST, Failing, next_lines, opening, shortened
-from samebits.report.markdown import escaped, markdown_table
-from samebits.report.markdown_fit import joined
+from samebits.report.markdown_fit import escaped, joined, markdown_table
 from samebits.report.screen import Form, Styled, in_turn, show_fitted
 from samebits.report.tables import WIDTH, line, show_table
 from samebits.report.train_envelope import EnvelopeRecord, envelope_lines

@@ -13,5 +13,5 @@ class Shown:
 
     def _repr_html_(self) -> str | None:
         # The templates stand above the records; what gives records to a notebook has loaded them.
-        views: Any = sys.modules.get("samebits.report.html.notebook_records")
+        views: Any = sys.modules.get("samebits.report.html.notebook")
         return None if views is None else str(views.record_html(self))

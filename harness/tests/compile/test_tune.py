@@ -11,7 +11,7 @@ import pytest
 
 from samebits.compile import tune as tuning
 from samebits.compile import tune_small
-from samebits.report.markdown import escaped
+from samebits.report.markdown_fit import escaped
 from tests.support.foreign import write_pair
 from tests.support.invoke import Ended, samebits
 

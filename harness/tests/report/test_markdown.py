@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from samebits.report.document import Document, PairHead
-from samebits.report.markdown import LONGEST, WORST, markdown
+from samebits.report.failing import LONGEST, WORST
+from samebits.report.markdown import markdown
 from samebits.report.markdown_fit import LINES
 from samebits.schema.result import Problem, Result
 from tests.support.documents import different, document, result

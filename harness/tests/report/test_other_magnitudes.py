@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samebits.report.other_magnitudes import REMEDY, other_input_notes
-from samebits.report.terminal_rows import note_lines
+from samebits.report.terminal import note_lines
 from samebits.schema.assumption import Assumption
 from tests.support.documents import document, result
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from samebits.report.document import Document
 from samebits.report.output_layouts import layout_notes
-from samebits.report.terminal_rows import note_lines
+from samebits.report.terminal import note_lines
 from tests.support.documents import document, result
 
 ROWS = {"x": "('fsdp', None)", "out": "('fsdp', None)", "out['aux']": "(None,)"}

@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 from rich.text import Text
 
-from samebits.report.whole_table import Cell, show_whole
+from samebits.report.tables import Cell, show_whole
 
 HEADS = ("golden", "loss", "ulps", "reason")
 ROWS: list[list[Cell]] = [

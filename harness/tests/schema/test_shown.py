@@ -10,7 +10,7 @@ from samebits.schema.shown import Shown
 
 
 def test_without_the_reports_there_is_no_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "samebits.report.html.notebook_records", raising=False)
+    monkeypatch.delitem(sys.modules, "samebits.report.html.notebook", raising=False)
     assert Shown()._repr_html_() is None
 
 

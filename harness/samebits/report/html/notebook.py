@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 
+from samebits.numerics.bits import Comparison
+from samebits.report.compile import ProgramBlock
+from samebits.report.failure import place, point_block
 from samebits.report.html.render import render, static
-from samebits.report.leaves import LeafRow, cut
+from samebits.report.leaves import LeafRow, cut, leaf_rows
+from samebits.report.prove import paragraphs
+from samebits.schema.difference import extent
+from samebits.schema.program_facts import CompiledSide, SideBySide
+from samebits.schema.proof import ProofResult
+from samebits.schema.result import Result
+from samebits.schema.shown import Shown
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 """Heads, and rows of cells."""
@@ -42,3 +52,60 @@ def notebook_table(
             styles=styles,
         )
     )
+
+
+@functools.singledispatch
+def record_html(record: Shown) -> str:
+    """A record as a fragment of HTML; of a kind without a view of its own, its text."""
+    return notebook_table(type(record).__name__, [], [repr(record)])
+
+
+@record_html.register
+def _(record: Result) -> str:
+    details = [] if record.ok else ["\n".join(point_block([record]))]
+    return notebook_table(place(record), leaf_rows([record], ""), details=details)
+
+
+@record_html.register
+def _(record: ProofResult) -> str:
+    point = f"{record.pair}/{record.variant}, case {record.case}, {record.dtype}, mesh {record.mesh} ({record.mode})"
+    facts = list(paragraphs([record]))
+    return notebook_table(f"{point}, {record.direction}", leaf_rows([record], ""), tables=[(("proof", ""), facts)])
+
+
+@record_html.register
+def _(record: Comparison) -> str:
+    if record.equal:
+        evidence = f"all {record.elements} elements have the same bits"
+    else:
+        evidence = record.detail or extent(record.differences, record.elements)
+    verdict = "bitwise" if record.equal else "different"
+    row, seen = LeafRow("bits", record.path, verdict, evidence, record.equal), record.witness
+    if seen is None:
+        return notebook_table(record.path, [row])
+    element = f"{seen.leaf}[{', '.join(map(str, seen.index))}]"
+    values = [("reference", seen.reference, seen.reference_hex), ("optimized", seen.optimized, seen.optimized_hex)]
+    return notebook_table(record.path, [row], tables=[(("side", element, "bits"), values)])
+
+
+@record_html.register
+def _(record: CompiledSide) -> str:
+    block = ProgramBlock((record,), (), ())
+    return notebook_table(block.title, [], [f"compiled again by: {record.replay}"], tables=[block.table()])
+
+
+@record_html.register
+def _(record: SideBySide) -> str:
+    title = f"{record.pair}, {record.case} on {record.target}: {record.variant} beside {record.reference}"
+    verdict, same = record.verdict or "other program", record.verdict is not None
+    ratios = {
+        "temporary memory": record.temp_ratio,
+        "peak memory": record.peak_ratio,
+        "memory traffic": record.bytes_ratio,
+        "communication": record.wire_ratio,
+    }
+    figures = [(name, f"{ratio}x") for name, ratio in ratios.items() if ratio is not None]
+    figures += [(name, f"{before} → {after}") for name, (before, after) in record.operations.items()]
+    row = LeafRow(record.direction, record.variant, verdict, record.reason, same)
+    tables = [(("figure", "beside the reference's"), figures)] if figures else []
+    return notebook_table(title, [row], tables=tables)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from samebits.report.changes.diff import compare_documents
-from samebits.report.changes.diff_markdown import LINES, WORST, diff_markdown
 from samebits.report.changes.diff_records import DiffDocument
+from samebits.report.changes.diff_text import LINES, WORST, diff_markdown
 from samebits.report.document import read_as
 from samebits.schema.result import Problem
 from tests.support.documents import ENVIRONMENT, different, document, result

@@ -10,9 +10,8 @@ import pytest
 from rich.console import Console
 
 from samebits.report.changes.diff import compare_documents, exit_code
-from samebits.report.changes.diff_markdown import diff_markdown
 from samebits.report.changes.diff_records import DiffDocument
-from samebits.report.changes.diff_text import diff_outcomes, show_diff
+from samebits.report.changes.diff_text import diff_markdown, diff_outcomes, show_diff
 from samebits.report.changes.documents import document_rows
 from samebits.report.changes.losses import not_judged
 from samebits.report.declaration_lines import DeclarationLines

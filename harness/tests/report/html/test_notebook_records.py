@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from samebits.numerics.bits import compare
-from samebits.report.html.notebook_records import record_html
+from samebits.report.html.notebook import record_html
 from samebits.schema.shown import Shown
 from tests.report.html.run_samples import beside, side
 from tests.support.documents import different, result
