@@ -184,6 +184,11 @@ def test_ties_of_a_few_elements_are_tried_one_after_the_other() -> None:
     assert [words for _, words, _ in tried] == ["-0.5, 0.5 in 'x'", "1.5, 2.5 in 'x'", "-1.5 in 'x'"]
 
 
+def test_complex_numbers_have_no_ties() -> None:
+    size = lambda x: jnp.abs(x.astype(jnp.complex64)) - jnp.sign(x - 0.25)  # noqa: E731
+    assert [words for _, words, _ in boundaries(asked(size, size))] == ["0.25 in 'x'"]
+
+
 def test_a_long_chain_ends_no_search() -> None:
     def chained(x: Any) -> Any:
         y = x

@@ -109,6 +109,12 @@ FAULTS: dict[str, tuple[Side, Side, Sequence[Any], Sequence[tuple[int, int]]]] =
         [FAR],
     ),
     "a place": (doubled(lambda n: (31 * n + jnp.arange(8)) % 10_007 == 500), same, [STEP], [FAR]),
+    "what a branch gives": (
+        doubled(lambda n: jax.lax.cond(n > 3, lambda n: 31 * n + 17, lambda n: n, n) % 10_007 == 500),
+        same,
+        [STEP],
+        [FAR],
+    ),
     "bits": (doubled(lambda n: (n >> 5) & 7 == 5), same, [STEP], [THOUSAND]),
     "division towards zero": (
         lambda x, n: x * jax.lax.div(n, 8),
@@ -156,6 +162,12 @@ FAULTS: dict[str, tuple[Side, Side, Sequence[Any], Sequence[tuple[int, int]]]] =
         [(0, 1023)],
     ),
     "a gradient": (in_a_gradient, lambda x, n: 2 * x, [STEP], [THOUSAND]),
+    "gathered on a mesh": (
+        on_a_mesh(lambda x, n: x * jnp.any((31 * jax.lax.all_gather(n, "a") + 17) % 10_007 == 500)),
+        on_a_mesh(lambda x, n: x * 0),
+        [IDS],
+        [FAR],
+    ),
     "a mesh": (on_a_mesh(doubled(lambda n: n // 100 == 7)), same, [IDS], [THOUSAND]),
 }
 
