@@ -39,6 +39,7 @@ _SAME = frozenset(("reduce_max", "reduce_min", "reduce_and", "reduce_or", "sort"
 _SAME |= {name for name in COLLECTIVES if name not in ("psum", "psum_invariant", "reduce_scatter", "psum_scatter")}
 _COMPARED = ("eq", "ge", "gt", "le", "lt", "max", "min", "ne")
 _STEPS = {"abs": (0,), "sign": (0,), "round": (-0.5, 0.5, 1.5, 2.5), **dict.fromkeys(("ceil", "floor"), (-1, 0, 1, 2))}
+_ROUNDED_DOWN = ("floor_divide", "remainder")
 _BOOL = np.dtype(bool)
 
 
@@ -209,7 +210,12 @@ class _ConditionWalk(Interpreter):
         """The terms of the outputs of one equation."""
         name, nothing = eqn.primitive.name, [None] * len(eqn.outvars)
         if name in CALLS:
-            return self.closed(called(eqn), values, axes)
+            before = dict(self.found)
+            outputs = self.closed(called(eqn), values, axes)
+            if eqn.params.get("name") in _ROUNDED_DOWN and _is_known(values):
+                self.found = before  # without what only its own body decides by
+                self.against(made("rem", values[0].dtype, *values), [0])
+            return outputs
         if name == "shard_map":
             return self.closed(eqn.params["jaxpr"], values, Axes(tuple(eqn.params["mesh"].shape.items())))
         if name == "scan":  # its first turn

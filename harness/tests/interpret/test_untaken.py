@@ -115,6 +115,12 @@ FAULTS: dict[str, tuple[Side, Side, Sequence[Any], Sequence[tuple[int, int]]]] =
         [STEP],
         [FAR],
     ),
+    "a ceiling": (
+        lambda x, n: x * -(-(31 * n + 17) // 10_007),
+        lambda x, n: x * ((31 * n + 17) // 10_007 + 1),
+        [STEP],
+        [FAR],
+    ),
     "bits": (doubled(lambda n: (n >> 5) & 7 == 5), same, [STEP], [THOUSAND]),
     "division towards zero": (
         lambda x, n: x * jax.lax.div(n, 8),
