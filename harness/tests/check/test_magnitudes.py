@@ -419,6 +419,35 @@ def test_within_a_stated_range_it_is_different() -> None:
     assert result.magnitudes[-1].optimized is None and result.magnitudes[-1].reference == 0
 
 
+def _total(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.exp(x).sum()
+
+
+def _total_twice_of_small(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    total = jnp.exp(x).sum()
+    return jnp.where(jnp.abs(x).max() < 1e-3, 2 * total, total)
+
+
+def test_equal_bits_on_a_mesh_that_moves_them_hide_nothing() -> None:
+    pair = samebits.Pair(
+        name="totals",
+        reference=_total,
+        variants={"small": _total_twice_of_small},
+        args={"x": samebits.Arg(shape=(64, 16), spec=("data",), values=samebits.Uniform(low=-8, high=8))},
+        cases=(samebits.Case(id="small"),),
+        dtypes=("float32",),
+        meshes=("data8",),
+        modes=("auto",),
+        gradients=False,
+    )
+    (result,) = [result for result in run(pair) if result.variant == "small"]
+    assert result.verdict == "different" and "against the reference on this mesh" in str(result.evidence)
+
+
 @pytest.mark.parametrize("domain", [None, samebits.Domain(no_nan=("x",))])
 def test_a_special_value_that_the_contract_leaves_out(domain: samebits.Domain | None) -> None:
     contract = samebits.Contract(lowest="bitwise", domain=domain, reason="it selects")
