@@ -369,6 +369,7 @@ HONEST = [
     pytest.param(_rms, _rms_by_einsum, (X / 4,), id="norm", marks=slow),
     pytest.param(_lse, lambda x: _lse(x[:, ::-1]), (X,), id="logsumexp", marks=slow),
     pytest.param(_distances, lambda x, y: _distances(y, x).T, (X, Y), id="distances", marks=slow),
+    pytest.param(lambda x: x * x / 64, lambda x: (x / 8) ** 2, (X,), id="later"),
     pytest.param(lambda x, y: 3 * (x @ y.T), lambda x, y: (3 * x) @ y.T, (X, Y), id="products", marks=slow),
 ]
 
