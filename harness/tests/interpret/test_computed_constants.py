@@ -27,7 +27,7 @@ COMPUTED: dict[str, Callable[[], Any]] = {
     "a product and a sum": lambda: jax.random.uniform(jax.random.key(0), (16,)) * 0.3 + 0.1,
     "a normal distribution": lambda: jax.random.normal(jax.random.key(0), (16,)),
     "a range": lambda: jax.random.uniform(jax.random.key(0), (16,), minval=0.1, maxval=0.7),
-    "a function of exact numbers": lambda: jnp.exp(_numbers() / 16),
+    "a function of exact numbers": lambda: jnp.exp(_numbers() * 0.0625),
     "a table of angles": lambda: jnp.cos(_numbers() * 0.1),
     "a mean": lambda: jnp.mean(jax.random.uniform(jax.random.key(0), (16, 3)), -1),
     "a matrix product": lambda: (_numbers() / 7) @ jax.random.uniform(jax.random.key(0), (16, 16)),
