@@ -70,10 +70,6 @@ class GoldenListCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
                 "no goldens yet; `samebits golden accept --matrix NAME --reason '...'` makes them", soft_wrap=True
             )
 
-    def exit_code(self, inputs: list[GoldenFile], document: GoldenDocument) -> int:
-        """That of the worst file."""
-        return max((problem.exit_code for problem in document.problems), default=0)
-
 
 @dataclass(frozen=True, kw_only=True)
 class GoldenShowCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
@@ -116,10 +112,6 @@ class GoldenShowCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
         """Each golden with its evidence, its history and all losses."""
         for path, golden in inputs:
             show_golden(run.console, golden, path)
-
-    def exit_code(self, inputs: list[GoldenFile], document: GoldenDocument) -> int:
-        """That of the worst file."""
-        return max((problem.exit_code for problem in document.problems), default=0)
 
 
 def _name(path: Path) -> str:

@@ -20,7 +20,7 @@ from samebits.programs.catalogue import default_root
 from samebits.report.failing import WORST
 from samebits.report.golden import GoldenDocument, checked_markdown, show_accepted, show_golden_check
 from samebits.schema.model import Model
-from samebits.schema.result import Problem, gravest
+from samebits.schema.result import Problem
 from samebits.train.cache import persistent_compile_cache
 from samebits.train.golden.accept import AcceptedGolden, permit
 from samebits.train.golden.check import CheckedGolden
@@ -214,7 +214,3 @@ class GoldenAcceptCommand(Command[GoldenAcceptInputs, AcceptedGolden, GoldenDocu
         accepted = [result for result in document.results if isinstance(result, AcceptedGolden)]
         if accepted:
             show_accepted(run.console, accepted)
-
-    def exit_code(self, inputs: GoldenAcceptInputs, document: GoldenDocument) -> int:
-        """0 when all are written, else that of the gravest problem."""
-        return gravest(document.problems)

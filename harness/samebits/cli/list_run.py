@@ -49,7 +49,3 @@ class ListCommand(Command[list[str], PairRow, Listing]):
         """A paragraph per pair."""
         if document.results:
             show_listing(run.console, document)
-
-    def exit_code(self, inputs: list[str], document: Listing) -> int:
-        """That of the worst pair."""
-        return max((problem.exit_code for problem in document.problems), default=0)

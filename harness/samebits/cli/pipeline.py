@@ -38,7 +38,7 @@ from samebits.report.outcomes import Outcomes
 from samebits.report.progress import ProgressBar
 from samebits.report.terminal import console, show_head
 from samebits.report.workflow_commands import workflow_command, workflow_commands
-from samebits.schema.result import Problem
+from samebits.schema.result import Problem, gravest
 from samebits.user_errors import one_line
 
 Inputs = TypeVar("Inputs")
@@ -182,9 +182,9 @@ class Command(ABC, Generic[Inputs, Item, Report]):
     def show(self, run: CommandRun, inputs: Inputs, document: Report) -> None:
         """Print the report, or what of it is not printed yet."""
 
-    @abstractmethod
     def exit_code(self, inputs: Inputs, document: Report) -> int:
-        """0, 1, 2 or 3, as `samebits --help` explains them."""
+        """0, 1, 2 or 3, as `samebits --help` explains them; by default that of the gravest problem."""
+        return gravest(getattr(document, "problems", ()))
 
 
 def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> int:

@@ -21,7 +21,7 @@ from samebits.host.permit import Permit, permit_in
 from samebits.programs.catalogue import default_root
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.snapshots import AcceptDocument, show_accepted_verdicts
-from samebits.schema.result import Problem, Result, gravest
+from samebits.schema.result import Problem, Result
 
 
 def compare_with_snapshots(
@@ -117,7 +117,3 @@ class AcceptCommand(Command[AcceptInputs, AcceptedVerdicts, AcceptDocument]):
     def show(self, run: CommandRun, inputs: AcceptInputs, document: AcceptDocument) -> None:
         """A line per pair."""
         show_accepted_verdicts(run.console, document.results)
-
-    def exit_code(self, inputs: AcceptInputs, document: AcceptDocument) -> int:
-        """0 when all are accepted, else the gravest of 1 (a result fails), 2 and 3."""
-        return gravest(document.problems)

@@ -18,7 +18,7 @@ from samebits.report.failing import Failing, next_lines, opening, shortened
 from samebits.report.markdown_fit import fitted, table_rows
 from samebits.report.screen import Form, Styled, in_turn, show_fitted
 from samebits.report.tables import line
-from samebits.report.words import plural
+from samebits.report.words import State, plural
 from samebits.schema.result import Problem
 
 
@@ -173,7 +173,7 @@ def faults_markdown(document: FaultTable) -> str:
     """The document as Markdown of at most 60 lines: what came out, what was not caught, a row per fault."""
     failing = failing_faults(document)
     rows, planned = document.results, document.planned or len(document.results)
-    parts = opening(f"faults: {_state(document)}", closing(rows, planned), failing, document.problems)
+    parts = opening(f"faults: {state_of_faults(document)}", closing(rows, planned), failing, document.problems)
     if rows:
         cells = [
             (
@@ -191,9 +191,10 @@ def faults_markdown(document: FaultTable) -> str:
     return fitted(parts)
 
 
-def _state(document: FaultTable) -> str:
+def state_of_faults(document: FaultTable) -> State:
+    """Return `failed` where a fault is missed or an honest form fails, `incomplete` where not all came to an end."""
     outcomes = {outcome(row) for row in document.results}
-    if outcomes & {"missed", "honest fails"}:
+    if outcomes & {"missed", "honest fails"} or any(problem.exit_code == 1 for problem in document.problems):
         return "failed"
-    complete = len(document.results) >= document.planned and not document.problems
-    return "passed" if complete and outcomes == {"caught"} else "incomplete"
+    tried = len(document.results) >= document.planned
+    return "passed" if tried and not document.problems and "no answer" not in outcomes and outcomes else "incomplete"

@@ -18,7 +18,7 @@ from samebits.report.failing import Failing, next_lines, opening, shortened
 from samebits.report.markdown_fit import escaped, fitted, table_rows
 from samebits.report.screen import Form, Styled, in_turn, show_fitted
 from samebits.report.tables import Cell, line, show_whole
-from samebits.report.words import plural
+from samebits.report.words import State, plural
 from samebits.schema.result import Problem
 from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden
@@ -325,7 +325,7 @@ def _next(result: CheckedGolden, *, alone: bool) -> str | None:
 def checked_markdown(document: GoldenDocument) -> str:
     """The document as Markdown of at most 60 lines: what came out, the worst failures, a row per golden."""
     results = [result for result in document.results if isinstance(result, CheckedGolden)]
-    parts = opening(f"golden check: {_state(results)}", checked_sentence(results), failing_goldens(results))
+    parts = opening(f"golden check: {state_of_goldens(document)}", checked_sentence(results), failing_goldens(results))
     if results:
         bad = [number for number, result in enumerate(results) if not result.ok]
         rows = table_rows("Goldens", CHECK_HEADS, [checked_row(result) for result in results], bad)
@@ -337,6 +337,16 @@ def checked_markdown(document: GoldenDocument) -> str:
     return fitted(parts)
 
 
-def _state(results: Sequence[CheckedGolden]) -> str:
-    codes = {result.exit_code for result in results}
-    return "failed" if codes & {1, 2} else "incomplete" if 3 in codes or not results else "passed"
+def state_of_golden(result: CheckedGolden) -> State:
+    """Return what a golden comes to."""
+    return "passed" if result.ok else "incomplete" if result.exit_code == 3 else "failed"
+
+
+def state_of_goldens(document: GoldenDocument) -> State:
+    """Return what all goldens come to; a check of none is incomplete."""
+    checked = [result for result in document.results if isinstance(result, CheckedGolden)]
+    states = {state_of_golden(result) for result in checked}
+    if "failed" in states or any(problem.exit_code != 3 for problem in document.problems):
+        return "failed"
+    empty = document.command == "golden check" and not checked
+    return "incomplete" if "incomplete" in states or document.problems or empty else "passed"

@@ -19,10 +19,10 @@ from samebits.report.failing import Failing, next_lines, opening, shortened
 from samebits.report.markdown_fit import Rows, escaped, fitted, table_rows
 from samebits.report.screen import Form, Styled, cut, in_turn, show_fitted
 from samebits.report.tables import line
-from samebits.report.words import assumed_sentence, plural, short_meshes, verdict_counts
+from samebits.report.words import assumed_sentence, plural, short_meshes, state_of, verdict_counts
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.contract import leaf_words as words_of_leaf
-from samebits.schema.proof import ProofResult
+from samebits.schema.proof import ProofResult, exit_code
 from samebits.schema.result import Problem
 
 CAP = 8
@@ -492,7 +492,8 @@ HEADS = ("pair", "variant", "leaf", "by proof", "where", "required", "reached", 
 
 def proved_markdown(document: ProofDocument) -> str:
     """The document as Markdown of at most 60 lines: what came out, the worst failures, a row per leaf of a side."""
-    parts = opening(f"prove: {_state(document)}", closing(document), failing_proofs(document), document.problems)
+    code = exit_code(document.results, document.problems, interrupted=document.interrupted)
+    parts = opening(f"prove: {state_of(code)}", closing(document), failing_proofs(document), document.problems)
     groups = proof_groups(document.results)
     bad = [number for number, group in enumerate(groups) if any(not proof.ok for proof in group)]
     if groups:
@@ -501,12 +502,6 @@ def proved_markdown(document: ProofDocument) -> str:
         parts.append(Rows(title="Notes", rows=[f"- {escaped(note)}" for note in document.notes]))
     parts.append(escaped("; ".join(document.environment.lines())))
     return fitted(parts)
-
-
-def _state(document: ProofDocument) -> str:
-    if any(proof.refutes for proof in document.results):
-        return "failed"
-    return "passed" if document.results and all_reached(document) else "incomplete"
 
 
 def _row(group: Sequence[ProofResult]) -> tuple[str, ...]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from samebits.report.document import Document
 from samebits.schema.assumption import breakable, passing_words
 from samebits.schema.result import VERDICTS, Problem
+
+State = Literal["failed", "incomplete", "passed"]
+"""What a command's run comes to; in the order in which a page shows its sections."""
 
 
 def plural(count: int, word: str) -> str:
@@ -24,6 +27,17 @@ def first_problem(problems: Sequence[Problem]) -> str:
     """Return the first problem, and how many others there are."""
     more = f" (and {plural(len(problems) - 1, 'other')})" if len(problems) > 1 else ""
     return f"{problems[0].pair}: {problems[0].message}{more}"
+
+
+def state_of(code: int, wrong: State = "incomplete") -> State:
+    """Return what a run comes to by its exit code.
+
+    Args:
+        code: the exit code.
+        wrong: what a wrong request or declaration comes to.
+    """
+    states: tuple[State, ...] = ("passed", "failed", wrong, "incomplete")
+    return states[code]
 
 
 def state_word(code: int, passed: str, failed: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, state_of
+from samebits.report.html.section import Section
 from samebits.report.snapshots import AcceptDocument
-from samebits.report.words import plural
+from samebits.report.words import plural, state_of
 from samebits.schema.result import gravest
 
 HEADS = ["pair", "snapshot", "equal bits beyond the contract", "more", "fewer", "file"]

@@ -21,8 +21,8 @@ from samebits.report.advise import (
 )
 from samebits.report.html.charts import COLOURS, spec
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, state_of
-from samebits.report.words import plural
+from samebits.report.html.section import Section
+from samebits.report.words import plural, state_of
 
 SIGNS = {"compute-bound": "✓", "communication-bound": "✗", "memory-bound": "✗", "unknown": "!"}
 

@@ -11,7 +11,8 @@ from samebits.bisect.search.trials import Finding, TriedPoint
 from samebits.report.bisect import BisectDocument, closing, exit_code, shortened
 from samebits.report.html.bisect_charts import bisect_charts
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, state_of
+from samebits.report.html.section import Section
+from samebits.report.words import state_of
 from samebits.schema.line_difference import LineDifference
 
 OUTCOME_SIGNS = {"pass": "✓", "fail": "✗", "ambiguous": "?", "untestable": "∅"}

@@ -8,11 +8,12 @@ from samebits.report.causes.cause import Cause, document_causes, first_command
 from samebits.report.document import Document
 from samebits.report.html.columns import columns
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State
+from samebits.report.html.section import Section
 from samebits.report.other_magnitudes import other_input_notes
 from samebits.report.output_layouts import layout_notes
 from samebits.report.tally import accepted, exempted, not_interpreted, skipped
 from samebits.report.words import (
+    State,
     counts_sentence,
     empty_shard_sentence,
     is_empty_shard,

@@ -19,8 +19,8 @@ from samebits.report.claims import (
 )
 from samebits.report.html.charts import spec
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, state_of
-from samebits.report.words import plural
+from samebits.report.html.section import Section
+from samebits.report.words import plural, state_of
 
 HOLDS = {
     "holds": ("✓", "passed"),

@@ -8,8 +8,8 @@ from samebits.report.compile_model import HEADS, StepsDocument, closing, exit_co
 from samebits.report.html.bars import BarGroup, bars
 from samebits.report.html.compile_facts import size_text
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, state_of
-from samebits.report.words import problems_sentence
+from samebits.report.html.section import Section
+from samebits.report.words import problems_sentence, state_of
 
 _SIZES = {
     "argument_bytes": "arguments",

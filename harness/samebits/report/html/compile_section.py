@@ -27,8 +27,8 @@ from samebits.report.html.compile_facts import (
 )
 from samebits.report.html.region_view import MEANINGS, RegionRow, level_words, region_rows, region_sentence
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State, state_of
-from samebits.report.words import plural, problems_sentence
+from samebits.report.html.section import Section
+from samebits.report.words import State, plural, problems_sentence, state_of
 from samebits.schema.program_facts import ClaimResult, SideBySide
 
 OPEN = 4

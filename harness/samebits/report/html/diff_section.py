@@ -17,8 +17,8 @@ from samebits.report.changes.groups import (
     slower_groups,
 )
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State
-from samebits.report.words import plural
+from samebits.report.html.section import Section
+from samebits.report.words import State, plural
 
 SIGNS: Mapping[str, str] = {
     "new failure": "✗",

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from samebits.audit.faults.fault import FaultRow
-from samebits.report.faults import FaultTable, closing, outcome
+from samebits.report.faults import FaultTable, closing, outcome, state_of_faults
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State
+from samebits.report.html.section import Section
 
 STATES = {
     "caught": ("✓", "passed"),
@@ -35,7 +35,7 @@ def faults_section(document: FaultTable) -> Section:
         id="faults",
         title="faults",
         command="faults",
-        state=state_of(document),
+        state=state_of_faults(document),
         headline=headline,
         next_command=_next(wrong),
         body=render(
@@ -48,15 +48,6 @@ def faults_section(document: FaultTable) -> Section:
         ),
         styles=("evidence.css",),
     )
-
-
-def state_of(document: FaultTable) -> State:
-    """Failed where a fault is missed or an honest implementation fails; incomplete where not all came to their end."""
-    outcomes = {outcome(row) for row in document.results}
-    if outcomes & {"missed", "honest fails"} or any(problem.exit_code == 1 for problem in document.problems):
-        return "failed"
-    tried = len(document.results) >= document.planned
-    return "passed" if tried and not document.problems and "no answer" not in outcomes and outcomes else "incomplete"
 
 
 def _headline(document: FaultTable, wrong: Sequence[FaultRow]) -> str:

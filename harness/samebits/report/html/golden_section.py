@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.report.golden import GoldenDocument, GoldenRow
+from samebits.report.golden import GoldenDocument, GoldenRow, state_of_golden, state_of_goldens
 from samebits.report.html.render import render
 from samebits.report.html.run_charts import bounds_used, curves, distances
-from samebits.report.html.section import Section, State
+from samebits.report.html.section import Section
 from samebits.report.html.train_curves import Row
-from samebits.report.words import plural, problems_sentence
+from samebits.report.words import State, plural, problems_sentence
 from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
@@ -67,7 +67,7 @@ def golden_section(document: GoldenDocument) -> Section:
     used = used_rows(checked)
     if len(used) > 1:
         charts["used"] = bounds_used(used)
-    headline, state = _headline(document, checked, accepted), _state(document, checked)
+    headline, state = _headline(document, checked, accepted), state_of_goldens(document)
     return Section(
         id=document.command.replace(" ", "-"),
         title=document.command,
@@ -98,7 +98,7 @@ def _checked_view(result: CheckedGolden, place: int, charts: dict[str, Mapping[s
     ]
     return GoldenView(
         name=result.name,
-        state=_result_state(result),
+        state=state_of_golden(result),
         line=result.message,
         charts=_add_charts(charts, place, result.steps, ("recorded", "today")),
         steps=step_table(result.steps),
@@ -177,18 +177,6 @@ def _listed_row(row: GoldenRow) -> list[str]:
 
 def _short(value: float | None) -> str:
     return "" if value is None else str(value) if isinstance(value, int) else f"{value:.2g}"
-
-
-def _result_state(result: CheckedGolden) -> State:
-    return "passed" if result.ok else "incomplete" if result.exit_code == 3 else "failed"
-
-
-def _state(document: GoldenDocument, checked: Sequence[CheckedGolden]) -> State:
-    states = {_result_state(result) for result in checked}
-    if "failed" in states or any(problem.exit_code != 3 for problem in document.problems):
-        return "failed"
-    empty = document.command == "golden check" and not checked
-    return "incomplete" if "incomplete" in states or document.problems or empty else "passed"
 
 
 def _headline(document: GoldenDocument, checked: Sequence[CheckedGolden], accepted: Sequence[AcceptedGolden]) -> str:

@@ -6,9 +6,10 @@ import shlex
 from typing import Any
 
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, state_of
+from samebits.report.html.section import Section
 from samebits.report.list import Listing, PairRow
-from samebits.report.words import first_problem, plural, short_meshes
+from samebits.report.words import first_problem, plural, short_meshes, state_of
+from samebits.schema.result import gravest
 
 
 def list_section(document: Listing) -> Section:
@@ -21,7 +22,7 @@ def list_section(document: Listing) -> Section:
         id="list",
         title="list",
         command="list",
-        state=state_of(max((problem.exit_code for problem in document.problems), default=0)),
+        state=state_of(gravest(document.problems)),
         headline=_headline(document),
         next_command=shlex.join(["samebits", "check", document.results[0].pair]) if document.results else None,
         body=render("list.html.j2", document=document, rows=[_row(row) for row in document.results]),

@@ -11,7 +11,8 @@ from typing import get_args
 
 from samebits.report.html.charts import bundle
 from samebits.report.html.render import render, script_json, static
-from samebits.report.html.section import Section, State
+from samebits.report.html.section import Section
+from samebits.report.words import State
 
 _SCRIPTS = ("page.js", "theme.js")
 _CHART_SCRIPTS = ("charts.js",)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, state_of
+from samebits.report.html.section import Section
 from samebits.report.prove_model import (
     ASSUMED,
     HEADS,
@@ -18,7 +18,7 @@ from samebits.report.prove_model import (
     first_not_proved,
     row,
 )
-from samebits.report.words import plural
+from samebits.report.words import plural, state_of
 from samebits.train.step_leaf import StepLeaf
 
 LEAVES = 200

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, state_of
+from samebits.report.html.section import Section
 from samebits.report.prove import ProofDocument, closing, leaf_words, paragraphs, proof_groups, run_of, title, where
-from samebits.report.words import first_problem, plural
+from samebits.report.words import first_problem, plural, state_of
 from samebits.schema.assumption import Assumption
 from samebits.schema.proof import ProofResult, exit_code
 from samebits.schema.result import VERDICTS

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from samebits.report.words import State
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-
-State = Literal["failed", "incomplete", "passed"]
-"""What a command's run comes to; in the order in which a page shows its sections."""
-
-
-def state_of(code: int, wrong: State = "incomplete") -> State:
-    """Return what a run comes to by its exit code.
-
-    Args:
-        code: the exit code.
-        wrong: what a wrong request or declaration comes to.
-    """
-    states: tuple[State, ...] = ("passed", "failed", wrong, "incomplete")
-    return states[code]
 
 
 @dataclass(frozen=True, kw_only=True)

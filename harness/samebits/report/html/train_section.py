@@ -8,7 +8,7 @@ from typing import Any
 from samebits.report.failing import next_command
 from samebits.report.html.render import render
 from samebits.report.html.run_charts import bounds_used, curves, distances, equal_bits, relative_distances
-from samebits.report.html.section import Section, state_of
+from samebits.report.html.section import Section
 from samebits.report.html.train_curves import (
     STEP_HEADS,
     Split,
@@ -36,7 +36,7 @@ from samebits.report.train import (
     uncompared_lines,
 )
 from samebits.report.train_envelope import envelope_lines
-from samebits.report.words import plural, problems_sentence
+from samebits.report.words import plural, problems_sentence, state_of
 
 
 def train_section(document: TrainDocument) -> Section:

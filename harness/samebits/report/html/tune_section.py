@@ -9,7 +9,7 @@ from typing import Any
 from samebits.report.html.bars import BarGroup, bars
 from samebits.report.html.compile_facts import size_text
 from samebits.report.html.render import render
-from samebits.report.html.section import Section, State, state_of
+from samebits.report.html.section import Section
 from samebits.report.tune import (
     EXPLAINED,
     HEADS,
@@ -22,7 +22,7 @@ from samebits.report.tune import (
     tuned_rows,
     tuned_title,
 )
-from samebits.report.words import plural
+from samebits.report.words import State, plural, state_of
 from samebits.schema.tuning import TuningBest, TuningTrial
 
 _SIZES = {"temp_bytes": "temporary memory", "peak_bytes": "peak memory", "bytes_accessed": "memory traffic"}
