@@ -29,7 +29,7 @@ from samebits.interpret.overflow import RangedOracle
 from samebits.interpret.probes import named
 from samebits.interpret.problem import first_place
 from samebits.numerics import floats
-from samebits.programs.inputs import special_values
+from samebits.programs.inputs import Record, special_values
 from samebits.schema.case import Arg
 from samebits.schema.domain import Fact, RequiredFact
 from samebits.schema.picture import MagnitudeRow
@@ -38,6 +38,7 @@ from samebits.schema.values import Given, Normal, Uniform
 
 EXPONENTS = (4, 7, 10, 14, 20, 32, 65, 100, 1000, -4, -8, -12, -20, -40, -65, -1000)
 """The exponents of two of the largest number of an argument that are tried, as far as its dtype goes."""
+
 
 ALONE = (7, 14, 65, -12, -65)
 """Those at which some of the arguments are scaled by themselves."""
@@ -48,8 +49,10 @@ FAR = 64.0
 BEYOND = 4.0
 """How many times the bound on rounding in the reference's operations is, at the same place."""
 
-LATER = 16.0
-"""How many times larger the inputs are up to which both sides overflow together: products in another order."""
+LATER, SOON = 16.0, 1.5
+"""How many times larger the inputs are up to which both sides overflow together: products in another order; and sums in
+another order, where the range of a dtype ends so early that it is met in practice, as that of float16.
+"""
 
 SATURATED = 2.0**-60
 """Below this, what underflows at larger inputs is what is left of a saturated difference, as behind a softmax of 1."""
@@ -95,7 +98,7 @@ def _inputs(usual: OtherInputs) -> Iterator[OtherInputs]:
                 yield from _scaled(usual, (name,), [each for each in EXPONENTS if each < 0], allowed=True)
     free = tuple(name for name, array in numbers.items() if _is_free(args[name], array))
     if free:
-        yield from _scaled(usual, free, EXPONENTS)
+        yield from _scaled(usual, free, (*range(4, 17), *EXPONENTS) if _ends_early(numbers, free) else EXPONENTS)
         yield _shifted(usual, free)
     for bit in range(max(len(free) - 1, 0).bit_length()):
         for half in (0, 1):
@@ -117,6 +120,11 @@ def _is_free(arg: Arg, array: Array) -> bool:
         wide = _wide(array)
         return bool(np.isfinite(wide).all() and not ((wide >= 0) & (wide <= 1)).all())
     return isinstance(arg.values, Normal) and bool(np.any(array))
+
+
+def _ends_early(record: Record, names: Iterable[str]) -> bool:
+    """Whether the range of a dtype of arguments ends within a few octaves, as that of float16."""
+    return any(ml_dtypes.finfo(record[name].dtype).maxexp <= 16 for name in names)
 
 
 def _changed(usual: OtherInputs, arrays: dict[str, Array], words: str, allowed: bool = False) -> OtherInputs:
@@ -222,9 +230,10 @@ def _overflow(usual: OtherInputs, tried: OtherInputs, path: str, lost: Array) ->
         before, least = (before, middle) if _lost(middle, path).any() else (middle, least)
     lost = _lost(least, path)
     if not tried.allowed:
-        factor = LATER if tried.exponent > 0 else 1 / LATER
-        later = {name: _cast(_wide(least.record[name]) * factor, least.record[name].dtype) for name in tried.changed}
-        ran = replace(least, record={**least.record, **later}).ran
+        later = SOON if _ends_early(least.record, tried.changed) else LATER
+        factor = later if tried.exponent > 0 else 1 / later
+        arrays = {name: _cast(_wide(least.record[name]) * factor, least.record[name].dtype) for name in tried.changed}
+        ran = replace(least, record={**least.record, **arrays}).ran
         if not np.isfinite(_wide(ran[finite][path][lost])).all():
             return None
     numbers = np.abs(_wide(least.record[tried.changed[0]]))

@@ -1,8 +1,8 @@
-"""A point at other inputs than those of its case: what its compiled programs give there, and what they should.
+"""A point at other inputs than those of its case: what its programs give there, and what they should.
 
-The programs are compiled already. What they run at comes from three sources: boundary values of index arguments
-(`index_values`), other magnitudes and special values (`magnitudes`), and, where a gradient cannot be interpreted, other
-cotangents (`executed_cotangents`).
+The programs are compiled already; in a proof both are evaluated as written, in the range of their dtypes. What they run
+at comes from three sources: boundary values of index arguments (`index_values`), other magnitudes and special values
+(`magnitudes`), and, where a gradient cannot be interpreted, other cotangents (`executed_cotangents`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,9 @@ from samebits.check.point_proofs import PointProofs
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.host.cache_keys import ByIdentity
 from samebits.interpret.equation import Array
-from samebits.interpret.float64_differences import evaluated
+from samebits.interpret.float64_differences import evaluated, outputs_of
 from samebits.interpret.other_values import Counterexample
+from samebits.interpret.overflow import RangedOracle
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.estimate import estimate_errors
 from samebits.numerics import floats
@@ -48,6 +50,7 @@ class OtherInputs:
         changed: the arguments with other values.
         exponent: the largest of these is two to this power; None where they are not scaled.
         fact: what leaves out the special value that is planted, if one is.
+        executed: the compiled programs run; else both are evaluated as written, in the range of their dtypes.
     """
 
     proofs: PointProofs = field(repr=False)
@@ -60,6 +63,7 @@ class OtherInputs:
     changed: tuple[str, ...] = ()
     exponent: int | None = None
     fact: Fact | None = None
+    executed: bool = True
 
     @property
     def sides(self) -> tuple[str, str]:
@@ -72,8 +76,18 @@ class OtherInputs:
 
         Raises:
             CouldNotRun: a callback does not take these inputs.
+            NotCovered: what is not executed has no value there.
         """
-        return self.proofs.execution.sides_at(self.job, self.record, self.cotangents)
+        if self.executed:
+            return self.proofs.execution.sides_at(self.job, self.record, self.cotangents)
+        return self._in_range(self.question.reference), self._in_range(self.question.variant)
+
+    def _in_range(self, program: Any) -> dict[str, Array]:
+        """By leaf, what a program gives without rounding in the range of its dtypes."""
+        outputs = zip(outputs_of(self.question, program, RangedOracle()), self.question.types(program), strict=True)
+        with np.errstate(all="ignore"):
+            arrays = [np.asarray(array, kind.dtype) for array, kind in outputs]
+        return dict(zip(self.question.outputs, arrays, strict=True))
 
     @property
     def leaves(self) -> list[str]:
@@ -166,14 +180,30 @@ class Searches:
         proofs: of the pair.
         searches: each gives other inputs than those of a case at which a leaf is wrong; inputs that may be given count
             first, then their order.
+        executed: as of `OtherInputs`.
     """
 
-    def __init__(self, proofs: PointProofs, searches: Sequence[Search]) -> None:
-        self._proofs, self._searches = proofs, searches
+    def __init__(self, proofs: PointProofs, searches: Sequence[Search], *, executed: bool = True) -> None:
+        self._proofs, self._searches, self._executed = proofs, searches, executed
         self._found = functools.lru_cache(maxsize=CACHED * len(searches))(self._searched)
 
-    def counterexample(self, job: PendingPoint, path: str) -> Counterexample | None:
-        """Other inputs of a point at which its compiled programs are wrong, or apart in a leaf."""
+    def counterexample(self, job: PendingPoint, path: str, same_program: bool = False) -> Counterexample | None:
+        """Other inputs at which a leaf differs, or is not what is written; of two that perhaps do not occur, both.
+
+        Args:
+            job: the point.
+            path: the leaf.
+            same_program: both sides are, so that nothing that is written takes them apart.
+        """
+        searched = self._first_found(job, path)
+        if same_program or (searched is not None and searched.allowed):
+            return searched
+        written = self._proofs.counterexample(job, path)
+        if searched is None or written is None or written.allowed:
+            return written or searched
+        return replace(searched, words=f"{searched.words}; {written.words}")
+
+    def _first_found(self, job: PendingPoint, path: str) -> Counterexample | None:
         if self._proofs.execution.sides.programs.group is not None:  # one process alone may ask, and the others wait
             return None
         others = (self._found(ByIdentity(job), search).get(path) for search in self._searches)
@@ -185,7 +215,8 @@ class Searches:
         inputs = execution.inputs(job.alone, execution.pair.reference_name, job.point.direction)
         first = job.point in self._first
         try:
-            return search(OtherInputs(self._proofs, job, *next(iter(inputs.values())), first=first))
+            usual = next(iter(inputs.values()))
+            return search(OtherInputs(self._proofs, job, *usual, first=first, executed=self._executed))
         except CouldNotRun:  # running it at the inputs of the case said why
             return {}
 

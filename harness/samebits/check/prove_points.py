@@ -19,6 +19,8 @@ from samebits.check.execution import Execution, PendingPoint
 from samebits.check.expected_errors import errors_raised
 from samebits.check.judge import rule, where
 from samebits.check.line_evidence import LineFinder
+from samebits.check.magnitudes import at_magnitudes
+from samebits.check.other_inputs import Searches
 from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.point_proofs import PointProofs
 from samebits.check.sites import no_explicit_form
@@ -123,6 +125,7 @@ class PointProver:
         self._order = TraceOrder(self.sides)
         self._prover = Prover(self.sides, self.platform, assuming=assuming)
         self._proofs = _ProofsAtRecords(Execution(self.sides), self._prover)
+        self._searches = Searches(self._proofs, (at_magnitudes,), executed=False)
         self._derivations = BoundCache(self.platform)
         self.begin_chunk()
 
@@ -248,7 +251,7 @@ class PointProver:
                 comparison=traced[leaf],
                 executed=False,
                 nothing=empty.get(leaf),
-                elsewhere=partial(prover.counterexample, questions, leaf),
+                elsewhere=partial(self._searches.counterexample, job, leaf),
                 derivatives=prover.derivatives(point.direction, point.variant, leaf),
                 one_way=partial(prover.one_way, questions),
                 lines=partial(self._lines.lines, job, leaf, None, typed=traced[leaf].typed),

@@ -31,7 +31,6 @@ from samebits.check.trace_order import TraceOrder
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.host.isolation import note
 from samebits.interpret.machine_independence.proof import Independence
-from samebits.interpret.other_values import Counterexample
 from samebits.numerics.bits import Comparison
 from samebits.programs.host_trees import check_comparator
 from samebits.programs.implementations import check_call
@@ -259,22 +258,12 @@ class Runner:
                     assumed=proof.assumed,
                     assuming=self.assuming,
                     everywhere=self._independence(job, path) if comparison.equal and not proved else None,
-                    elsewhere=partial(self._elsewhere, job, path, same_program),
+                    elsewhere=partial(self._searches.counterexample, job, path, same_program),
                     lines=None if undefined else partial(lines, losing=evidence and evidence.loses_most),
                     arrays=None if comparison.equal else partial(leaf_arrays, path, alone, variant),
                 )
             )
         return outcomes
-
-    def _elsewhere(self, job: PendingPoint, path: str, same_program: bool = False) -> Counterexample | None:
-        """Other inputs at which a leaf differs, executed and as written; of two that perhaps do not occur, both."""
-        executed = self._searches.counterexample(job, path)
-        if same_program or (executed is not None and executed.allowed):
-            return executed
-        written = self.proofs.counterexample(job, path)
-        if executed is None or written is None or written.allowed:
-            return written or executed
-        return replace(executed, words=f"{executed.words}; {written.words}")
 
     def _independence(self, job: PendingPoint, path: str) -> Independence | None:
         """Whether equal bits of a leaf are equal on every machine; None where no contract requires it."""
@@ -312,7 +301,7 @@ class Runner:
             evidence=evidence,
             no_evidence=no_evidence,
             identity=None if isinstance(known, Unproved) else known,
-            elsewhere=partial(self._elsewhere, job, path),
+            elsewhere=partial(self._searches.counterexample, job, path),
         )
 
     def _run(self, job: PendingPoint, proved: bool) -> tuple[ProgramOutputs, ProgramOutputs | None, ProgramOutputs]:
