@@ -56,7 +56,7 @@ def _constant_records(pair: Any, case: Any, dtype: str, mesh: Any, draw: int = 0
     return {"ordinary": {n: np.ones(arg_shape(a, n, case), arg_dtype(a, dtype)) for n, a in args.items()}}
 
 
-def _same_key(self: Any, direction: str, side: str, site: Any, types: Any) -> Any:
+def _same_key(self: Any, direction: str, side: str, site: Any) -> Any:
     return (direction, site.built is None)
 
 
