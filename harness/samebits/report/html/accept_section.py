@@ -22,8 +22,6 @@ def accept_section(document: AcceptDocument) -> Section:
     order = {"new": 0, "changed": 1}
     rows = sorted(document.results, key=lambda row: order.get(row.change, 2))
     return Section(
-        id="accept",
-        title="accept",
         command="accept",
         state=state_of(gravest(document.problems)),
         headline=_headline(document),

@@ -36,7 +36,6 @@ def advise_section(document: AdviseDocument) -> Section:
     charts = _charts(document.results)
     rows = [*zip(document.results, rule_rows(document.results), strict=True)]
     return Section(
-        id="advise",
         title=f"advise {document.model} on {document.target}",
         command="advise",
         state=state_of(document.exit_code),

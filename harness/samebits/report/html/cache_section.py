@@ -29,8 +29,6 @@ def cache_section(document: CacheDocument) -> Section:
         for row in sorted(document.results, key=lambda row: -row.bytes)
     ]
     return Section(
-        id="cache",
-        title="cache",
         command="cache",
         state="passed",
         headline=_headline(document),

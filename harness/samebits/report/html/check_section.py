@@ -39,7 +39,6 @@ def check_section(document: Document) -> Section:
     causes = document_causes(document)
     places = {id(result): place for place, result in enumerate(document.results)}
     return Section(
-        id="check",
         title="check" if document.shard is None else f"check, shard {document.shard}",
         command="check",
         state=_state(document),

@@ -47,8 +47,6 @@ def claims_section(document: ClaimsDocument) -> Section:
     charts = _charts(document.results)
     headline = _headline(document)
     return Section(
-        id="claims",
-        title="claims",
         command="claims",
         state=state_of(exit_code(document)),
         headline=headline,

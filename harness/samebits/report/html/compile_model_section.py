@@ -31,7 +31,6 @@ def compile_model_section(document: StepsDocument) -> Section:
         charts["steps"] = bars(figures, _names(document))
     headline = problems_sentence(document.problems) if document.problems else closing(document)
     return Section(
-        id="compile-model",
         title=f"compile model {document.preset}",
         command="compile model",
         state=state_of(exit_code(document), "failed"),

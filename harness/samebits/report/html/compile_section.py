@@ -85,8 +85,6 @@ def compile_section(document: CompileDocument) -> Section:
     headline = _headline(document)
     views = [_block_view(block, number, charts, len(grouped)) for number, block in enumerate(grouped)]
     return Section(
-        id="compile",
-        title="compile",
         command="compile",
         state=state_of(exit_code(document), "failed"),
         headline=headline,

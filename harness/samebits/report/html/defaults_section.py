@@ -17,8 +17,6 @@ def defaults_section(document: DefaultsDocument) -> Section:
     agreement = document.results
     headline = _headline(document)
     return Section(
-        id="defaults",
-        title="defaults",
         command="defaults",
         state="failed" if agreement.disagreements else "passed",
         headline=headline,

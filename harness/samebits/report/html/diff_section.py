@@ -50,7 +50,6 @@ def diff_section(document: DiffDocument) -> Section:
     """
     worse = [group for group in (*result_groups(document), *loss_groups(document)) if group.fails]
     return Section(
-        id="diff",
         title=f"diff of {document.compared}",
         command="diff",
         state=_state(document),

@@ -32,8 +32,6 @@ def faults_section(document: FaultTable) -> Section:
     wrong = [row for row in rows if outcome(row) != "caught"]
     headline = _headline(document, wrong)
     return Section(
-        id="faults",
-        title="faults",
         command="faults",
         state=state_of_faults(document),
         headline=headline,

@@ -69,8 +69,6 @@ def golden_section(document: GoldenDocument) -> Section:
         charts["used"] = bounds_used(used)
     headline, state = _headline(document, checked, accepted), state_of_goldens(document)
     return Section(
-        id=document.command.replace(" ", "-"),
-        title=document.command,
         command=document.command,
         state=state,
         headline=headline,

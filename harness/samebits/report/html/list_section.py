@@ -19,8 +19,6 @@ def list_section(document: Listing) -> Section:
         document: of `samebits list`.
     """
     return Section(
-        id="list",
-        title="list",
         command="list",
         state=state_of(gravest(document.problems)),
         headline=_headline(document),

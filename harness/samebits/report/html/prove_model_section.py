@@ -36,7 +36,6 @@ def prove_model_section(document: StepDocument) -> Section:
     steps = sorted(by_step(document.results), key=_gravity)
     headline = _headline(document, steps)
     return Section(
-        id="prove-model",
         title=f"prove model {document.model}",
         command="prove model",
         state=state_of(exit_code(document)),

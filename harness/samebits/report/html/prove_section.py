@@ -28,7 +28,6 @@ def prove_section(document: ProofDocument) -> Section:
     counts = Counter(proof.verdict for proof in document.results)
     headline = _headline(document, groups)
     return Section(
-        id="prove",
         title=f"prove {_pairs(document)}".strip(),
         command="prove",
         state=state_of(exit_code(document.results, document.problems, interrupted=document.interrupted)),

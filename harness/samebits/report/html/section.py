@@ -20,8 +20,6 @@ class Section:
     by classes and `data-` attributes inside the section.
 
     Args:
-        id: the section's name in the page's address; the page numbers those that come twice.
-        title: as the navigation names it.
         command: of the document, such as `check` or `compile model`; scripts start by it.
         state: what the run comes to.
         headline: what broke, and where, in one sentence.
@@ -31,10 +29,10 @@ class Section:
         data: what the scripts read, as JSON values by name.
         scripts, styles: files of `static/` that the section needs besides those of every page.
         source: the file that the document was read from; None where there is none.
+        id: the section's name in the page's address, by default of the command; the page numbers those that come twice.
+        title: as the navigation names it; the command by default.
     """
 
-    id: str
-    title: str
     command: str
     state: State
     headline: str
@@ -45,3 +43,9 @@ class Section:
     scripts: tuple[str, ...] = ()
     styles: tuple[str, ...] = ()
     source: str | None = None
+    id: str = ""
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", self.id or self.command.replace(" ", "-"))
+        object.__setattr__(self, "title", self.title or self.command)

@@ -49,7 +49,6 @@ def train_section(document: TrainDocument) -> Section:
     charts = _charts(document, parted)
     headline = _headline(document)
     return Section(
-        id="train",
         title=f"train {document.matrix}",
         command="train",
         state=state_of(exit_code(document), "failed"),

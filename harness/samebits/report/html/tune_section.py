@@ -52,7 +52,6 @@ def tune_section(document: TuneDocument) -> Section:
     views = [_view(trials, place, best, charts) for place, trials in enumerate(groups(document.trials))]
     headline = _headline(document)
     return Section(
-        id="tune",
         title="compile --tune",
         command="tune",
         state=state_of(exit_code_of_tuning(document), "failed"),
