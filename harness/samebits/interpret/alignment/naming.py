@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from samebits.interpret.alignment.fingerprints import each_device, shadow_of
-from samebits.interpret.alignment.frontier import Side, frontier
+import numpy as np
+
+from samebits.interpret.alignment.fingerprints import each_device, elements_of, shadow_of
+from samebits.interpret.alignment.frontier import Side, frontier, reaching
 from samebits.interpret.alignment.graph import Node, size_of
-from samebits.interpret.alignment.loops import trip_counts
-from samebits.interpret.alignment.region import Elements, suspects
 from samebits.interpret.alignment.repair import earliest
 from samebits.interpret.alignment.sources import SourcePlace, calls_of, code_of, position_of, source_of
 from samebits.interpret.alignment.twins import Twins, pair_up
 from samebits.interpret.devices import PerDevice
+from samebits.interpret.equation import Array
 from samebits.schema.line_difference import LineDifference
 
 MOST = 3
@@ -23,6 +24,9 @@ MOST = 3
 
 STRONG = 4.0
 """The score of twins on the same operands, or of an equation that only one side has between the same two others."""
+
+_SURE = 9.0
+_SAME = 1e-12  # relative noise of float64 in one element
 
 
 def named(reference: Side, variant: Side, number: int) -> tuple[LineDifference, ...]:
@@ -248,3 +252,134 @@ def _merged(
     named = [line for line in places.values() if line.variant]
     sure = [line for line in named if line.certain]
     return tuple((sure or named or [*places.values()])[:MOST])
+
+
+def trip_counts(variant: Side, reference: Side, mine: Node, other: Node) -> list[Twins]:
+    """Loops with another number of iterations than the same equations have on the other side, written out or in a loop.
+
+    Args:
+        variant, reference: the programs.
+        mine, other: the output of each.
+    """
+    differing = []
+    for node in frontier(reference.graph, other, reference.occurs):
+        loop = _shorter(reference, variant, node)
+        if loop is not None:
+            differing.append(Twins("trip count", loop, node, _SURE))
+    for node in frontier(variant.graph, mine, variant.occurs):
+        loop = _shorter(variant, reference, node)
+        if loop is not None:
+            around = _loop(variant, node.trips[-1][0]) if node.trips else node
+            differing.append(Twins("trip count", around, loop, _SURE))
+    return differing[:1]
+
+
+def _shorter(longer: Side, shorter: Side, node: Node) -> Node | None:
+    """The loop of the one side all of whose iterations the other side has, and one more, in which a value is computed.
+
+    Args:
+        longer, shorter: the sides.
+        node: of the longer one, in an iteration that the other may not have.
+    """
+    if node.kind != "computed":
+        return None
+    place = position_of(node), node.name, node.output
+    group = [n for n in longer.graph.nodes if n.name == node.name and (position_of(n), n.name, n.output) == place]
+    trips: set[tuple[int, int]] = set()
+    for other in group:
+        inside = [twin.trips[-1] for twin in longer.there.of(longer.marks[other]) if twin.trips]
+        trips.update(inside[:1])
+    loops = {loop for loop, _ in trips}
+    if len(loops) != 1:
+        return None
+    (loop,) = loops
+    is_whole = len(trips) == shorter.graph.counts[loop] < len(group)
+    return _loop(shorter, loop) if is_whole else None
+
+
+def _loop(side: Side, loop: int) -> Node:
+    equation = side.graph.loops[loop]
+    return Node(len(side.graph.nodes), None, "computed", equation, written=equation)
+
+
+class Elements:
+    """The elements of the values of one program, to find parts of them.
+
+    Args:
+        side: the program.
+    """
+
+    def __init__(self, side: Side) -> None:
+        nodes = [node for node in side.graph.nodes if not side.marks.is_constant(node)]
+        none = np.zeros(0)
+        self._exact = np.unique(np.concatenate([none.astype(np.int64), *map(_residues, nodes)]))
+        self._numbers = np.unique(np.concatenate([none, *map(_numbers, nodes)]))
+
+    def has(self, node: Node) -> bool:
+        """Whether every element of a value occurs, or is zero."""
+        own = _residues(node)
+        if own.size and self._exact.size:  # not np.isin, which sorts all elements of the program again
+            after = np.minimum(np.searchsorted(self._exact, own), self._exact.size - 1)
+            if np.all((self._exact[after] == own) | (own == 0)):
+                return True
+        numbers = _numbers(node)
+        if self._numbers.size < 2:
+            return False
+        after = np.clip(np.searchsorted(self._numbers, numbers), 1, self._numbers.size - 1)
+        near = np.minimum(*(np.abs(self._numbers[places] - numbers) for places in (after, after - 1)))
+        return bool(np.all((near <= _SAME * np.abs(numbers)) | (numbers == 0)))
+
+
+def _residues(node: Node) -> Array:
+    """The elements as residues; none of a value that has none."""
+    rows = [elements_of(value).reshape(-1) for value in each_device(node.value)]
+    return np.concatenate([row for row in rows if row.dtype.kind == "i"] or [np.zeros(0, np.int64)])
+
+
+def _numbers(node: Node) -> Array:
+    """The finite elements as float64 numbers."""
+    rows = [shadow_of(value).reshape(-1) for value in each_device(node.value)]
+    numbers = np.concatenate(rows)
+    finite: Array = numbers[np.isfinite(numbers)]
+    return finite
+
+
+def suspects(variant: Side, reference: Side, end: Node, elements: Elements) -> tuple[list[Node], list[Node]]:
+    """The values of a region that are likely to be its cause, and others that may be, likeliest first.
+
+    Where a program has another form than the reference, most of its values occur nowhere in it, and no cause is among
+    them. Three things point to one: elements that occur nowhere in the reference, although those of all operands do; a
+    constant or an operation that the reference does not have; and the value at which both forms should have met again.
+
+    Args:
+        variant, reference: the programs.
+        end: where the region ends: its operands and theirs belong to it, up to those that occur in the reference.
+        elements: of the reference.
+    """
+    plain = frontier(variant.graph, end, variant.occurs)
+    partly = frontier(variant.graph, end, lambda node: variant.occurs(node) or elements.has(node))
+    region = reaching(variant.graph, end, variant.occurs)
+    new = [node for node in region if node.kind == "computed" and is_new(variant, reference, node)]
+    if {node.number for node in partly} != {node.number for node in plain}:
+        return [*_first(partly, new), *partly], [*new, end]
+    return [*_first(plain, new), *new], [end, *plain]
+
+
+def _first(nodes: Iterable[Node], new: Iterable[Node]) -> list[Node]:
+    numbers = {node.number for node in new}
+    return [node for node in nodes if node.number in numbers]
+
+
+def is_new(variant: Side, reference: Side, node: Node) -> bool:
+    """Whether a constant, or the length of a sum, that a value is computed by does not occur in the reference."""
+    for operand in variant.graph.operands(node):
+        if operand.kind == "constant" and not variant.there.of(variant.marks[operand]):
+            return True
+    if not node.name.startswith("reduce_"):
+        return False
+    return _sizes(node) not in {_sizes(each) for each in reference.graph.nodes if each.name == node.name}
+
+
+def _sizes(node: Node) -> tuple[int, int]:
+    """How many elements a reduction takes and gives."""
+    return int(node.equation.invars[0].aval.size), int(node.equation.outvars[0].aval.size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -9,9 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, MapPiece, Number, Source
-from samebits.interpret.all_sizes.formulas.substitution import canonical_source
-from samebits.interpret.all_sizes.integer_sums import few_summed
+from samebits.interpret.all_sizes.bounds import is_not_negative
+from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, MapPiece, Number, Reduction, Source, at_least
+from samebits.interpret.all_sizes.formulas.formula import NoFormula
+from samebits.interpret.all_sizes.formulas.substitution import Substitution, canonical_source
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.equation import Step
@@ -24,6 +27,10 @@ Devices = Mapping[str, Polynomial]
 
 Place = Callable[[Index, Facts, Devices], list[MapPiece]]
 """What stands at a place of a value, where facts hold, on a device."""
+
+
+FEW = 64
+"""The most summands that are written out."""
 
 
 class Evaluator(Protocol):
@@ -205,3 +212,36 @@ def constant(value: Any) -> Source:
     if value.dtype.kind in "iub":
         return Integer(Polynomial() + int(value))
     return Number.of(value)
+
+
+def few_summed(space: Space, source: Source, assumed: dict[Fact, None]) -> Polynomial | None:
+    """The sum of a few integers as a polynomial; None of any other source.
+
+    The program's sum wraps around; that this one does not is added to what is assumed, where it is not shown.
+
+    Args:
+        space: sizes and indices.
+        source: what is used as a number.
+        assumed: what holds of all inputs that a proof is about.
+    """
+    if not isinstance(source, Reduction) or source.kind != "sum" or np.dtype(source.dtype).kind not in "iu":
+        return None
+    sizes = [space.ranges[name].constant for name in source.bound]
+    if len(source.pieces) != 1 or source.pieces[0].facts or None in sizes:
+        return None
+    lengths = [size for size in sizes if size is not None]
+    if math.prod(lengths) > FEW:
+        return None
+    total, inner = of(0), source.pieces[0].source
+    for numbers in itertools.product(*map(range, lengths)):
+        values = {name: of(number) for name, number in zip(source.bound, numbers, strict=True)}
+        try:
+            summand = canonical_source(space, Substitution(space, values).source(inner))
+        except NoFormula:
+            return None  # as where a summand is a digit of an index that is replaced
+        total += summand.value if isinstance(summand, Integer) else space.value_of(summand)
+    limits = np.iinfo(np.dtype(source.dtype))
+    for room in (int(limits.max) - total, total - int(limits.min)):
+        if not is_not_negative(room, space.ranges, space.lowest):
+            assumed[at_least(room, 0)] = None
+    return total

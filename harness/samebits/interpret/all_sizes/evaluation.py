@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from samebits.errors import MissingRule
-from samebits.interpret.all_sizes.conditionals import conditional, platform_index
-from samebits.interpret.all_sizes.constants import element_of
-from samebits.interpret.all_sizes.convolutions import conv_general_dilated
-from samebits.interpret.all_sizes.demand import Demand, Devices, Index
-from samebits.interpret.all_sizes.device_sums import DEVICE_SUMS
-from samebits.interpret.all_sizes.devices import COLLECTIVES, added_axes, shard_map, whole_place
-from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, MapPiece
+from samebits.errors import MissingRule, NotCovered
+from samebits.interpret.all_sizes.demand import Demand, Devices, Index, constant
+from samebits.interpret.all_sizes.devices import COLLECTIVES, DEVICE_SUMS, added_axes, shard_map, whole_place
+from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, MapPiece, at_least, below, equal
 from samebits.interpret.all_sizes.integers import OPERATIONS, arithmetic
 from samebits.interpret.all_sizes.linear_questions import LimitReached
 from samebits.interpret.all_sizes.lookups import LOOKUPS
 from samebits.interpret.all_sizes.movement import MOVEMENT, Rule
-from samebits.interpret.all_sizes.products import dot_general
-from samebits.interpret.all_sizes.ragged_products import ragged_dot_general
+from samebits.interpret.all_sizes.polynomial import of
+from samebits.interpret.all_sizes.products import conv_general_dilated, dot_general, ragged_dot_general
 from samebits.interpret.all_sizes.reductions import REDUCTIONS, reduction
 from samebits.interpret.all_sizes.results import WHOLE, whole_result
 from samebits.interpret.all_sizes.scans import Scan
@@ -34,7 +31,79 @@ from samebits.interpret.composite_primitives import is_exp_of_negative_square
 from samebits.interpret.data_movement import STILL
 from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import CALLS
+from samebits.interpret.platforms import branch_of
 from samebits.schema.domain import RequiredFact
+
+MOST = 4096
+"""The most places of a constant that are distinguished."""
+
+
+def element_of(space: Space, array: np.ndarray[Any, Any], index: Index, facts: Facts) -> list[MapPiece]:
+    """What stands at a place of a constant array.
+
+    Raises:
+        NotCovered: it has too many different elements.
+    """
+    flat = array.reshape(-1)
+    if flat.size and flat.tobytes() == flat[:1].tobytes() * flat.size:
+        return [MapPiece((), constant(flat[0]))]
+    affine = _affine(array, index)
+    if affine is not None:
+        return [MapPiece((), affine)]
+    choices = [
+        [place.constant] if place.constant is not None else range(array.shape[a]) for a, place in enumerate(index)
+    ]
+    if array.size > MOST:
+        raise NotCovered(f"a constant of {array.size} elements at a symbolic place; at most {MOST} are distinguished")
+    pieces = []
+    for place in itertools.product(*choices):
+        wanted = tuple(equal(symbolic, number) for symbolic, number in zip(index, place, strict=True))
+        own = space.simplified(wanted)
+        if own is not None and not space.contradicts((*facts, *own)):
+            pieces.append(MapPiece(own, constant(array[place])))
+    return pieces
+
+
+def _affine(array: np.ndarray[Any, Any], index: Index) -> Integer | None:
+    """The element as a sum of its indices with factors, where the array is one."""
+    if array.dtype.kind not in "iu" or not array.size:
+        return None
+    wide = array.astype(object)
+    first = wide[(0,) * wide.ndim]
+    expected, value = np.full(wide.shape, first, object), of(int(first))
+    for axis, size in enumerate(wide.shape):
+        if size > 1:
+            step = wide[(0,) * axis + (1,) + (0,) * (wide.ndim - axis - 1)] - first
+            expected = expected + step * np.arange(size).astype(object).reshape(-1, *(1,) * (wide.ndim - axis - 1))
+            value = value + index[axis] * int(step)
+    return Integer(value) if bool(np.all(expected == wide)) else None
+
+
+def conditional(demand: Demand) -> list[MapPiece]:
+    """A place of an output of the branch that is taken: out of range, the first or the last."""
+    last = len(demand.params["branches"]) - 1
+    pieces = []
+    for facts, which in demand.integers(0, ()):
+        for number in range(last + 1):
+            taken = [at_least(which, number)] if number else []
+            taken += [below(which, number + 1)] if number < last else []
+            own = demand.space.simplified((*facts, *taken))
+            if own is None or demand.space.contradicts((*demand.facts, *own)):
+                continue
+            inner = demand.evaluator.branch(demand.at(own), number)
+            pieces += [MapPiece((*own, *piece.facts), piece.source) for piece in inner]
+    return pieces
+
+
+def platform_index(demand: Demand) -> list[MapPiece]:
+    """The number of the branch of the platform, which becomes a condition of the proof."""
+    platform = demand.evaluator.platform
+    if platform is None:
+        raise demand.not_covered("it is not known on which platform it runs")
+    number = branch_of(platform, demand.params["platforms"])
+    demand.space.bounded[f"the platform is {platform}"] = None
+    return [MapPiece((), Integer(of(number)))]
+
 
 SPECIAL: dict[str, Rule] = {
     "cond": conditional,

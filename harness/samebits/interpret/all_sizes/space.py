@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from samebits.errors import NotCovered
-from samebits.interpret.all_sizes import dimensions
-from samebits.interpret.all_sizes.congruence import equal_values
+from samebits.interpret.all_sizes import bounds, dimensions
 from samebits.interpret.all_sizes.divisions import CutIndex, Divisions
 from samebits.interpret.all_sizes.facts import (
     Element,
@@ -17,14 +18,14 @@ from samebits.interpret.all_sizes.facts import (
     Source,
     WholeResult,
     at_least,
+    equal,
     variables_in,
 )
 from samebits.interpret.all_sizes.known_loops import KnownLoops
 from samebits.interpret.all_sizes.linear_questions import LimitReached, LinearQuestions
-from samebits.interpret.all_sizes.parts import solution
+from samebits.interpret.all_sizes.parts import solution, weights
 from samebits.interpret.all_sizes.permutations import Permutations
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, variable
-from samebits.interpret.all_sizes.simple_facts import SimpleFacts
 
 NESTED = 2
 """How deep unknown integers inside the indices of others are compared."""
@@ -302,3 +303,113 @@ class Space:
             # For whatever place: the definition holds wherever its variables stand.
             raise NotCovered(f"a division by {divisor}, which is not shown to be positive")
         return self.divisions.divide(p, divisor)
+
+
+def equal_values(space: Space, facts: Facts, names: Iterable[str], nested: int) -> Facts:
+    """The equations between unknown integers that follow from facts about their indices.
+
+    Args:
+        space: sizes and indices.
+        facts: what holds.
+        names: of variables; those of unknown integers and of their digits count.
+        nested: how deep unknown integers inside indices are compared.
+    """
+    wanted = set(names)
+    values = [
+        (name, source) for name, source in space.sources.items() if space.current(variable(name)).variables & wanted
+    ]
+    return tuple(
+        equal(space.current(variable(first)), space.current(variable(second)))
+        for (first, source), (second, another) in combinations(values, 2)
+        if _same_at_equal_indices(space, facts, source, another, nested)
+    )
+
+
+def _same_at_equal_indices(space: Space, facts: Facts, first: Source, second: Source, nested: int) -> bool:
+    if isinstance(first, Element) and isinstance(second, Element):
+        alike = first.name == second.name
+    elif isinstance(first, WholeResult) and isinstance(second, WholeResult):
+        alike = first.operation == second.operation and first.operands == second.operands
+    else:
+        return False
+    return alike and all(
+        space.proves_equal(facts, a, b, nested) for a, b in zip(first.index, second.index, strict=True)
+    )
+
+
+class SimpleFacts:
+    """Simplifies facts; each is looked at once, as ranges are only added and what is shown of a box stays shown.
+
+    Args:
+        ranges: by index, its size.
+        lowest: by symbol of a size, the smallest value that it takes.
+    """
+
+    def __init__(self, ranges: Mapping[str, Polynomial], lowest: Mapping[str, int]) -> None:
+        self._ranges, self._lowest = ranges, lowest
+        self._not_negative: dict[Polynomial, bool] = {}
+        self._simpler: dict[Fact, Facts | None] = {}
+
+    def look_again(self) -> None:
+        """Forget what was not shown, since more is known of an index now."""
+        self._not_negative.clear()
+        self._simpler.clear()
+
+    def simplified(self, facts: Facts) -> Facts | None:
+        """Facts without those that always hold and without common weights; None where one never holds."""
+        known: dict[Fact, None] = {}
+        for fact in facts:
+            simpler = self._of_one(fact)
+            if simpler is None:
+                return None
+            known.update(dict.fromkeys(simpler))
+        return tuple(known)
+
+    def _of_one(self, fact: Fact) -> Facts | None:
+        """What is left of one fact without common weights: nothing where it always holds; None where it never does."""
+        if fact not in self._simpler:
+            if self._never(fact):
+                self._simpler[fact] = None
+            elif self._always(fact):
+                self._simpler[fact] = ()
+            else:
+                parts = self._lighter(fact)
+                self._simpler[fact] = (fact,) if parts is None else self.simplified(tuple(parts))
+        return self._simpler[fact]
+
+    def _lighter(self, fact: Fact) -> list[Fact] | None:
+        """A fact about digits of weight `w` and the rest below `w`: about the digits alone, or about both."""
+        p, zero = fact.polynomial, fact.kind == "zero"
+        for weight in weights(p, self._lowest, self._ranges):
+            whole, rest = p.divided(weight)
+            if not whole.variables or whole == p:
+                continue
+            for shift in (0, 1):
+                low = rest + weight * shift
+                # A multiple of the weight between -w and w is 0.
+                least = low + weight - 1 if zero else low
+                if self.is_not_negative(least) and self.is_not_negative(weight - 1 - low):
+                    high = Fact(fact.kind, whole - shift)
+                    return [high, Fact("zero", low)] if zero else [high]
+        return None
+
+    def is_not_negative(self, p: Polynomial) -> bool:
+        """Whether a polynomial is shown to be at least 0 in the box of all sizes and indices."""
+        if p not in self._not_negative:
+            self._not_negative[p] = bounds.is_not_negative(p, self._ranges, self._lowest)
+        return self._not_negative[p]
+
+    def _never(self, fact: Fact) -> bool:
+        p = fact.polynomial
+        if self.is_not_negative(-p - 1):
+            return True
+        if fact.kind != "zero":
+            return False
+        rest = dict(p.terms).get((), 0)
+        common = math.gcd(*(factor for monomial, factor in p.terms if monomial))
+        return (common > 1 and rest % common != 0) or self.is_not_negative(p - 1)
+
+    def _always(self, fact: Fact) -> bool:
+        if fact.kind == "zero":
+            return not fact.polynomial.terms
+        return self.is_not_negative(fact.polynomial)

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from samebits.interpret.all_sizes.demand import FEW, few_summed
 from samebits.interpret.all_sizes.facts import Element, Fact, Integer, MapPiece, Reduction, Source, at_least
-from samebits.interpret.all_sizes.integer_sums import FEW, few_summed
 from samebits.interpret.all_sizes.polynomial import of, variable
 from samebits.interpret.all_sizes.space import Space
 from samebits.prove.all_sizes import prove_all_sizes

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from samebits.interpret.all_sizes.ragged_products import MOST_GROUPS
+from samebits.interpret.all_sizes.products import MOST_GROUPS
 from samebits.prove.all_sizes import prove_all_sizes
 from samebits.prove.size_family import Family, Shaped
 

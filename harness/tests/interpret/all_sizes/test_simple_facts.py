@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from samebits.interpret.all_sizes.facts import Fact, Facts, at_least, below, equal
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
-from samebits.interpret.all_sizes.simple_facts import SimpleFacts
+from samebits.interpret.all_sizes.space import SimpleFacts
 
 M, N, ROW, COLUMN = map(variable, "mnij")
 LOWEST = {"m": 1, "n": 1}

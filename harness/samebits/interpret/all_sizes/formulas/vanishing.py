@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.divisions import CutIndex
-from samebits.interpret.all_sizes.facts import Element, Facts, Source, complement, equal, opposite
+from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, complement, equal, opposite
 from samebits.interpret.all_sizes.formulas.bindings import Binding, bindings, lifted
-from samebits.interpret.all_sizes.formulas.denominators import without_denominators
 from samebits.interpret.all_sizes.formulas.formula import (
+    ONE,
     Atom,
     Base,
     Exponential,
@@ -23,14 +23,15 @@ from samebits.interpret.all_sizes.formulas.formula import (
     Powers,
     Size,
     Summand,
+    inner_formulas,
+    polynomial,
 )
+from samebits.interpret.all_sizes.formulas.logarithms import logarithm
 from samebits.interpret.all_sizes.formulas.other_indices import with_other_indices
-from samebits.interpret.all_sizes.formulas.resolved import open_fact, resolved
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing
 from samebits.interpret.all_sizes.formulas.sign_cases import by_sign
-from samebits.interpret.all_sizes.formulas.substitution import Substitution
-from samebits.interpret.all_sizes.formulas.summands import follows, left_facts
-from samebits.interpret.all_sizes.formulas.unrolling import unrolled
+from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, reached
+from samebits.interpret.all_sizes.formulas.summands import follows, left_facts, simplified
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
 from samebits.interpret.all_sizes.space import Space
 
@@ -50,6 +51,13 @@ The proofs of the 27 pairs look at 183 at most. Sums over axes of fixed numbers,
 """
 
 Same = Callable[[Space, Facts, Source, Source], bool]
+
+
+MOST_PLACES = 8
+"""The most places of an index that are written out."""
+
+MOST_SUMMANDS = 64
+"""The most summands that a formula may have by it."""
 
 
 @dataclass
@@ -302,3 +310,147 @@ class Vanishing:
 def _case(extreme: Extreme, number: int) -> Summand:
     facts, formula = extreme.cases[number]
     return Summand(powers=((Function("case", (formula,)), Fraction(1)),), bound=extreme.bound, facts=facts)
+
+
+def without_denominators(ring: FormulaRing, formula: Formula) -> Formula | None:
+    """A formula times all that it is divided by; None where that is nothing, or depends on bound indices.
+
+    Args:
+        ring: of the formula.
+        formula: a sum.
+    """
+    lowest: dict[Atom, Fraction] = {}
+    for summand in formula.summands:
+        for value, exponent in summand.powers:
+            free = not free_names(ring.space, value) & set(summand.bound)
+            if isinstance(value, Base | Size) and exponent.denominator == 1 and exponent < 0 and free:
+                lowest[value] = min(lowest.get(value, exponent), exponent)
+    if not lowest:
+        return None
+    total = formula
+    for value, exponent in lowest.items():
+        inner = (
+            value.formula
+            if isinstance(value, Base)
+            else polynomial(value.polynomial)
+            if isinstance(value, Size)
+            else None
+        )
+        assert inner is not None
+        parts = []
+        for s in total.summands:
+            power = dict(s.powers).get(value, Fraction(0)) - exponent
+            rest = [(other, e) for other, e in s.powers if other != value]
+            body = ring.with_powers(s.factor, s.number, rest)
+            if power:
+                body = ring.multiply(body, ring.power(inner, power))
+            parts.append(ring.summed(s.bound, s.facts, body))
+        total = ring.add(*parts)
+    return total
+
+
+def unrolled(ring: FormulaRing, formula: Formula) -> Formula | None:
+    """A formula without sums over indices of a few places; None where it has none, or has too many.
+
+    Args:
+        ring: of the formula.
+        formula: any.
+    """
+    written: list[Summand] = []
+    changed = False
+    for summand in formula.summands:
+        name = next((name for name in summand.bound if _places(ring, name)), None)
+        if name is None:
+            written.append(summand)
+            continue
+        changed = True
+        rest = tuple(other for other in summand.bound if other != name)
+        for place in range(_places(ring, name)):
+            body = Substitution(ring.space, {name: of(place)}).body(summand)
+            facts = ring.space.simplified(body.facts)
+            if facts is not None:
+                product = ring.with_powers(body.factor, body.number, body.powers)
+                written += ring.summed(rest, facts, product).summands
+    if not changed or len(written) > MOST_SUMMANDS:
+        return None
+    return ring.add(Formula(tuple(written)))
+
+
+def _places(ring: FormulaRing, name: str) -> int:
+    """How many places an index has, where they are few; else 0."""
+    size = ring.space.ranges[name].constant if name in ring.space.ranges else None
+    return size if size is not None and size <= MOST_PLACES else 0
+
+
+def resolved(ring: FormulaRing, formula: Formula, known: Facts) -> Formula:
+    """A formula without the facts that always hold and the summands that never stand, where facts hold."""
+    parts = []
+    for summand in formula.summands:
+        s = ring.renamed(summand) if summand.bound else summand
+        own = left_facts(ring.space, s.facts, known)
+        if own is None:
+            continue
+        inner = (*known, *own)
+        product = ring.with_powers(s.factor, s.number, ())
+        for value, exponent in s.powers:
+            product = ring.multiply(product, _power(ring, value, exponent, inner))
+        parts.append(ring.summed(s.bound, own, product))
+    return simplified(ring.space, ring.add(*parts), known)
+
+
+def _power(ring: FormulaRing, value: Atom, exponent: Fraction, known: Facts) -> Formula:
+    if not any(map(_has_facts, inner_formulas(value))) and not isinstance(value, Extreme):
+        return ring.with_powers(Fraction(1), ONE, [(value, exponent)])
+    match value:
+        case Exponential(exponent=inner):
+            return ring.exponential(ring.scaled(resolved(ring, inner, known), exponent))
+        case Base(formula=inner):
+            return ring.power(resolved(ring, inner, known), exponent)
+        case Function(operation="log", operands=(inner,)):
+            return ring.power(logarithm(ring, resolved(ring, inner, known)), exponent)
+        case Function(operation=operation, operands=operands):
+            whole = ring.function(operation, *(resolved(ring, inner, known) for inner in operands))
+            return ring.power(whole, exponent)
+        case Extreme(kind=kind, bound=bound, cases=cases):
+            left = [
+                (own, resolved(ring, inner, (*known, *own)))
+                for facts, inner in cases
+                if (own := left_facts(ring.space, facts, known)) is not None
+            ]
+            return ring.power(ring.extreme(kind, bound, left), exponent)
+    return ring.with_powers(Fraction(1), ONE, [(value, exponent)])
+
+
+def _has_facts(formula: Formula) -> bool:
+    return any(
+        summand.facts or any(_has_facts(inner) for value, _ in summand.powers for inner in inner_formulas(value))
+        for summand in formula.summands
+    )
+
+
+def open_fact(space: Space, formula: Formula, bound: frozenset[str] = frozenset()) -> Fact | None:
+    """A fact in a formula that depends on no bound index: what the formula is depends on whether it holds."""
+    for summand in formula.summands:
+        fact = _open_in_summand(space, summand, bound)
+        if fact is not None:
+            return fact
+    return None
+
+
+def _open_in_summand(space: Space, summand: Summand, bound: frozenset[str]) -> Fact | None:
+    around = bound | set(summand.bound)
+    for fact in summand.facts:
+        if not reached(space, fact.polynomial.variables) & around:
+            return fact
+    for value, _ in summand.powers:
+        if isinstance(value, Extreme):
+            for facts, _ in value.cases:
+                for fact in facts:
+                    if not reached(space, fact.polynomial.variables) & (around | set(value.bound)):
+                        return fact
+        within = around | set(value.bound) if isinstance(value, Extreme) else around
+        for inner in inner_formulas(value):
+            deeper = open_fact(space, inner, within)
+            if deeper is not None:
+                return deeper
+    return None

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import pytest
 
 from samebits.interpret.all_sizes.facts import Element
-from samebits.interpret.all_sizes.formulas.denominators import without_denominators
 from samebits.interpret.all_sizes.formulas.formula import Formula, Size, Summand
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing
+from samebits.interpret.all_sizes.formulas.vanishing import without_denominators
 from samebits.interpret.all_sizes.polynomial import of, variable
 from samebits.interpret.all_sizes.space import Space
 from samebits.prove.all_sizes import prove_all_sizes

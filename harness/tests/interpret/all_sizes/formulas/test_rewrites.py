@@ -26,10 +26,10 @@ from samebits.interpret.all_sizes.facts import (
 )
 from samebits.interpret.all_sizes.formulas.comparisons import compared, equal_answers
 from samebits.interpret.all_sizes.formulas.formula import Formula, Summand
-from samebits.interpret.all_sizes.formulas.merging import merged
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
 from samebits.interpret.all_sizes.formulas.other_indices import with_other_indices, with_quotient
 from samebits.interpret.all_sizes.formulas.signs import never_negative, possible, says_negative
+from samebits.interpret.all_sizes.formulas.summands import merged
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
 from samebits.interpret.all_sizes.space import Space
 

@@ -10,7 +10,7 @@ import pytest
 from samebits.interpret.all_sizes.facts import Element, below
 from samebits.interpret.all_sizes.formulas.formula import Formula, Summand
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing
-from samebits.interpret.all_sizes.formulas.unrolling import MOST_PLACES, unrolled
+from samebits.interpret.all_sizes.formulas.vanishing import MOST_PLACES, unrolled
 from samebits.interpret.all_sizes.polynomial import of, variable
 from samebits.interpret.all_sizes.space import Space
 from samebits.prove.all_sizes import prove_all_sizes

@@ -24,12 +24,10 @@ from samebits.interpret.all_sizes.formulas.infinities import says_infinite
 from samebits.interpret.all_sizes.formulas.logarithms import logarithm
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
 from samebits.interpret.all_sizes.formulas.other_indices import cut_to_fit
-from samebits.interpret.all_sizes.formulas.powers import common_factor
-from samebits.interpret.all_sizes.formulas.resolved import open_fact, resolved
-from samebits.interpret.all_sizes.formulas.ring import FormulaRing
+from samebits.interpret.all_sizes.formulas.ring import FormulaRing, common_factor
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, canonical_source, free_names
 from samebits.interpret.all_sizes.formulas.summands import simplified
-from samebits.interpret.all_sizes.formulas.vanishing import Vanishing
+from samebits.interpret.all_sizes.formulas.vanishing import Vanishing, open_fact, resolved
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
 from samebits.interpret.all_sizes.space import Space
 
