@@ -62,3 +62,11 @@ def test_a_pull_request_has_five_and_folds_the_rest() -> None:
 def test_the_next_command_is_of_the_first_that_has_one() -> None:
     assert next_command([Failing(title="t", likely="l"), *GROUPS]) == GROUPS[0].next_command
     assert next_command([]) is None
+
+
+def test_a_group_in_a_pull_request() -> None:
+    """The example has its own name, and what restricts the group stands beside its title."""
+    (head, item) = failing_parts([Failing(title="t", likely="l", where="w", example="e", only=("only with a mesh",))])
+    assert (head, item) == (
+        "#### Failures: 1 group", "1. **t**; only with a mesh\n   - likely: l\n   - where: w; example: e"
+    )  # fmt: skip

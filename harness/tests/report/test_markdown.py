@@ -55,6 +55,7 @@ def test_few_results_are_not_folded() -> None:
 def test_the_other_causes_are_folded_and_counted() -> None:
     text = markdown(of_pairs(*ERRORS[:8]))
     assert "#### Failures: 8 results, 8 causes" in text
+    assert text.count("\n   - where: ") == text.count("; smallest: case ") == WORST
     folded = text[text.index("<details><summary>3 more causes</summary>") : text.index("</details>")]
     assert folded.count("\n- **") == 3
 
