@@ -1,4 +1,4 @@
-"""`samebits worker`: runs the commands that `samebits.audit.claims.worker` sends; not meant to be typed."""
+"""`samebits worker`: runs the commands that `samebits.audit.claims.jobs` sends; not meant to be typed."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from samebits.host import environment
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Matrix, Model, Training
 from samebits.train.matrix import run_matrix
-from samebits.train.mesh_use import require_axes_used, require_known_axes
+from samebits.train.trainer import require_axes_used, require_known_axes
 from tests.support.toy_model import MATRIX, toy, training
 
 environment.prepare()

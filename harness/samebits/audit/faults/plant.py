@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import pkgutil
 import re
 import sys
-import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
 from samebits.audit.faults.fault import Fault
-from samebits.audit.faults.module_state import modules_as_before
 from samebits.audit.snapshots.hold import compare_to_places
 from samebits.audit.snapshots.record import exceeds_contract, place
 from samebits.check.run_points import run_points
 from samebits.errors import DeclarationError, MeshError
 from samebits.host.environment import devices_here
+from samebits.host.installed import is_installed
 from samebits.host.interrupts import Stop
 from samebits.host.isolation import undone
+from samebits.host.package import PACKAGE
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.implementations import implementation
 from samebits.programs.plan import Request, plan
@@ -74,7 +76,7 @@ def plant(fault: Fault, pair: Pair) -> Pair:
             )
         source = source.replace(old, new)
     name = f"faulty_{Path(path).parent.name}_{fault.pair}"
-    module = types.ModuleType(name)
+    module = ModuleType(name)
     module.__file__ = path
     # Dataclasses and tracebacks look a module up by its name.
     sys.modules[name] = module
@@ -262,3 +264,59 @@ def _patch(fault: Fault) -> contextlib.AbstractContextManager[Any]:
     except (ImportError, AttributeError, ValueError) as error:
         raise DeclarationError(f"fault '{fault.name}': there is no '{target}' to patch: {error}") from error
     return mock.patch.object(holder, last, replacement)
+
+
+_CONTAINERS = (dict, list, set)
+
+
+@contextlib.contextmanager
+def modules_as_before(root: Path) -> Iterator[None]:
+    """Inside, code may change the modules of a tree; names, classes and containers are put back at the end.
+
+    Args:
+        root: the tree; modules loaded from its folder count, except installed ones and those beside this package.
+    """
+    spaces = list(_spaces(root))
+    before = [(space, dict(vars(space))) for space in spaces]
+    contents = {id(value): (value, value.copy()) for _, names in before for value in _containers(names)}
+    try:
+        yield
+    finally:
+        for space, names in before:
+            _put_back(space, names)
+        for value, content in contents.values():
+            value.clear()
+            (value.extend if isinstance(value, list) else value.update)(content)
+
+
+def _spaces(root: Path) -> Iterator[ModuleType | type]:
+    """The loaded modules of a tree, and the classes that they define."""
+    top = root.resolve()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(module, ModuleType) and isinstance(file, str) and _is_theirs(file, str(top)):
+            yield module
+            yield from {
+                value
+                for value in vars(module).values()
+                if isinstance(value, type) and value.__module__ == module.__name__
+            }
+
+
+@functools.lru_cache(maxsize=65536)
+def _is_theirs(file: str, top: str) -> bool:
+    path = Path(file)
+    return Path(top) in path.parents and PACKAGE.parent not in path.parents and not is_installed(file)
+
+
+def _containers(names: Mapping[str, Any]) -> Iterator[Any]:
+    yield from (value for name, value in names.items() if type(value) in _CONTAINERS and not name.startswith("__"))
+
+
+def _put_back(space: ModuleType | type, names: Mapping[str, Any]) -> None:
+    now = dict(vars(space))
+    for name in now.keys() - names.keys():
+        delattr(space, name)
+    for name, value in names.items():
+        if name not in now or now[name] is not value:
+            setattr(space, name, value)

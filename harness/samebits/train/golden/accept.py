@@ -11,10 +11,11 @@ from typing import Literal
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.environment import Environment
 from samebits.host.permit import Permit, permit_in
+from samebits.host.sealed_file import locked
 from samebits.schema.model import Config, Model
 from samebits.train.golden.check import changes, check_golden
 from samebits.train.golden.curve import GoldenCurveStep, curve
-from samebits.train.golden.files import FOLDER, golden_path, locked, read_golden, write_golden
+from samebits.train.golden.files import FOLDER, golden_path, read_golden, write_golden
 from samebits.train.golden.record import (
     WINDOW,
     ConfirmedEnvironment,

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from samebits.audit.claims.worker import CommandWorker
+from samebits.audit.claims.jobs import CommandWorker
 from samebits.errors import CouldNotRun
 
 ECHO = """

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.audit.faults.fault import Fault
-from samebits.audit.faults.module_state import modules_as_before
-from samebits.audit.faults.plant import FaultChecks
+from samebits.audit.faults.plant import FaultChecks, modules_as_before
 from samebits.host.loading import load_file
 from samebits.programs.plan import Request
 from tests.support.foreign import write_pair

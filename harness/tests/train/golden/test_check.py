@@ -12,8 +12,8 @@ from samebits.host.environment import Environment
 from samebits.train.distance import FAR
 from samebits.train.golden.check import check_golden, norm_bound, other_configuration
 from samebits.train.golden.curve import relative_change, ulps
+from samebits.train.golden.files import broken_rule
 from samebits.train.golden.record import Golden
-from samebits.train.golden.rules import broken_rule
 from tests.support.golden_samples import CONFIG, ELSEWHERE, HERE, LEAF_BOUND, LOSS_BOUND, evidence, golden, run_record
 
 
