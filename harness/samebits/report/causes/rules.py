@@ -22,7 +22,7 @@ class Group:
     Args:
         key: of the group.
         results: its failing results, in order.
-        only: what restricts them, as `scope.only` says it.
+        only: what restricts them, as `cause.only` says it.
     """
 
     key: Key

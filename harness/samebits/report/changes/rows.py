@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal
+from typing import Any, Literal, get_args
 
-from samebits.schema.contract import leaf_words
+from samebits.audit.claims.row import Holds
+from samebits.errors import RequestError
+from samebits.report.outcomes import witness_words
+from samebits.report.train_envelope import measured_envelope
+from samebits.schema.contract import COMPUTES, MOVES, leaf_words
+from samebits.schema.result import VERDICTS
 from samebits.train.envelope import Envelope
 from samebits.train.record import RunRecord
 
@@ -156,3 +163,266 @@ class DocumentRows:
 def without(place: ResultPlace, *parts: str) -> ResultPlace:
     """The place without some of its parts."""
     return replace(place, **dict.fromkeys(parts, ""))
+
+
+FIGURES = ("temp_bytes", "peak_bytes", "wire_bytes", "bytes_accessed", "flops")
+"""Figures of a compiled program of which less is better, and that do not depend on the load of the machine."""
+
+_GOLDEN = ("same", "inside")
+_HOLDS: tuple[str, ...] = get_args(Holds)
+
+
+def document_rows(document: Any) -> DocumentRows:
+    """What a document says about each result.
+
+    Args:
+        document: the record of any command.
+
+    Raises:
+        RequestError: the documents of this command have no verdicts.
+    """
+    read = READERS.get(document.command)
+    if read is None:
+        raise RequestError(
+            f"documents of `samebits {document.command}` have no verdicts to compare; expected one of "
+            f"{', '.join(READERS)}"
+        )
+    rows = DocumentRows()
+    read(document, rows)
+    return rows
+
+
+def _check(document: Any, rows: DocumentRows) -> None:
+    for result in document.results:
+        place = place_of(result)
+        rows.add(_of_contract(result, place))
+        rows.add_seconds(without(place, "leaf"), result.seconds)
+        if result.bits is not None:
+            # Variants and meshes share the reference's bits on one device.
+            rows.bits.setdefault(without(place, "variant", "mesh", "mode"), result.bits)
+
+
+def _prove(document: Any, rows: DocumentRows) -> None:
+    for proof in document.results:
+        place = place_of(proof)
+        rows.add(_of_contract(proof, place))
+        rows.add_seconds(place, proof.seconds)
+
+
+def _of_contract(result: Any, place: ResultPlace) -> VerdictRow:
+    """The row of a result that is held against a contract."""
+    known = " (a known difference)" if result.exempt else ""
+    return VerdictRow(
+        place=place,
+        verdict=result.verdict,
+        rank=VERDICTS.index(result.verdict),
+        state="ok" if result.ok else "skipped" if result.verdict == "skipped" else "failed",
+        contract=f"{result.required}{known}",
+        # The reason of an error is what happened, and not part of the declaration.
+        why=(result.verdict != "error" and result.reason) or "",
+        undeclared=_undeclared(result),
+        reason=_found(result),
+        replay=result.replay,
+    )
+
+
+def _undeclared(result: Any) -> bool:
+    """Whether no contract was declared; of an older document, whether the row is as if there were none."""
+    if result.undeclared is not None or result.exempt:
+        return bool(result.undeclared)
+    return (result.required, result.reason) in [(usual.lowest, usual.reason) for usual in (MOVES, COMPUTES)]
+
+
+def _found(result: Any) -> str | None:
+    """What was found, where the result does not suffice; else why the contract accepts it."""
+    witness = result.witness
+    if witness is None or result.verdict == "error":
+        return result.reason  # type: ignore[no-any-return]
+    return witness if isinstance(witness, str) else witness_words(witness)
+
+
+def _prove_model(document: Any, rows: DocumentRows) -> None:
+    for leaf in document.results:
+        place = place_of(leaf, mode=leaf.shard_mode, pair=document.model, variant=_words(leaf.choice), item=_item(leaf))
+        state = "ok" if leaf.verdict == "rounding" else "failed"
+        rows.add(_row(place, leaf.verdict, VERDICTS.index(leaf.verdict), state, reason=leaf.reason or leaf.witness))
+        rows.add_seconds(without(place, "leaf"), leaf.seconds)
+
+
+def _item(leaf: Any) -> str:
+    return f"{leaf.config} with {leaf.defect}" if leaf.defect else str(leaf.config)
+
+
+_PROGRAMS = ("proved", "refused", "same program", "another program")
+
+
+def _compile(document: Any, rows: DocumentRows) -> None:
+    replays = {}
+    for side in document.results:
+        place = place_of(side, variant=side.side)
+        replays[without(place, "mode")] = side.replay
+        rows.bits[place] = side.program
+        rows.add_figures(place, side, FIGURES)
+        rows.add_seconds(place, None if side.cached else side.compile_seconds)
+    for both in document.comparisons:
+        place = place_of(both)
+        verdict = both.verdict or ("same program" if both.same_program else "another program")
+        rank = _PROGRAMS.index(verdict) if verdict in _PROGRAMS else len(_PROGRAMS)
+        rows.add(_row(place, verdict, rank, "ok", reason=both.reason, replay=replays.get(place, "")))
+        for claim in both.expectations:
+            rows.add(
+                VerdictRow(
+                    place=place_of(both, leaf=claim.shows),
+                    verdict="no figure" if claim.holds is None else "holds" if claim.holds else "does not hold",
+                    rank=0 if claim.holds else 1,
+                    state="ok" if claim.ok else "failed",
+                    contract="a finding: does not hold" if claim.finding else "holds",
+                    why=claim.finding or claim.source,
+                    reason=claim.got,
+                    replay=replays.get(place, ""),
+                )
+            )
+
+
+def _compile_model(document: Any, rows: DocumentRows) -> None:
+    for step in document.results:
+        place = place_of(step, mode=step.shard_mode, variant=_words(step.choice), item=step.config)
+        rows.add(_row(place, "compiled", 0, "ok"))
+        rows.bits[place] = step.facts.program
+        rows.add_figures(place, step.facts, FIGURES)
+        rows.add_seconds(place, None if step.facts.cached else step.facts.compile_seconds)
+
+
+def _tune(document: Any, rows: DocumentRows) -> None:
+    for trial in document.trials:
+        place = place_of(trial, variant=trial.side, leaf=f"{trial.argument}={trial.value}")
+        verdict = "refused" if trial.refused else trial.verdict or "compiled"
+        rank = VERDICTS.index(verdict) if verdict in VERDICTS else 0
+        state = "failed" if trial.equal is False else "ok"
+        rows.add(_row(place, verdict, rank, state, reason=trial.refused or trial.small or None))
+        rows.add_figures(place, trial, FIGURES[:2])
+    for best in document.best:
+        place = place_of(best, variant=best.side, leaf=f"best {best.argument}")
+        rows.add(_row(place, best.value or "none", 0, "ok", reason=best.reason))
+
+
+def _train(document: Any, rows: DocumentRows) -> None:
+    envelope = measured_envelope(document.envelope, document.results)
+    for ran in document.results:
+        place = ResultPlace(pair=document.matrix, item=ran.config)
+        rows.runs[place] = EnvelopedRun(record=ran, envelope=envelope)
+        rows.bits[place] = ran.bits
+        rows.add_seconds(place, ran.compile_seconds + (ran.step_seconds or 0.0) * len(ran.steps))
+        rows.add_figures(place, ran, ("temp_bytes",))
+    for both in document.comparisons:
+        place = ResultPlace(pair=document.matrix, item=f"{both.b} against {both.a}")
+        rows.add(
+            VerdictRow(
+                place=place,
+                verdict=both.verdict,
+                rank=VERDICTS.index(both.verdict),
+                state="ok" if both.ok else "failed",
+                contract=both.expected,
+                why=both.reason,
+                reason=None
+                if both.first_step is None
+                else f"first differs in step {both.first_step}, {both.first_leaf}",
+            )
+        )
+
+
+def _golden(document: Any, rows: DocumentRows) -> None:
+    for golden in document.results:
+        state = "ok" if golden.status in _GOLDEN else "failed"
+        rank = (*_GOLDEN, golden.status).index(golden.status)
+        rows.add(_row(ResultPlace(item=golden.name), golden.status, rank, state, reason=golden.message))
+
+
+def _claims(document: Any, rows: DocumentRows) -> None:
+    for claim in document.results:
+        place = ResultPlace(pair=claim.subject, item=claim.id)
+        row = VerdictRow(
+            place=place,
+            verdict=claim.holds,
+            rank=_HOLDS.index(claim.holds),
+            state="ok" if claim.ok else "failed",
+            contract=claim.says,
+            why="; ".join(claim.findings),
+            reason=claim.witness,
+            replay=next(iter(claim.commands), ""),
+        )
+        rows.add(row)
+
+
+def _faults(document: Any, rows: DocumentRows) -> None:
+    for fault in document.results:
+        verdict = "no answer" if fault.error else "caught" if fault.caught else "not caught"
+        if fault.caught and not fault.honest:
+            verdict = "caught, and the honest form fails too"
+        row = VerdictRow(
+            place=ResultPlace(pair=fault.pair, variant=fault.side, item=fault.fault),
+            verdict=verdict,
+            rank=0 if fault.by != "snapshot" else 1,
+            state="ok" if fault.caught and fault.honest and not fault.error else "failed",
+            contract=fault.expected,
+            reason=fault.error or fault.said,
+        )
+        rows.add(row)
+
+
+def _bisect(document: Any, rows: DocumentRows) -> None:
+    finding = document.finding
+    causes = "; ".join(" + ".join(names) for names in finding.culprits)
+    verdict = (causes or "cause found") if finding.found else "no cause"
+    state = "failed" if finding.found else "ok"
+    place = ResultPlace(item=f"{finding.what} {document.asked}".strip())
+    rows.add(_row(place, verdict, 0, state, reason=finding.sentence, replay=finding.replay))
+    rows.add_seconds(place, finding.seconds)
+
+
+def _defaults(document: Any, rows: DocumentRows) -> None:
+    disagree = document.results.disagreements
+    sources = f"{document.first} and {document.second}"
+    rows.add(_row(ResultPlace(item=sources), "disagree" if disagree else "agree", 0, "failed" if disagree else "ok"))
+    for key in disagree:
+        place = ResultPlace(item=sources, leaf=key.key)
+        rows.add(_row(place, f"another {key.kind}", 0, "failed", reason=f"{key.first} and {key.second}"))
+
+
+def _advise(document: Any, rows: DocumentRows) -> None:
+    for advice in document.results:
+        place = ResultPlace(pair=document.model, mesh=document.mesh, target=document.target, item=advice.axis)
+        bound = advice.verdict == "compute-bound"
+        needs = "" if advice.needed is None or math.isinf(advice.needed) else f", needs {advice.needed:g}"
+        reason = f"intensity {advice.intensity:g}{needs}"
+        rows.add(_row(place, advice.verdict, 0 if bound else 1, "ok" if bound else "failed", reason=reason))
+
+
+def _row(
+    place: ResultPlace, verdict: str, rank: int, state: Any, *, reason: str | None = None, replay: str = ""
+) -> VerdictRow:
+    """A row without a contract."""
+    return VerdictRow(place=place, verdict=verdict, rank=rank, state=state, reason=reason, replay=replay)
+
+
+def _words(choice: Mapping[str, str]) -> str:
+    chosen: Iterable[str] = (f"{name}={variant}" for name, variant in choice.items())
+    return " ".join(chosen)
+
+
+READERS: Mapping[str, Callable[[Any, DocumentRows], None]] = {
+    "check": _check,
+    "prove": _prove,
+    "prove model": _prove_model,
+    "compile": _compile,
+    "compile model": _compile_model,
+    "tune": _tune,
+    "train": _train,
+    "golden check": _golden,
+    "claims": _claims,
+    "faults": _faults,
+    "bisect": _bisect,
+    "defaults": _defaults,
+    "advise": _advise,
+}
+"""By the command of the document."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from samebits.report.causes.scope import only, place_words
+from samebits.report.causes.cause import only, place_words
 from samebits.schema.picture import HeatMap, Picture
 from samebits.schema.result import Result
 from tests.support.documents import different, result

@@ -15,7 +15,7 @@ from samebits.errors import CouldNotRun, RequestError
 from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
 from samebits.report.changes.diff import compare_documents
-from samebits.report.changes.documents import READERS, document_rows
+from samebits.report.changes.rows import READERS, document_rows
 from samebits.report.claims import ClaimsDocument
 from samebits.report.compile import CompileDocument
 from samebits.report.compile_model import CompiledStep, StepsDocument

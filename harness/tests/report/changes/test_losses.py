@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from samebits.report.changes.diff import compare_documents, exit_code
+from samebits.report.changes.diff import compare_documents, exit_code, not_judged
 from samebits.report.changes.diff_records import DiffDocument
 from samebits.report.changes.diff_text import diff_markdown, diff_outcomes, show_diff
-from samebits.report.changes.documents import document_rows
-from samebits.report.changes.losses import not_judged
+from samebits.report.changes.rows import document_rows
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.html.diff_section import diff_section
 from samebits.report.train import TrainDocument

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from samebits.errors import SamebitsError
+from samebits.host.sealed_file import locked
 from samebits.schema.json_text import content_digest
 from samebits.train.golden.files import (
     DamagedGolden,
     encode_golden,
     golden_path,
     golden_paths,
-    locked,
     read_golden,
     require_own_name,
     write_golden,
