@@ -1,14 +1,17 @@
 """The JSON document: one record that the terminal, Markdown, JSON and later commands all read.
 
-JSON has no infinity: an infinite `error_ratio` is written as null, and stays in words in `evidence`.
+JSON has no infinity: an infinite `error_ratio` is written as null, and stays in words in `evidence`. Null is
+read back as NaN where a number is expected.
 """
 
 from __future__ import annotations
 
+import math
+import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -16,7 +19,6 @@ from samebits.audit.snapshots.hold import SnapshotComparison
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.host.written import Written
-from samebits.report.not_finite import restored
 from samebits.schema.json_text import unknown_key
 from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.result import Problem, Result, Summary
@@ -175,3 +177,28 @@ def as_record(path: Path, raw: Mapping[str, Any], kind: type[D]) -> D:
     if unknown:
         raise RequestError(f"{path}: not a {SCHEMA} document: the key {unknown} is unknown")
     return document
+
+
+def restored(value: Any, kind: Any) -> Any:
+    """A JSON value with NaN in place of null wherever its type is `float`; null stays where None is allowed.
+
+    Args:
+        value: as JSON gives it.
+        kind: the record or type that it is to be converted to.
+    """
+    if kind is float:
+        return math.nan if value is None else value
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        inner = [part for part in parts if part is not type(None)]
+        return restored(value, inner[0]) if len(inner) == 1 and value is not None else value
+    if is_dataclass(kind) and isinstance(value, Mapping):
+        hints = get_type_hints(kind)
+        known = {field.name: hints[field.name] for field in fields(kind)}
+        return {name: restored(part, known.get(name)) for name, part in value.items()}
+    if isinstance(value, Mapping) and len(parts) == 2:
+        return {name: restored(part, parts[1]) for name, part in value.items()}
+    if isinstance(value, list) and origin is tuple and parts:
+        each = [parts[0]] * len(value) if parts[-1] is Ellipsis else [*parts, *[None] * len(value)]
+        return [restored(part, inner) for part, inner in zip(value, each, strict=False)]
+    return value

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from rich.console import Console
-from rich.text import Text
 
 from samebits.host.environment import Environment
 from samebits.host.written import Written
@@ -76,14 +75,14 @@ def show_pair(to: Console, pair: str, arguments: Sequence[ProofResult]) -> None:
     """The proofs of a pair, those of one kind together."""
     if not arguments:
         return
-    _line(to)
-    _line(to, pair, "bold")
+    line(to)
+    line(to, pair, "bold")
     for group in proof_groups(arguments):
         first = group[0]
         what = leaf_words(first)
-        _line(to, f"  {first.variant}, {what}: {title(first)}", _STYLES.get(first.verdict, ""))
+        line(to, f"  {first.variant}, {what}: {title(first)}", _STYLES.get(first.verdict, ""))
         for name, text in paragraphs(group):
-            _line(to, f"    {name:<10} {text}")
+            line(to, f"    {name:<10} {text}")
 
 
 def title(proof: ProofResult) -> str:
@@ -259,10 +258,6 @@ def closing(document: ProofDocument) -> str:
         state = f"{reached} of {total} leaves reach their contract by proof"
     count = plural(total, "leaf").replace("leafs", "leaves")
     return f"{count}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
-
-
-def _line(to: Console, text: str = "", style: str = "") -> None:
-    to.print(Text(text, style), soft_wrap=True)
 
 
 _LISTED = 4

@@ -20,11 +20,17 @@ _RIGHT = (
 )
 
 
-def show_table(to: Console, heads: list[str], rows: list[list[str]]) -> None:
-    """A plain table."""
+def show_table(
+    to: Console,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Collection[str] = _RIGHT,
+    wrapped: Collection[str] = (),
+) -> None:
+    """A plain table; of the heads, those of columns that are aligned to the right, and of those that are wrapped."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in heads:
-        table.add_column(name, justify="right" if name in _RIGHT else "left", no_wrap=True)
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=name not in wrapped)
     for row in rows:
         style = "bold red" if any("FAILS" in cell for cell in row) else ""
         table.add_row(*(Text(cell, style) for cell in row))

@@ -20,7 +20,6 @@ from samebits.report.failure import point_block, shown_example
 from samebits.report.other_magnitudes import other_input_notes
 from samebits.report.output_layouts import layout_notes
 from samebits.report.screen import LINES, cut, height, height_of
-from samebits.report.shake import show_shake
 from samebits.report.tables import line
 from samebits.report.tally import SideTally, accepted, exempted, failures, not_interpreted, rows, skipped
 from samebits.report.words import (
@@ -32,6 +31,8 @@ from samebits.report.words import (
     short_meshes,
     verdict_counts,
 )
+from samebits.schema.result import Result
+from samebits.schema.shake_summary import COUNTED, ShakeSummary
 
 WIDTH = 140
 """Columns of a table that is written to a file or a pipe, unless COLUMNS says otherwise."""
@@ -75,8 +76,7 @@ def show(to: Console, document: Document, *, verbose: bool = False) -> None:
     if verbose:
         show_pairs(to, document)
         show_accepted(to, document)
-        if document.shake is not None:
-            show_shake(to, document.shake, document.results)
+        _shake(to, document)
         show_notes(to, document)
         show_failures(to, document)
     else:
@@ -379,3 +379,43 @@ _FORMS: tuple[tuple[_Section, ...], ...] = (
 )
 """Of each section one form, the longest first: notes, accepted rounding and the rows of pairs get shorter, in this
 order. Failures are explained up to a number of lines, and then counted."""
+
+
+def moved_leaves(results: Sequence[Result]) -> list[str]:
+    """A line for each leaf and option that changes its bits, results of other cases and meshes taken together."""
+    results_by_leaf: dict[tuple[str, ...], list[tuple[Result, int]]] = {}
+    for result in results:
+        for shaken in result.shaken:
+            if shaken.outcome in ("fragile", "broken"):
+                key = (f"{result.pair}/{result.variant}", result.direction, result.leaf, shaken.outcome, shaken.option)
+                results_by_leaf.setdefault(key, []).append((result, shaken.mismatches))
+    lines = []
+    for (side, direction, leaf, outcome, option), differing in results_by_leaf.items():
+        worst, count = max(differing, key=lambda pair: pair[1])
+        more = f", and {plural(len(differing) - 1, 'more result')}" if len(differing) > 1 else ""
+        where = f"case {worst.case}, {worst.dtype}, mesh {worst.mesh}"
+        what = "bits differ" if outcome == "fragile" else "the contract breaks"
+        extent = f"{count} of {worst.elements} ({where}{more})"
+        lines.append(f"{side}, {direction}, {leaf}: {outcome}: {what} under {option}: {extent}")
+    return lines
+
+
+def show_shake(to: Console, shake: ShakeSummary, results: Sequence[Result]) -> None:
+    """The section on `check --shake`: a row per compiler option, a line per leaf whose bits it changes."""
+    counts = ", ".join(f"{name} {count}" for name, count in shake.leaves.items()) or "none"
+    line(to, f"Shaken, of the leaves whose bits are equal as usual: {counts}", "bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("compiler option", *COUNTED, "reference's own bits moved"):
+        table.add_column(name, justify="left" if name == "compiler option" else "right", no_wrap=True)
+    for row in shake.options:
+        cells = [str(row.outcomes.get(name, "")) for name in COUNTED]
+        moved = str(row.reference_moved or "") if row.effect else "no effect here: no evidence"
+        table.add_row(row.option, *cells, moved, style="" if row.effect else "dim")
+    to.print(Padding(table, (0, 0, 0, 2), expand=False))
+    for text in moved_leaves(results):
+        line(to, f"  {text}", "yellow")
+    for name, why in shake.not_accepted.items():
+        line(to, f"  {name}: not accepted here: {why}", "dim")
+    if shake.left_out:
+        line(to, f"  left out, for they move more than rounding: {', '.join(shake.left_out)}", "dim")
+    line(to)

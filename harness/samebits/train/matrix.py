@@ -15,7 +15,7 @@ from pathlib import Path
 from samebits.errors import COULD_NOT_TELL, CouldNotRun, SamebitsError
 from samebits.host.process_group import ProcessGroup
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.model import Config, Defect, Matrix, Model
+from samebits.schema.model import Config, Matrix, Model
 from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, Uncompared, clusters, judge_runs
 from samebits.train.envelope import ONE_DEVICE, Envelope, Forced, forced, forced_steps
@@ -169,17 +169,6 @@ def other_training(envelope: Envelope) -> list[Problem]:
         return []
     text = f"config '{envelope.config}' is another training on one device: {why}; the others are held against its mesh"
     return [Problem(pair=envelope.config, message=text, exit_code=COULD_NOT_TELL)]
-
-
-def run_defect(model: Model, defect: Defect, result: MatrixResult, root: Path, steps: int) -> tuple[Recorded, Forced]:
-    """A run with a planted defect, and its single steps from the states of the matrix's first run."""
-    threads = pool()
-    try:
-        trainer = Trainer(model, defect.config, root, threads, defect)
-        recorded = trainer.run(steps)
-        return recorded, forced(trainer, result.runs[result.matrix.runs[0].name].states)
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _require_same_bits(group: ProcessGroup, run: RunRecord) -> None:

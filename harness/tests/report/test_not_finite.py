@@ -10,9 +10,8 @@ import pytest
 
 from samebits.errors import RequestError
 from samebits.report.any_document import read_any_document
-from samebits.report.document import read_as, to_json
+from samebits.report.document import read_as, restored, to_json
 from samebits.report.html.sections import section_of
-from samebits.report.not_finite import restored
 from samebits.report.train import TrainDocument
 from tests.report.html.run_samples import run, trained
 

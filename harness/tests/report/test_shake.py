@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from samebits.report.shake import moved_leaves, show_shake
+from samebits.report.terminal import moved_leaves, show_shake
 from samebits.schema.result import ShakenLeaf
 from samebits.schema.shake_summary import shake_of
 from tests.support.documents import result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.report.work_left import SOON, WorkLeft, time_in_words
+from samebits.report.progress import SOON, WorkLeft, time_in_words
 
 
 def test_classes_that_differ_are_not_averaged() -> None:

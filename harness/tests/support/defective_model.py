@@ -9,8 +9,9 @@ from typing import Any
 
 from samebits.schema.model import Config, Defect, Matrix, Model, Parts, Training
 from samebits.train.detection import Detection, PlantedRun, apply_gates, healthy_rows, planted, table_of
-from samebits.train.envelope import distances
-from samebits.train.matrix import MatrixResult, run_defect
+from samebits.train.envelope import Forced, distances, forced
+from samebits.train.matrix import MatrixResult
+from samebits.train.record import Recorded
 from samebits.train.trainer import Trainer, pool
 from tests.support.toy_model import toy, training, write_tree
 
@@ -76,6 +77,17 @@ def write_defective(root: Path, planted: str = "pass") -> Path:
     write_tree(root)
     (root / "suites" / "model" / "__init__.py").write_text(INIT.format(planted=planted))
     return root
+
+
+def run_defect(model: Model, defect: Defect, result: MatrixResult, root: Path, steps: int) -> tuple[Recorded, Forced]:
+    """A run with a planted defect, and its single steps from the states of the matrix's first run."""
+    threads = pool()
+    try:
+        trainer = Trainer(model, defect.config, root, threads, defect)
+        recorded = trainer.run(steps)
+        return recorded, forced(trainer, result.runs[result.matrix.runs[0].name].states)
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def detected_here(model: Model, found: MatrixResult, root: Path) -> Detection:

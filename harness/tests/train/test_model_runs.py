@@ -14,9 +14,9 @@ from samebits.train.compare import Pairing, judge_runs
 from samebits.train.detection import GATES
 from samebits.train.distance import loss_ulps
 from samebits.train.load import load_model
-from samebits.train.matrix import MatrixResult, run_defect, run_matrix
+from samebits.train.matrix import MatrixResult, run_matrix
 from samebits.train.trainer import Trainer, pool
-from tests.support.defective_model import detected_here
+from tests.support.defective_model import detected_here, run_defect
 from tests.support.invoke import REPOSITORY
 
 environment.prepare()

@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 from samebits.errors import CouldNotRun, RequestError
-from samebits.host.environment import Environment
 from samebits.report.changes.diff_records import (
     CHANGES,
     Change,
@@ -68,17 +67,18 @@ def compare_documents(
             f"nothing is compared: {files[0]} has {len(before.verdicts)} results, {files[1]} {len(after.verdicts)}, "
             "and they have none in common; were both made with the same pairs and filters?"
         )
-    differences = environment_changes(environment_of(old), environment_of(new))
+    here = getattr(new, "environment", None)
+    differences = environment_changes(getattr(old, "environment", None), here)
     document = DiffDocument(
         compared=new.command,
         old=DocumentHead(file=files[0], written=old.written),
         new=DocumentHead(file=files[1], written=new.written),
-        environment=environment_of(new),
+        environment=here,
         environments=differences,
         results=_changes(before.verdicts, after.verdicts),
         contracts=_contracts(before.verdicts, after.verdicts),
         moved=_moved(before.bits, after.bits),
-        losses=tuple(moved_losses(before.runs, after.runs)),
+        losses=tuple(_moved_losses(before.runs, after.runs)),
         slower=_slower(before.seconds, after.seconds, slower or Slower()),
         figures=_figures(before, after),
         problems=_new_problems(old, new),
@@ -116,12 +116,6 @@ def _summary(
         seconds_after=round(sum(after[place] for place in common), 3),
         still_fail=sum(result.change == "still fails" for result in document.results) + known,
     )
-
-
-def environment_of(document: Any) -> Environment | None:
-    """The environment of a document; None where it has none."""
-    here: Environment | None = getattr(document, "environment", None)
-    return here
 
 
 def _problems(document: Any) -> tuple[Problem, ...]:
@@ -238,34 +232,25 @@ def _figures(before: DocumentRows, after: DocumentRows) -> tuple[ChangedFigure, 
     )
 
 
-def moved_losses(
+def _moved_losses(
     before: Mapping[ResultPlace, EnvelopedRun], after: Mapping[ResultPlace, EnvelopedRun]
 ) -> list[MovedLoss]:
-    """The runs whose losses moved, those that moved further than rounding first.
-
-    Args:
-        before, after: the runs of two documents.
-    """
+    """The runs whose losses moved, those that moved further than rounding first."""
     both = [(place, before[place], run) for place, run in after.items() if place in before]
-    moved = [loss for loss in (moved_loss(*run) for run in both) if loss is not None]
+    moved = [loss for loss in (_moved_loss(*run) for run in both) if loss is not None]
     return sorted(moved, key=lambda loss: loss.verdict != "different")
 
 
-def moved_loss(place: ResultPlace, before: EnvelopedRun, after: EnvelopedRun) -> MovedLoss | None:
-    """How far the loss of one run moved; None where it did not, or where the two runs cannot be judged.
-
-    Args:
-        place: the run.
-        before, after: it in two documents.
-    """
-    if why_not(before, after) is not None or after.envelope is None:
+def _moved_loss(place: ResultPlace, before: EnvelopedRun, after: EnvelopedRun) -> MovedLoss | None:
+    """How far the loss of one run moved; None where it did not, or where the two runs cannot be judged."""
+    if _why_not_judged(before, after) is not None or after.envelope is None:
         return None
     pairing = judge_beside(before.record, after.record, after.envelope, "the old document")
     if pairing.verdict != "different" and not pairing.max_ulp:
         return None
     old, new = _shown_step(before, after)
     return MovedLoss(
-        **{name: getattr(place, name) for name in PARTS},
+        **_parts(place),
         step=new.step,
         before=_text(old.loss, new.loss),
         after=_text(new.loss, old.loss),
@@ -276,7 +261,7 @@ def moved_loss(place: ResultPlace, before: EnvelopedRun, after: EnvelopedRun) ->
     )
 
 
-def why_not(before: EnvelopedRun, after: EnvelopedRun) -> str | None:
+def _why_not_judged(before: EnvelopedRun, after: EnvelopedRun) -> str | None:
     """Why two runs with other bits cannot be judged; None where they can, or where their bits are equal."""
     if before.record.bits == after.record.bits:
         return None
@@ -289,13 +274,9 @@ def why_not(before: EnvelopedRun, after: EnvelopedRun) -> str | None:
 
 
 def not_judged(before: Mapping[ResultPlace, EnvelopedRun], after: Mapping[ResultPlace, EnvelopedRun]) -> Iterable[str]:
-    """A line for each run of two documents whose losses are not compared.
-
-    Args:
-        before, after: the runs of two documents.
-    """
+    """A line for each run of two documents whose losses are not compared."""
     for place, run in after.items():
-        why = why_not(before[place], run) if place in before else None
+        why = _why_not_judged(before[place], run) if place in before else None
         if why is not None:
             yield f"losses of run '{run.record.config}' are not compared: {why}"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
-from rich.text import Text
 
 from samebits.report.changes.diff_records import (
     BETTER,
@@ -33,6 +32,7 @@ from samebits.report.changes.groups import (
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.markdown_fit import escaped, markdown_table
 from samebits.report.outcomes import OutcomeRow, Outcomes, problem_rows
+from samebits.report.tables import line
 from samebits.report.words import plural
 
 CAP = 10
@@ -109,12 +109,12 @@ def times_sentence(document: DiffDocument) -> str | None:
 
 def show_diff(to: Console, document: DiffDocument) -> None:
     """The comparison in a terminal."""
-    for line in head_lines(document):
-        _line(to, line, "dim")
+    for text in head_lines(document):
+        line(to, text, "dim")
     _show_groups(to, result_groups(document, (*WORSE, *NOT_BETTER)), details=True)
     _show_groups(to, loss_groups(document), details=True)
     for problem in document.problems:
-        _line(to, f"NEW PROBLEM  pair '{problem.pair}': {problem.message}", "bold red")
+        line(to, f"NEW PROBLEM  pair '{problem.pair}': {problem.message}", "bold red")
     parts: tuple[Callable[[DiffDocument], list[ChangeGroup]], ...] = (
         contract_groups, moved_groups, slower_groups, figure_rows,
     )  # fmt: skip
@@ -123,9 +123,9 @@ def show_diff(to: Console, document: DiffDocument) -> None:
     _show_groups(to, result_groups(document, BETTER))
     times = times_sentence(document)
     if times is not None:
-        _line(to, times)
+        line(to, times)
     colour = "red" if document.summary.failed else "yellow" if document.summary.still_fail else "green"
-    _line(to, diff_sentence(document), f"bold {colour}")
+    line(to, diff_sentence(document), f"bold {colour}")
 
 
 def _show_groups(to: Console, groups: Sequence[ChangeGroup], *, details: bool = False) -> None:
@@ -134,14 +134,14 @@ def _show_groups(to: Console, groups: Sequence[ChangeGroup], *, details: bool = 
         shown[group.kind] = shown.get(group.kind, 0) + 1
         if shown[group.kind] > (CAP if details else FEW):
             continue
-        _line(to, f"{group.kind.upper()}  {group_line(group)}", "bold red" if group.fails else "")
+        line(to, f"{group.kind.upper()}  {group_line(group)}", "bold red" if group.fails else "")
         for name, text in (("reason", group.reason), ("replay", group.replay)):
             if details and group.fails and text:
-                _line(to, f"  {name:<9} {text}")
+                line(to, f"  {name:<9} {text}")
     for kind, count in shown.items():
         left = count - (CAP if details else FEW)
         if left > 0:
-            _line(to, f"{kind.upper()}  {plural(left, 'more group')}; --html FILE and --json FILE write all of them")
+            line(to, f"{kind.upper()}  {plural(left, 'more group')}; --html FILE and --json FILE write all of them")
 
 
 def group_line(group: ChangeGroup) -> str:
@@ -191,10 +191,6 @@ def _message(changed: ChangedResult) -> str:
     reason = f"; {changed.reason}" if changed.reason else ""
     where = ", ".join(part for part in (changed.where(), changed.what()) if part)
     return f"{where}: {changed.before or 'not compared'} before, {changed.after} now{reason}"
-
-
-def _line(to: Console, text: str, style: str = "") -> None:
-    to.print(Text(text, style), soft_wrap=True)
 
 
 LINES = 60

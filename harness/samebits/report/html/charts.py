@@ -39,13 +39,6 @@ def spec(chart: altair.TopLevelMixin, *, height: int = 240) -> dict[str, Any]:
     return written
 
 
-def verdict_scale() -> altair.Scale:
-    """The scale that gives verdicts their colours."""
-    import altair
-
-    return altair.Scale(domain=[*COLOURS], range=[*COLOURS.values()])
-
-
 @functools.cache
 def bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script, which sets `window.vegaEmbed`."""

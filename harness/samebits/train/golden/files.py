@@ -164,11 +164,6 @@ def sealed(golden: Golden) -> Golden:
     return replace(golden, content=content_digest(msgspec.to_builtins(golden)))
 
 
-def encode_golden(golden: Golden) -> bytes:
-    """A sealed golden as JSON, indented so that a diff of two is readable."""
-    return msgspec.json.format(msgspec.json.encode(golden), indent=1) + b"\n"
-
-
 def write_golden(path: Path, golden: Golden) -> None:
     """Write a golden atomically; call it inside `locked(path.parent)`.
 

@@ -6,17 +6,15 @@ from typing import Any
 
 import altair
 
-from samebits.report.html.charts import COLOURS, bundle, spec, svg, verdict_scale
+from samebits.report.html.charts import COLOURS, bundle, spec, svg
 from samebits.schema.result import VERDICTS
 
 
 def _bars() -> Any:
     rows = [{"verdict": verdict, "count": 1} for verdict in VERDICTS]
-    return (
-        altair.Chart(altair.Data(values=rows))
-        .mark_bar()
-        .encode(x="count:Q", y="verdict:N", color=altair.Color("verdict:N", scale=verdict_scale()))
-    )
+    scale = altair.Scale(domain=[*COLOURS], range=[*COLOURS.values()])
+    colour = altair.Color("verdict:N", scale=scale)
+    return altair.Chart(altair.Data(values=rows)).mark_bar().encode(x="count:Q", y="verdict:N", color=colour)
 
 
 def test_a_chart_is_as_wide_as_its_place() -> None:

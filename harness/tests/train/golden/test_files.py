@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from samebits.errors import SamebitsError
@@ -16,7 +17,6 @@ from samebits.host.sealed_file import locked
 from samebits.schema.json_text import content_digest
 from samebits.train.golden.files import (
     DamagedGolden,
-    encode_golden,
     golden_path,
     golden_paths,
     read_golden,
@@ -26,7 +26,7 @@ from samebits.train.golden.files import (
 from tests.support.golden_samples import HERE, golden, model, run_record
 from tests.support.invoke import clean_environment
 
-TEXT = encode_golden(golden()).decode()
+TEXT = msgspec.json.format(msgspec.json.encode(golden()), indent=1).decode() + "\n"
 
 
 def refused(path: Path, text: str | bytes) -> str:
