@@ -27,8 +27,7 @@ from rich.text import Text
 
 from samebits.audit.faults.find import all_faults
 from samebits.report.document import Document, read_document
-from samebits.report.html.page import html_page
-from samebits.report.html.sections import section_of
+from samebits.report.html.sections import html_page, section_of
 from samebits.report.terminal import show
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from samebits.report.html.page import html_page
 from samebits.report.html.section import Section
-from samebits.report.html.sections import section_of
+from samebits.report.html.sections import html_page, section_of
 
 PLANTED = "</script><planted onload=\"alert('x')\">&{{7*7}}`"
 

@@ -1,10 +1,13 @@
-"""Which section shows the document of a command, one line for each kind of document; and pages of documents."""
+"""Makes pages: a section for each document, by its command, in one file that requests nothing from a network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from samebits.errors import RequestError
 from samebits.report.advise import AdviseDocument
@@ -18,23 +21,21 @@ from samebits.report.defaults import DefaultsDocument
 from samebits.report.document import Document
 from samebits.report.faults import FaultTable
 from samebits.report.golden import GoldenDocument
-from samebits.report.html.accept_section import accept_section
 from samebits.report.html.advise_section import advise_section
 from samebits.report.html.bisect_section import bisect_section
-from samebits.report.html.cache_section import cache_section
+from samebits.report.html.charts import bundle
 from samebits.report.html.check_section import check_section
 from samebits.report.html.claims_section import claims_section
 from samebits.report.html.compile_model_section import compile_model_section
 from samebits.report.html.compile_section import compile_section
-from samebits.report.html.defaults_section import defaults_section
 from samebits.report.html.diff_section import diff_section
 from samebits.report.html.faults_section import faults_section
 from samebits.report.html.golden_section import golden_section
-from samebits.report.html.list_section import list_section
-from samebits.report.html.page import html_page
 from samebits.report.html.prove_model_section import prove_model_section
 from samebits.report.html.prove_section import prove_section
+from samebits.report.html.render import render, script_json, static
 from samebits.report.html.section import Section
+from samebits.report.html.table_sections import accept_section, cache_section, defaults_section, list_section
 from samebits.report.html.train_section import train_section
 from samebits.report.html.tune_section import tune_section
 from samebits.report.list import Listing
@@ -43,6 +44,7 @@ from samebits.report.prove_model import StepDocument
 from samebits.report.snapshots import AcceptDocument
 from samebits.report.train import TrainDocument
 from samebits.report.tune import TuneDocument
+from samebits.report.words import State
 
 SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Document: check_section,
@@ -63,6 +65,12 @@ SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Listing: list_section,
     AcceptDocument: accept_section,
 }
+
+_SCRIPTS = ("page.js", "theme.js")
+_CHART_SCRIPTS = ("charts.js",)
+_STYLES = ("page.css", "parts.css")
+_MOST_TABS = 6
+"""With more documents, their list unfolds: tabs would push what failed off the first screen."""
 
 _NAMED = 3
 """How many commands the title of a page names."""
@@ -89,3 +97,76 @@ def page_of(sections: Iterable[Section]) -> str:
     sections = list(sections)
     commands = [*dict.fromkeys(section.command for section in sections)]
     return html_page(sections, f"samebits {', '.join(commands)}" if len(commands) <= _NAMED else "samebits")
+
+
+def html_page(sections: Iterable[Section], title: str) -> str:
+    """A whole page.
+
+    Args:
+        sections: at least one; those that failed are shown first.
+        title: of the page.
+
+    Returns:
+        The text of an HTML file that needs no other file and no network.
+    """
+    from markupsafe import Markup
+
+    ordered = _numbered(sorted(sections, key=lambda section: get_args(State).index(section.state)))
+    scripts = [Markup(text) for text in _scripts(ordered)]
+    titles, states = Counter(section.title for section in ordered), Counter(section.state for section in ordered)
+    page = render(
+        "page.html.j2",
+        title=title,
+        sections=ordered,
+        most_tabs=_MOST_TABS,
+        doubled={name for name, count in titles.items() if count > 1},
+        counts=", ".join(f"{states[state]} {state}" for state in get_args(State) if states[state]),
+        styles=[Markup(static(name)) for name in _distinct(_STYLES, *(section.styles for section in ordered))],
+        scripts=scripts,
+        policy=_policy(scripts),
+        embedded={section.id: _embedded(section) for section in ordered},
+    )
+    return str(page)
+
+
+def _scripts(sections: Sequence[Section]) -> list[str]:
+    charts = any(section.charts for section in sections)
+    names = _distinct(_SCRIPTS, _CHART_SCRIPTS if charts else (), *(section.scripts for section in sections))
+    return [*([bundle()] if charts else []), *(static(name) for name in names), "samebits.start();"]
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    """The page's Content-Security-Policy: only these very scripts run, and nothing is requested from anywhere."""
+    digests = (base64.b64encode(hashlib.sha256(_as_parsed(text)).digest()).decode() for text in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _as_parsed(text: str) -> bytes:
+    """The text of a script as a browser has it after parsing, of which it takes the digest."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").encode()
+
+
+def _embedded(section: Section) -> dict[str, object]:
+    data: dict[str, object] = {f"data:{name}": script_json(value) for name, value in section.data.items()}
+    if section.charts:
+        data["charts"] = script_json(section.charts)
+    return data
+
+
+def _numbered(sections: Iterable[Section]) -> list[Section]:
+    """Every section with an id of its own."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for section in sections:
+        seen[section.id] += 1
+        count = seen[section.id]
+        numbered.append(section if count == 1 else replace(section, id=f"{section.id}-{count}"))
+    return numbered
+
+
+def _distinct(*names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(name for group in names for name in group))

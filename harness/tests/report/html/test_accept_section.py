@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samebits.audit.snapshots.accept import AcceptedVerdicts
-from samebits.report.html.accept_section import accept_section
+from samebits.report.html.table_sections import accept_section
 from samebits.report.snapshots import AcceptDocument
 from samebits.schema.result import Problem
 from tests.support.documents import ENVIRONMENT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from samebits.report.html.bisect_charts import NAMED, bisect_charts, culprit_places, search_chart
+from samebits.report.html.bisect_section import NAMED, bisect_charts, culprit_places, search_chart
 from samebits.report.html.charts import svg
 from tests.support.charts import layer_rows
 from tests.support.evidence_documents import commit_search, nothing_fails, set_search, size_search

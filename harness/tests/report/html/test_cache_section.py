@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samebits.host.caches import CacheRow
 from samebits.report.cache import CacheDocument
-from samebits.report.html.cache_section import cache_section
+from samebits.report.html.table_sections import cache_section
 from tests.support.hostile import require_escaped
 
 SMALL = CacheRow(cache="compiled", holds="programs", path="/c/compiled", entries=1, bytes=10)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from samebits.report.html.check_section import check_section
-from samebits.report.html.columns import columns
-from samebits.report.html.page import html_page
-from samebits.report.html.sections import section_of
+from samebits.report.html.check_section import check_section, columns
+from samebits.report.html.sections import html_page, section_of
 from samebits.schema.result import Result
 from tests.support.documents import document, result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samebits.audit.defaults.compare import Agreement, Disagreement
 from samebits.report.defaults import DefaultsDocument
-from samebits.report.html.defaults_section import defaults_section
+from samebits.report.html.table_sections import defaults_section
 from tests.support.hostile import require_escaped
 
 

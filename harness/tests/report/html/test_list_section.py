@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samebits.report.html.list_section import list_section
+from samebits.report.html.table_sections import list_section
 from samebits.report.list import Listing, PairRow
 from tests.support.evidence_documents import PROBLEM
 from tests.support.hostile import require_escaped

@@ -9,8 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from samebits.report.html.page import html_page
 from samebits.report.html.section import Section
+from samebits.report.html.sections import html_page
 
 _CHART = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "mark": "bar"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from samebits.report.html.region_view import MEANINGS, level_words, region_rows, region_sentence
+from samebits.report.html.compile_section import MEANINGS, level_words, region_rows, region_sentence
 from tests.report.html.run_samples import REGION, beside, side
 
 COMPARISON = beside(side("permute"), side())

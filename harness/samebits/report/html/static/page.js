@@ -16,7 +16,7 @@ const samebits = (() => {
     return script === null ? null : JSON.parse(script.textContent);
   }
 
-  /** Records from columns (see columns.py): objects whose fields are read on demand. */
+  /** Records from columns (see check_section.py): objects whose fields are read on demand. */
   function rows(columns) {
     const prototype = {};
     for (const [name, column] of Object.entries(columns.fields)) {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.report.html.page import html_page
-from samebits.report.html.sections import section_of
+from samebits.report.html.sections import html_page, section_of
 from samebits.report.train import TrainDocument
 from tests.report.html.browser.conftest import Opener
 from tests.report.html.browser.samples import SAMPLES, sample
