@@ -21,7 +21,6 @@ from samebits.host import environment
 from samebits.host.backend_start import require_answer
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
-from samebits.programs.ignored import ignored_note
 from samebits.programs.other_sizes import at_sizes, read_sizes, sizes_text
 from samebits.programs.plan import Plan, Request, plan
 from samebits.programs.replay import CALL, without_group
@@ -199,6 +198,8 @@ def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tu
     if forward.error is not None:
         return pair, ()  # running it gives the error, with its line
     import jax
+
+    from samebits.programs.ignored import ignored_note  # imports jax
 
     notes: tuple[str, ...] = ()
     if pair.ignore:
