@@ -14,8 +14,7 @@ from jax import lax
 from samebits.compile import region
 from samebits.compile.compiler import compile_program, lower
 from samebits.compile.devices import target_mesh
-from samebits.compile.region import ENTRY, OptimizedModule, first_difference
-from samebits.compile.region_lines import BEFORE, MOST, WIDEST
+from samebits.compile.region import BEFORE, ENTRY, MOST, WIDEST, OptimizedModule, first_difference
 from samebits.errors import CouldNotRun
 from samebits.schema.program_region import ProgramRegion, RegionLine
 from tests.hlo.programs import V5E, needs_libtpu

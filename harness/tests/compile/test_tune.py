@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from samebits.compile import tune as tuning
-from samebits.compile import tune_small
 from samebits.report.markdown_fit import escaped
 from tests.support.foreign import write_pair
 from tests.support.invoke import Ended, samebits
@@ -204,11 +203,11 @@ def test_a_wrong_request_gets_one_line(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_values_that_are_not_run_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the check of values broken, so that every value is run as the first, the planted fault goes unseen."""
-    honest = tune_small.run_small
+    honest = tuning.run_small
 
     def broken(pair: Any, locator: Any, real: Any, wanted: Any, programs: Any) -> Any:
         found = honest(pair, locator, real, wanted, programs)
-        first = tune_small.tuned_argument(real)[1][0]
+        first = tuning.tuned_argument(real)[1][0]
         return {(side, direction, value): found[side, direction, first] for side, direction, value in found}
 
     root = write(tmp_path, body=FAULTY)
