@@ -19,7 +19,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
 
-from samebits.numerics.bits import Array, compare, same_bits
+from samebits.numerics.bits import compare, same_bits
+from samebits.numerics.floats import Array
 from samebits.report.progress import tracked
 
 MEGABYTES = 256

@@ -12,10 +12,8 @@ import numpy as np
 from samebits.errors import NotCovered
 from samebits.interpret import dot_general, windows
 from samebits.interpret.equation import Array, Step
-from samebits.interpret.special_functions import SPECIAL
+from samebits.interpret.special_functions import SPECIAL, Rule
 from samebits.numerics import floats
-
-Rule = Callable[..., Any]
 
 
 def evaluate(step: Step, values: Sequence[Array]) -> list[Array]:

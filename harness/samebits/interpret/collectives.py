@@ -13,10 +13,8 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret.devices import Axes, PerDevice, on, spread
-from samebits.interpret.domain import InterpreterProtocol
+from samebits.interpret.domain import InterpreterProtocol, Value
 from samebits.interpret.equation import Array, Step, Type
-
-Value = Any
 
 Collective = Callable[[InterpreterProtocol, Step, Sequence[Value], Axes], list[Value]]
 

@@ -11,10 +11,8 @@ import numpy as np
 from samebits.errors import NotCovered
 from samebits.interpret.complex_pairs import same
 from samebits.interpret.devices import Axes, PerDevice, spread
-from samebits.interpret.domain import InterpreterProtocol
+from samebits.interpret.domain import InterpreterProtocol, Value
 from samebits.interpret.equation import Step, Type
-
-Value = Any
 
 
 def shard_map(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:

@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret.domain import AbstractDomain
+from samebits.interpret.domain import AbstractDomain, Value
 from samebits.interpret.equation import Array, Step, Type
-
-Value = Any
 
 
 def _take(domain: AbstractDomain, value: Value, index: Array, kind: Type) -> Value:

@@ -13,15 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.numerics import floats
 from samebits.numerics.difference_kinds import DECIDING, KINDS, Kind, across, classified, element_bits
+from samebits.numerics.floats import Array
 from samebits.schema.difference import Difference, Farthest, Witness
 from samebits.schema.shown import Shown
-
-Array = NDArray[Any]
 
 _CHUNK = 1 << 18  # bytes: fits into the cache of a core, costs far more than a call (`benchmarks/bits.py`)
 

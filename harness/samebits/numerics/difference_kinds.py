@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.numerics import floats
+from samebits.numerics.floats import Array
 from samebits.schema.difference import Farthest
-
-Array = NDArray[Any]
 
 Kind = Literal[
     "structure",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from samebits.numerics.floats import Array
 
 FAR = 2.0**20
 """How many times larger than one, and than all elements that differ, is one that only fills a place."""

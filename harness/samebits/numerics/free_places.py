@@ -7,12 +7,9 @@ up to one number.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from samebits.numerics.floats import Array
 
 
 def free_places(array: Array) -> Array:

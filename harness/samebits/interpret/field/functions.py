@@ -6,14 +6,13 @@ and even functions, are written out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from samebits.interpret.equation import Step, Type
-from samebits.interpret.field.arithmetic import constant, negative, operands, power, product, reciprocal, sum_of
+from samebits.interpret.field.arithmetic import Rule, constant, negative, operands, power, product, reciprocal, sum_of
 from samebits.interpret.field.degrees import CONSTANT, DegreeBounds, together
 from samebits.interpret.field.element import FieldElement, reaching, rounded_off, sensitive, shadows
 from samebits.interpret.field.infinities import BEYOND, DOUBTFUL, FINITE, MEANT
@@ -23,7 +22,6 @@ from samebits.interpret.field.uninterpreted import unknown_of
 if TYPE_CHECKING:
     from samebits.interpret.field.base import FieldBase
 
-Rule = Callable[..., Any]
 
 _SATURATING = frozenset({"erf", "erfc", "expm1", "logistic", "tanh"})
 """What comes so close to a whole number that float64 holds that number."""

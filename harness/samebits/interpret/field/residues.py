@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.numerics import floats
+from samebits.numerics.floats import Array
 from samebits.numerics.seeds import generator
 
-Array = NDArray[Any]
 Residues = NDArray[np.int64]
 
 PRIMES = (1125899858297759, 562949929148879, 281474964574439, 140737482287219, 70368741143609)

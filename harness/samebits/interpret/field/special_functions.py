@@ -7,7 +7,7 @@ that it reads. So it is the same only for a matrix that is the same formula in e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from samebits.errors import NotCovered
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.field import residues
-from samebits.interpret.field.arithmetic import constant, negative, operands, product, reciprocal, sum_of
+from samebits.interpret.field.arithmetic import Rule, constant, negative, operands, product, reciprocal, sum_of
 from samebits.interpret.field.comparisons import CHOICES
 from samebits.interpret.field.degrees import together
 from samebits.interpret.field.element import FieldElement, reaching, shadows, spread
@@ -28,7 +28,6 @@ from samebits.interpret.special_functions import MATRICES, OF_PARTS
 if TYPE_CHECKING:
     from samebits.interpret.field.base import FieldBase
 
-Rule = Callable[..., Any]
 
 _SMALL = 2.0**-20
 _KEYS = 24  # of a digest; NumPy broadcasts at most 64 arrays
