@@ -13,18 +13,20 @@ from samebits.errors import NotCovered
 from samebits.interpret.equation import Step
 from samebits.interpret.float64_differences import outputs_of
 from samebits.interpret.oracle import Oracle
-from samebits.interpret.problem import Input, Question
+from samebits.interpret.problem import Input, Magnitudes, Question
 from samebits.interpret.real_programs import real_program
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison
 from samebits.numerics.difference_kinds import Kind
+from samebits.numerics.free_places import free_places
 from samebits.programs.host_trees import compare_trees, declared_tree, named_leaves
-from samebits.programs.inputs import Array, Record, cotangent, differentiable
+from samebits.programs.input_bounds import arg_below
+from samebits.programs.inputs import Array, Record, cotangent, differentiable, is_key
 from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site, TracedSides
-from samebits.prove.input_facts import input_of
 from samebits.schema.case import Arg, Case
 from samebits.schema.domain import Fact, RequiredFact, cotangent_of
+from samebits.schema.values import Given, Integers, Normal, Uniform
 
 _TREE: tuple[Kind, ...] = ("structure", "dtype", "shape")
 """Differences of outputs that leave no common cotangent."""
@@ -217,3 +219,55 @@ def _inputs(
 def _real(array: Array) -> Array:
     """An array as it is, the parts of complex numbers along one more dimension."""
     return floats.parts(array) if floats.is_complex(array.dtype) else array
+
+
+def input_of(name: str, arg: Arg, array: Array, case: Case) -> Input:
+    """An argument as an input of a question; the parts of complex numbers lie along one more dimension."""
+    values = floats.parts(array) if floats.is_complex(array.dtype) else array
+    return Input(
+        name,
+        values,
+        is_index_operand(arg, array),
+        magnitudes(arg, values),
+        integer_range(name, arg, array, case),
+        between=(arg.values.low, arg.values.high) if isinstance(arg.values, Uniform) and arg.equals is None else None,
+    )
+
+
+def is_index_operand(arg: Arg, array: Array) -> bool:
+    """Whether an argument is a routing: integers that the declaration gives values of their own."""
+    return array.dtype.kind in "iub" and (arg.dtype is not None or isinstance(arg.values, Integers))
+
+
+def magnitudes(arg: Arg, array: Array) -> Magnitudes:
+    """What the declaration says of the numbers of an argument; an array that looks structured is taken at its word."""
+    if isinstance(arg.values, Given):
+        if array.dtype.kind in "iub":
+            stated = arg.values.exactly or is_key(arg) or _looks_like_keys(array)
+        else:
+            stated = is_key(arg) or not (floats.is_float(array.dtype) and free_places(array).size)
+        return "stated" if stated else "given"
+    integers = isinstance(arg.values, Integers) and bool(arg.values.high - arg.values.low > 1 or arg.values.also)
+    drawn = arg.values == Normal() or integers
+    return "all" if drawn and arg.equals is None and not is_key(arg) else "stated"
+
+
+def _looks_like_keys(array: Array) -> bool:
+    """Whether an array may be of the words of random keys."""
+    return array.dtype == np.uint32 and array.ndim > 0 and array.shape[-1] in (2, 4)
+
+
+def integer_range(name: str, arg: Arg, array: Array, case: Case) -> tuple[int, int] | None:
+    """The smallest and the largest integer that an argument may hold; None of floats."""
+    if array.dtype.kind not in "iub":
+        return None
+    if array.dtype.kind == "b" and not isinstance(arg.values, Integers):
+        return 0, 1
+    if isinstance(arg.values, Integers):
+        numbers = arg.values.low, arg.values.high - 1, *arg.values.also
+        return min(numbers), max(numbers)
+    below = arg_below(arg, name, case)
+    if below is not None:
+        return 0, below - 1
+    info = np.iinfo(array.dtype)
+    return int(info.min), int(info.max)

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from samebits.prove.code_numbers import NESTED, numbers_in
 from samebits.prove.size_tracing import OnMesh
+from samebits.prove.size_witnesses import NESTED, numbers_in
 
 
 def _cut(x: Any, at: int) -> Any:

@@ -14,6 +14,7 @@ import pytest
 from samebits import Arg, Case, MeshSpec, Pair
 from samebits.prove import device_numbers, mesh_proofs, mesh_queries, pair_sizes, size_witnesses
 from samebits.prove.all_sizes import prove_all_sizes
+from samebits.prove.device_numbers import strictest
 from samebits.prove.other_numbers import few, in_order
 from samebits.prove.pair_proof import PairProof
 from samebits.prove.pair_sizes import PairSizes
@@ -21,7 +22,6 @@ from samebits.prove.part_of_family import known_by, values_in
 from samebits.prove.size_attempts import PairPoint
 from samebits.prove.size_family import Family, Shaped
 from samebits.prove.size_tracing import traced
-from samebits.prove.strictest_conditions import strictest
 from samebits.schema.domain import RequiredFact
 from samebits.schema.mesh_ids import Mode
 from tests.prove.device_faults import (

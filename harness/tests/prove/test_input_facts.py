@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from samebits import Arg, Case, Integers, Normal, Uniform
-from samebits.prove.input_facts import input_of
+from samebits.prove.problem import input_of
 from samebits.schema.values import Given
 
 CASE = Case(id="small", sizes={"experts": 4})
