@@ -11,12 +11,12 @@ import numpy as np
 from jax import lax
 
 from samebits.errors import NotCovered
-from samebits.interpret.domain import AbstractDomain, InterpreterProtocol
+from samebits.interpret import windows
+from samebits.interpret.domain import AbstractDomain, InterpreterProtocol, Value
 from samebits.interpret.equation import Step, Type
 from samebits.interpret.linear_algebra import cholesky, lu, symmetric_product, triangular_solve
 from samebits.interpret.random_keys import RANDOM, bits_as_float
 from samebits.interpret.rewritten import rewritten
-from samebits.interpret.scatters import scatter
 from samebits.interpret.windows_of_arrays import (
     convolution,
     reduce_window,
@@ -24,7 +24,32 @@ from samebits.interpret.windows_of_arrays import (
     select_and_scatter_add,
 )
 
-Value = Any
+
+def scatter(operation: str) -> Rule:
+    """`scatter-mul`, `scatter-min` or `scatter-max`; an element without an update stays as it is."""
+
+    def rule(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+        value, indices, updates = values
+        kind = step.inputs[0]
+        targets, inside = windows.of_scatter(step, interpreter.domain.concrete(step, indices))
+        size = math.prod(kind.shape)
+        numbers = np.arange(targets.size).reshape(targets.shape)[inside]
+        # Round by round the first update that is left of each element, until none is.
+        left, at = numbers, targets[inside]
+        while left.size:
+            chosen, first = np.unique(at, return_index=True)
+            row = Type((chosen.size,), kind.dtype)
+            operands = [interpreter.taken([value], chosen, row), interpreter.taken([updates], left[first], row)]
+            (changed,) = interpreter.local(step.like(operation, [row, row], [row]), operands)
+            index = np.arange(size)
+            index[chosen] = size + np.arange(chosen.size)
+            value = interpreter.taken([value, changed], index.reshape(kind.shape), kind)
+            rest = np.ones(left.size, bool)
+            rest[first] = False
+            left, at = left[rest], at[rest]
+        return [value]
+
+    return rule
 
 
 def _ragged_dot_general(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:

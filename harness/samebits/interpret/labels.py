@@ -3,22 +3,24 @@
 Two programs with the same labels in the same places give the same bits for every input of these shapes, NaN payloads
 and the sign of zero included. Besides movement, four operations are followed, each with a flag where it needs a
 condition: adding an exact zero, a product with rows of a one-hot matrix, a cast to a wider float and back, and a single
-operation on moved elements (the same operation on the same bits gives the same bits).
+operation on moved elements (the same operation on the same bits gives the same bits). Rules raise `NotCovered` where an
+equation computes new numbers from input elements.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret import label_rules
+from samebits.interpret import onehot, windows
 from samebits.interpret.computed_constants import ComputedConstants
 from samebits.interpret.equation import Array, Step, Type
-from samebits.interpret.jax_evaluation import execute
-from samebits.interpret.label_table import Labelled, LabelTable
+from samebits.interpret.jax_evaluation import execute, holds
+from samebits.interpret.label_table import FINITE, TOUCHED, ZERO_ADDED, Codes, Labelled, LabelTable, arithmetic
 
 
 class LabelDomain:
@@ -89,14 +91,139 @@ class LabelDomain:
             return outputs
         if step.name == "scatter-add":
             operand, indices, updates = values
-            return [label_rules.scatter_add(self.table, step, operand, self.concrete(step, indices), updates)]
+            return [scatter_add(self.table, step, operand, self.concrete(step, indices), updates)]
         if step.name == "reduce_sum":
-            return [label_rules.reduce_sum(self.table, step, *values)]
+            return [reduce_sum(self.table, step, *values)]
         if step.name == "convert_element_type":
-            return [label_rules.convert(self.table, step, *values)]
+            return [convert(self.table, step, *values)]
         if step.name == "dot_general":
             left, right = values
-            result, platform_dependent = label_rules.dot_general(self.table, step, left, right, self._platform)
+            result, platform_dependent = dot_general(self.table, step, left, right, self._platform)
             self.products += platform_dependent
             return [result]
-        return [label_rules.elementwise(self.table, step, values)]
+        return [elementwise(self.table, step, values)]
+
+
+def elementwise(table: LabelTable, step: Step, values: Sequence[Any]) -> Labelled:
+    """Adding an exact zero and multiplying by one preserve an element; any other operation makes a term."""
+    shape = step.output.shape
+    codes = [np.broadcast_to(table.codes(value, kind), shape) for value, kind in zip(values, step.inputs, strict=True)]
+    if step.name == "reduce_precision":
+        raise arithmetic(step)
+    undecided = np.full(shape, True)
+    result = np.zeros(shape, np.int64)
+    if step.name in ("add", "add_any"):
+        for first, second in (codes, codes[::-1]):
+            plus, minus = table.zeros(first, step.output)
+            flag = ZERO_ADDED if step.output.is_float else 0
+            result = np.where(undecided & plus, second | flag, np.where(undecided & minus, second | TOUCHED, result))
+            undecided = undecided & ~plus & ~minus
+    elif step.name == "mul":
+        unit = table.codes(np.ones(1, step.output.dtype), step.output)[0]
+        for first, second in (codes, codes[::-1]):
+            flag = TOUCHED if step.output.is_float else 0
+            result = np.where(undecided & (first == unit), second | flag, result)
+            undecided = undecided & (first != unit)
+    if undecided.any():
+        result[undecided] = table.add_terms(step, np.stack([operand[undecided] for operand in codes], -1))
+    return Labelled(result)
+
+
+def convert(table: LabelTable, step: Step, value: Any) -> Labelled:
+    """A cast that changes no number: to a float that holds every number of the input the element comes from."""
+    codes, source, target = table.codes(value, step.inputs[0]), step.inputs[0], step.output
+    if source.dtype == target.dtype:
+        return Labelled(codes)
+    if not (source.is_float and target.is_float):
+        raise arithmetic(step)
+    labels, converted = table.labels(codes), codes | TOUCHED
+    if table.is_term(labels).any() or not all(holds(target.dtype, x.kind.dtype) for x in table.inputs_of(labels)):
+        raise arithmetic(step)
+    for label in np.unique(labels[labels < 0]).tolist():
+        constant = np.asarray(table.constant(label)).reshape(1)
+        converted = np.where(labels == label, table.codes(constant.astype(target.dtype), target)[0], converted)
+    return Labelled(converted)
+
+
+def reduce_sum(table: LabelTable, step: Step, value: Any) -> Labelled:
+    """Sums of which at most one summand is not a constant zero."""
+    axes, codes = tuple(step.params["axes"]), table.codes(value, step.inputs[0])
+    size = math.prod(step.output.shape)
+    shape = [1 if dim in axes else length for dim, length in enumerate(codes.shape)]
+    groups = np.broadcast_to(np.arange(size).reshape(shape), codes.shape).reshape(-1)
+    # The compiler removes a sum of one element; all others start from 0.0.
+    start = None if codes.size == size else table.codes(np.zeros(size, step.output.dtype), step.output)
+    return Labelled(_only_summands(table, step, codes.reshape(-1), groups, size, start).reshape(step.output.shape))
+
+
+def scatter_add(table: LabelTable, step: Step, operand: Any, indices: Array, updates: Any) -> Labelled:
+    """A scatter-add in which at most one summand of each element is not a constant zero."""
+    targets, inside = windows.of_scatter(step, indices)
+    base = table.codes(operand, step.inputs[0]).reshape(-1)
+    added = table.codes(updates, step.inputs[2])
+    sums = _only_summands(table, step, added[inside], targets[inside], base.size, base)
+    return Labelled(sums.reshape(step.output.shape))
+
+
+def dot_general(table: LabelTable, step: Step, left: Any, right: Any, platform: str | None) -> tuple[Labelled, bool]:
+    """A product with rows of a one-hot matrix returns elements, if no element is infinite or NaN.
+
+    The flag beside the result says whether the product preserves them on this platform and not on every other.
+    """
+    moved = 0 if isinstance(left, Labelled) else 1
+    product = onehot.picked(step, getattr(left, "codes", left), getattr(right, "codes", right), moved)
+    if product is None or isinstance(left, Labelled) == isinstance(right, Labelled):
+        raise arithmetic(step)
+    platform_dependent = not _is_short(table, product.elements) and onehot.only_here(step, step.inputs[moved], platform)
+    cast = step.like("convert_element_type", [step.inputs[moved]], [step.output])
+    result = convert(table, cast, Labelled(product.result)).codes
+    if product.length > 1 and step.output.is_float:
+        if not _finite_if_inputs_are(table, product.elements) or table.sources(product.elements) != table.sources(
+            result
+        ):
+            raise arithmetic(step)
+        result = result | (ZERO_ADDED | FINITE)
+    return Labelled(product.finish(result)), platform_dependent
+
+
+def _is_short(table: LabelTable, codes: Codes) -> bool:
+    """Whether every matrix unit keeps these elements: they come from inputs and constants of few digits."""
+    labels = table.labels(codes)
+    if table.is_term(labels).any():
+        return False
+    constants = [np.asarray(table.constant(label)) for label in np.unique(labels[labels < 0]).tolist()]
+    kinds = [source.kind.dtype for source in table.inputs_of(labels)]
+    return all(map(onehot.is_short, constants)) and all(map(onehot.is_short_format, kinds))
+
+
+def _only_summands(
+    table: LabelTable, step: Step, summands: Codes, groups: Codes, count: int, start: Codes | None
+) -> Codes:
+    """Sums of which at most one summand is not a constant zero: that summand.
+
+    Args:
+        summands, groups: the summands and the number of each one's sum.
+        count: how many sums there are.
+        start: what each sum starts from, for a scatter-add.
+    """
+    kind = step.output
+    values = summands if start is None else np.concatenate([start, summands])
+    at = groups if start is None else np.concatenate([np.arange(count), groups])
+    plus, minus = table.zeros(values, kind)
+    nonzero = ~plus & ~minus
+    if np.any(np.bincount(at[nonzero], minlength=count) > 1):
+        raise arithmetic(step)
+    zero = table.codes(np.zeros(1, kind.dtype), kind)[0]
+    negative_zero = table.codes(-np.zeros(1, kind.dtype), kind)[0] if kind.is_float else zero
+    has_plus, has_minus = (np.bincount(at[zeros], minlength=count) > 0 for zeros in (plus, minus))
+    sums = np.where(~has_plus & has_minus, negative_zero, zero)
+    flags = np.where(has_plus, ZERO_ADDED, np.where(has_minus, TOUCHED, 0)) * kind.is_float
+    sums[at[nonzero]] = values[nonzero] | flags[at[nonzero]]
+    return np.asarray(sums, np.int64)
+
+
+def _finite_if_inputs_are(table: LabelTable, codes: Codes) -> bool:
+    """Whether elements are finite where the inputs are: no infinite constants, and no terms, which may overflow."""
+    labels = np.unique(table.labels(codes))
+    constants = (label for label in labels.tolist() if label < 0)
+    return not table.is_term(labels).any() and all(np.isfinite(float(table.constant(label))) for label in constants)

@@ -15,7 +15,7 @@ from jax import lax
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
-from samebits.interpret import data_movement, label_rules
+from samebits.interpret import data_movement, labels
 from samebits.interpret.equation import Type
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.label_table import Labelled, LabelTable
@@ -167,7 +167,7 @@ def test_a_fault_of_the_labels_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
         patch.setitem(data_movement.MOVES, "rev", data_movement._one(lambda step, ids: ids))
         assert not moves_as_labelled(turn, args)
     with monkeypatch.context() as patch:
-        patch.setattr(label_rules, "ZERO_ADDED", 0)
+        patch.setattr(labels, "ZERO_ADDED", 0)
         assert not zeros_as_labelled(added, (3, 2))
     with monkeypatch.context() as patch:
         patch.setattr(

@@ -19,7 +19,7 @@ from samebits.interpret.composite_primitives import AS_FORMULAS, EVERYWHERE
 from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import CALLS, Interpreter
 from samebits.interpret.rounding_error.domain import RoundingDomain
-from samebits.interpret.rounding_error.special_rules import SPECIAL_RULES
+from samebits.interpret.rounding_error.rules import SPECIAL_RULES
 from samebits.interpret.rounding_error.value import exactly
 from tests.interpret.executed import check, compared
 

@@ -23,9 +23,8 @@ from samebits.interpret.all_sizes.facts import (
 )
 from samebits.interpret.all_sizes.known_loops import KnownLoops
 from samebits.interpret.all_sizes.linear_questions import LimitReached, LinearQuestions
-from samebits.interpret.all_sizes.parts import solution, weights
 from samebits.interpret.all_sizes.permutations import Permutations
-from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, variable
+from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, solution, variable, weights
 
 NESTED = 2
 """How deep unknown integers inside the indices of others are compared."""

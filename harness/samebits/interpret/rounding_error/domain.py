@@ -33,7 +33,6 @@ from samebits.interpret.rounding_error.rules import (
     extreme,
     format_of,
 )
-from samebits.interpret.rounding_error.special_rules import SPECIAL_RULES
 from samebits.interpret.rounding_error.value import Blame, BoundedValue, NarrowSum, blamed, lifted, longest_sum
 from samebits.interpret.sorting import ORDERED
 from samebits.numerics import floats
@@ -115,10 +114,8 @@ def _dot_general(ops: RuleOperands) -> ErrorChange:
     return ErrorChange(moved, rounded, np.where(count > 0, absolute, 0), summands=count, reach=reach)
 
 
-POINTWISE: dict[str, Rule] = {**ELEMENTWISE, **SPECIAL_RULES}
-
 RULES: dict[str, Rule] = {
-    **POINTWISE,
+    **ELEMENTWISE,
     **dict.fromkeys(("cumsum", "reduce_sum", "scatter-add"), _sum),
     **dict.fromkeys(("cumprod", "reduce_prod"), _product),
     "dot_general": _dot_general,
@@ -133,7 +130,7 @@ def settle(ops: RuleOperands) -> tuple[Array, float, int]:
     """The new bound, the largest part of it that this step adds relative to its result, and the number of summands."""
     change, y = RULES[ops.step.name](ops), ops.y
     kind, finite, size_of_y = change.format or ops.format, np.isfinite(y), np.abs(y)
-    elementwise = ops.step.name in POINTWISE
+    elementwise = ops.step.name in ELEMENTWISE
     unsure = sum(ops.e, np.zeros(())) > 0 if elementwise else np.asarray(any(e.any() for e in ops.e))
     moved = np.broadcast_to(change.propagated, y.shape)
     if np.isnan(moved).any():

@@ -14,8 +14,8 @@ from jax import lax
 from samebits.errors import NearTie, NotCovered
 from samebits.interpret.equation import Step, Type
 from samebits.interpret.field import residues
+from samebits.interpret.field.comparisons import best_of
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field.extremes import best_of
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from tests.interpret.executed import asked
 
