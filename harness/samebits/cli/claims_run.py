@@ -13,8 +13,7 @@ from pathlib import Path
 
 import click
 
-from samebits.audit.claims.jobs import ClaimJob, FinishedJob, claim_jobs, command_job, run_jobs
-from samebits.audit.claims.junit import passed_tests
+from samebits.audit.claims.jobs import ClaimJob, FinishedJob, claim_jobs, command_job, passed_tests, run_jobs
 from samebits.audit.claims.row import ClaimRow, claim_row, command_claim_row
 from samebits.audit.claims.savings import ClaimEvidence
 from samebits.cli.pipeline import Command, CommandRun

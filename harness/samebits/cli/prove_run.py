@@ -21,7 +21,7 @@ from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.programs.plan import LoadedPair, Request
-from samebits.report.other_magnitudes import other_input_notes
+from samebits.report.notes import other_input_notes
 from samebits.report.outcomes import Outcomes, proof_outcomes
 from samebits.report.prove import ProofDocument, proved_markdown, show_pair, show_proofs
 from samebits.schema.proof import ProofResult, exit_code

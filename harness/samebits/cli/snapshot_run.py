@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.audit.snapshots.accept import AcceptedVerdicts, accept_verdicts
-from samebits.audit.snapshots.files import FOLDER
 from samebits.audit.snapshots.hold import SnapshotComparison, compare_to_snapshots
-from samebits.audit.snapshots.record import Processor, processor_here
+from samebits.audit.snapshots.record import FOLDER, Processor, processor_here
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import load_pairs, plans
 from samebits.engine.run_work import EngineSettings

@@ -25,8 +25,7 @@ from samebits.report.document import read_as
 from samebits.report.train import TrainDocument
 from samebits.report.train_envelope import measured_envelope
 from samebits.schema.result import Problem
-from samebits.train.beside import judge_at
-from samebits.train.compare import Pairing
+from samebits.train.compare import Pairing, judge_at
 from samebits.train.record import RunRecord
 
 TODAY = ("root", "against", "beside", "detection", "json", "html", "markdown", "resume", "journal", "verbose")

@@ -18,9 +18,8 @@ from samebits.report.terminal import console
 from samebits.report.train import TrainDocument, TrainSummary, exit_code, show_trained, trained_markdown
 from samebits.report.train_envelope import envelope_record
 from samebits.schema.model import Matrix, Model
-from samebits.train.beside import compare_beside
 from samebits.train.cache import persistent_compile_cache
-from samebits.train.compare import ORDER
+from samebits.train.compare import ORDER, compare_beside
 from samebits.train.load import load_model
 from samebits.train.matrix import run_matrix, uncompared_runs
 from samebits.train.request import TrainRequest

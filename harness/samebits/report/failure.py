@@ -17,11 +17,6 @@ def place(result: Result) -> str:
     )
 
 
-def block(result: Result) -> list[str]:
-    """The lines of one failing leaf, most informative first."""
-    return point_block([result])
-
-
 def point_block(leaves: Sequence[Result]) -> list[str]:
     """The lines of all failing leaves of one point; the point and its replay are named once."""
     lines = [place(leaves[0])]

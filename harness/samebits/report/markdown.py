@@ -10,8 +10,8 @@ from samebits.report.document import Document
 from samebits.report.failing import Failing, failing_parts, shortly
 from samebits.report.failure import point_block, shown_example
 from samebits.report.markdown_fit import Part, Rows, escaped, fenced, fitted, table_rows
+from samebits.report.notes import note_lines
 from samebits.report.tally import accepted, rows
-from samebits.report.terminal import note_lines
 from samebits.report.words import closing, is_empty_shard, plural, remembered_sentence, short_meshes
 
 ROWS = ("pair", "variant", "forward", "gradient", "cases", "meshes", "dtypes", "modes", "contract", "emulated")

@@ -17,11 +17,10 @@ from samebits.host.own_output import own_stdout
 from samebits.report.causes.cause import Cause, document_causes, first_command
 from samebits.report.document import Document
 from samebits.report.failure import point_block, shown_example
-from samebits.report.other_magnitudes import other_input_notes
-from samebits.report.output_layouts import layout_notes
+from samebits.report.notes import note_lines
 from samebits.report.screen import LINES, cut, height, height_of
 from samebits.report.tables import line
-from samebits.report.tally import SideTally, accepted, exempted, failures, not_interpreted, rows, skipped
+from samebits.report.tally import SideTally, accepted, failures, rows
 from samebits.report.words import (
     assumed_sentence,
     closing,
@@ -174,30 +173,13 @@ def show_accepted(to: Console, document: Document) -> None:
 
 
 def show_notes(to: Console, document: Document) -> None:
-    """Known differences, what was skipped or not interpreted, outputs laid out otherwise, and the notes of the run."""
+    """The notes on a check."""
     lines = note_lines(document)
     if lines:
         line(to, "Notes:", "bold")
         for text in lines:
             line(to, f"  {text}")
         line(to)
-
-
-def note_lines(document: Document) -> list[str]:
-    """What `show_notes` says, a line each."""
-    lines = [
-        f"{pair}/{variant}: {plural(len(known), 'known difference')}: {reason}"
-        for (pair, variant, reason), known in exempted(document.results).items()
-    ]
-    lines += [
-        f"{pair}: {plural(count, 'result')} on mesh {mesh} skipped: {reason}"
-        for (pair, mesh, reason), count in skipped(document.results).items()
-    ]
-    lines += [
-        f"{pair}/{variant}: {plural(count, 'result')} not interpreted: {what}"
-        for (pair, variant, what), count in not_interpreted(document.results).items()
-    ]
-    return [*lines, *other_input_notes(document.results), *layout_notes(document), *document.summary.notes]
 
 
 def show_failures(to: Console, document: Document) -> None:

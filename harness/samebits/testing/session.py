@@ -23,7 +23,7 @@ from samebits.host.environment import devices_here
 from samebits.host.isolation import take_notes
 from samebits.programs.implementations import implementation
 from samebits.programs.program_cache import Programs
-from samebits.report.failure import block
+from samebits.report.failure import point_block
 from samebits.schema.assumption import breakable
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -127,7 +127,7 @@ def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str)
     failed = [result for result in results if result.failed]
     REPORTING.add(str(point), () if failed else breakable(results))
     if failed:
-        pytest.fail("\n".join(line for result in failed for line in block(result)), pytrace=False)
+        pytest.fail("\n".join(line for result in failed for line in point_block([result])), pytrace=False)
     wrong = machine_dependent(runner.pair, results)
     if wrong:
         pytest.fail("\n".join(problem.message for problem in wrong), pytrace=False)

@@ -19,13 +19,16 @@ import numpy as np
 from samebits.errors import CouldNotRun
 from samebits.train.distance import (
     FAR,
+    NORM_FACTOR,
+    NORM_FLOOR,
+    kind_of_norm,
     lacks,
+    norm_distances,
     require_size,
     step_arrays,
     step_distances,
     with_run,
 )
-from samebits.train.norms import NORM_FACTOR, NORM_FLOOR, kind_of_norm, norm_distances
 from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer
 

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from samebits.audit.agreement import contradictions
 from samebits.check.prove_points import prove_points
 from samebits.check.run_points import run_points
 from samebits.check.size_points import prove_sizes, sized_points
@@ -23,6 +22,7 @@ from samebits.schema.pair import Pair
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
 from tests.check import test_prove_points as contract
+from tests.support.agreement import contradictions
 from tests.support.child import ROOT
 from tests.support.toys import double, toy, twice
 

@@ -17,7 +17,7 @@ import samebits
 from samebits.check import line_evidence
 from samebits.check.line_evidence import NO_PLACE, POINTS, few_lines, not_searched
 from samebits.programs.plan import Request
-from samebits.report.failure import block
+from samebits.report.failure import point_block
 from samebits.schema.contract import Exemption
 from samebits.schema.result import Result
 from tests.support.toys import alone, of, run, toy
@@ -51,7 +51,7 @@ def test_both_sides_are_named_forward_and_in_the_gradient() -> None:
         (line,) = result.lines
         assert (line.variant, line.variant_code) == (_place(halved, "y = factor"), "factor * x")
         assert (line.reference, line.reference_code) == (_place(plain, "y = x"), "x * factor * 2")
-        (shown,) = [text for text in block(result) if text.startswith("  line      ")]
+        (shown,) = [text for text in point_block([result]) if text.startswith("  line      ")]
         assert shown == (
             f"  line      {line.variant} has `factor * x`, the reference's twin at {line.reference} has "
             "`x * factor * 2`: the variant has no such `mul`"
@@ -134,7 +134,7 @@ def test_why_no_line_is_named_is_said() -> None:
     (result,) = run(toy(plain, called=called), alone("called"), meshes=("data1",))
     assert result.verdict == "different" and result.lines == ()
     assert result.no_lines is not None and result.no_lines.startswith("the programs cannot be aligned: pure_callback")
-    (shown,) = [text for text in block(result) if text.startswith("  line")]
+    (shown,) = [text for text in point_block([result]) if text.startswith("  line")]
     assert shown == f"  line      none named: {result.no_lines}"
 
     def rounded(x: Any, *, factor: float = 2.0) -> Any:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import samebits
-from samebits.audit.agreement import contradictions
 from samebits.functions.result import Comparing
 from samebits.host import environment
 from tests.check.accuracy_specimens import running, total
+from tests.support.agreement import contradictions
 
 environment.prepare()
 pytestmark = pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")  # of other magnitudes

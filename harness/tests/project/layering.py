@@ -113,12 +113,12 @@ MODEL_DATA = ("__init__.py", "settings.py", "data.py", "matrices.py", "documente
 PACKAGES = {
     "altair": ("report/html",),
     "jax": None,
-    "jinja2": ("report/html/render",),
+    "jinja2": ("report/html/section",),
     "markupsafe": ("report/html",),
     "ml_dtypes": None,
     "numpy": None,
     "click": ("cli",),
-    "junitparser": ("audit/claims/junit", "report/junit"),
+    "junitparser": ("audit/claims/jobs", "report/junit"),
     "hypothesis": ("testing/strategies",),
     "google": ("hlo",),
     "msgspec": (

@@ -20,7 +20,7 @@ from samebits.host.loading import load_file
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
-from samebits.report.failure import block
+from samebits.report.failure import point_block
 from samebits.report.faults import FaultTable
 from samebits.schema.contract import COMPUTES
 from samebits.schema.pair import Pair
@@ -57,7 +57,7 @@ def holds(name: str, request: Callable[[Pair], Request]) -> None:
     finally:
         programs.close()
     assert {result.variant for result in results} == set(pair.sides)
-    failed = [line for result in results if result.failed for line in block(result)]
+    failed = [line for result in results if result.failed for line in point_block([result])]
     assert not failed, "\n".join(failed)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from samebits.report.other_magnitudes import REMEDY, other_input_notes
-from samebits.report.terminal import note_lines
+from samebits.report.notes import REMEDY, note_lines, other_input_notes
 from samebits.schema.assumption import Assumption
 from tests.support.documents import document, result
 

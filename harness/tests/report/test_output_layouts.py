@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from samebits.report.document import Document
-from samebits.report.output_layouts import layout_notes
-from samebits.report.terminal import note_lines
+from samebits.report.notes import layout_notes, note_lines
 from tests.support.documents import document, result
 
 ROWS = {"x": "('fsdp', None)", "out": "('fsdp', None)", "out['aux']": "(None,)"}

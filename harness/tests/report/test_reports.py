@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from samebits.report.document import Document
-from samebits.report.failure import block, point_block
+from samebits.report.failure import point_block
 from samebits.report.html.check_section import check_section
 from samebits.report.markdown import markdown
 from samebits.report.tally import CAP, failures, rows
@@ -130,9 +130,9 @@ def test_the_extent_counts_every_class() -> None:
     assert (
         "  extent    4999 of 8192 elements differ by rounding (up to 2 ulps) and 1 is NaN for a number; "
         "witness: NaN vs number"
-    ) in block(found)
-    assert "  extent    1 of 40 elements differs by rounding (up to 2 ulps)" in block(
-        different(elements=40, differences=(Difference(kind="rounding", elements=1, max_ulp=2),))
+    ) in point_block([found])
+    assert "  extent    1 of 40 elements differs by rounding (up to 2 ulps)" in point_block(
+        [different(elements=40, differences=(Difference(kind="rounding", elements=1, max_ulp=2),))]
     )
 
 
@@ -150,7 +150,7 @@ def test_failing_leaves_of_one_point_share_a_block() -> None:
     lines = point_block([different(), different(leaf="out['sum']")])
     assert [line for line in lines if "leaf" in line] == ["  leaf      out['rows']", "  leaf      out['sum']"]
     assert sum("replay" in line for line in lines) == 1 and lines[-1].startswith("  replay")
-    assert FAILURE.removeprefix("FAILED  ").splitlines() == block(different())
+    assert FAILURE.removeprefix("FAILED  ").splitlines() == point_block([different()])
 
 
 def test_one_failure_of_every_kind_is_shown_first() -> None:
@@ -166,7 +166,10 @@ def test_one_failure_of_every_kind_is_shown_first() -> None:
 
 def test_an_error_shows_its_reason_and_no_leaf() -> None:
     error = result(verdict="error", ok=False, leaf="*", reason="raised RuntimeError: no kernel", elements=0)
-    assert block(error)[1:3] == ["  verdict   error, required bitwise", "  reason    raised RuntimeError: no kernel"]
+    assert point_block([error])[1:3] == [
+        "  verdict   error, required bitwise",
+        "  reason    raised RuntimeError: no kernel",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from samebits.report.document import Document
-from samebits.report.terminal import note_lines, show_accepted, show_failures, show_notes, show_pairs
+from samebits.report.notes import note_lines
+from samebits.report.terminal import show_accepted, show_failures, show_notes, show_pairs
 from samebits.schema.contract import DIRECTIONS
 from tests.support.documents import different, document, result
 

@@ -12,7 +12,7 @@ from samebits.errors import CouldNotRun, RequestError
 from samebits.host.board import Board
 from samebits.host.process_group import ProcessGroup
 from samebits.train import matrix
-from samebits.train.beside import compare_beside
+from samebits.train.compare import compare_beside
 from samebits.train.envelope import Envelope
 from samebits.train.record import RunRecord, step_record
 

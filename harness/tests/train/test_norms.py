@@ -11,8 +11,8 @@ import pytest
 
 from samebits.errors import CouldNotRun
 from samebits.train.compare import Pairing, judge_distances
+from samebits.train.distance import NORM_FACTOR, NORM_FLOOR, kind_of_norm, norm_distances
 from samebits.train.envelope import Envelope
-from samebits.train.norms import NORM_FACTOR, NORM_FLOOR, kind_of_norm, norm_distances
 from samebits.train.record import RunRecord, step_record
 
 STEPS = 8

@@ -21,6 +21,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from xml.etree.ElementTree import ParseError
+
+from junitparser import JUnitXml, JUnitXmlError
 
 from samebits.errors import CouldNotRun
 from samebits.host.subprocesses import ProcessResult, run_process, samebits_environment
@@ -317,3 +320,24 @@ class CommandWorker:
             self.close()
             return code
         return int(json.loads(line)["code"])
+
+
+def passed_tests(file: Path) -> dict[str, bool]:
+    """Test functions by name: whether every case of each ran and passed; one that was skipped did not.
+
+    Args:
+        file: as `pytest --junit-xml` writes it.
+
+    Raises:
+        CouldNotRun: the file cannot be read.
+    """
+    try:
+        suites = JUnitXml.fromfile(str(file))
+    except (OSError, ParseError, JUnitXmlError) as error:
+        raise CouldNotRun(f"what pytest wrote cannot be read: {error}") from None
+    passed: dict[str, bool] = {}
+    for suite in suites:
+        for case in suite:
+            function = str(case.name).partition("[")[0]
+            passed[function] = passed.get(function, True) and case.is_passed
+    return passed

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from samebits.audit.snapshots.files import read_snapshot, snapshot_path, write_snapshot
 from samebits.audit.snapshots.record import (
     EQUAL,
     AcceptedEnvironment,
@@ -17,6 +16,9 @@ from samebits.audit.snapshots.record import (
     exceeds_contract,
     grouped,
     place,
+    read_snapshot,
+    snapshot_path,
+    write_snapshot,
 )
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.environment import Environment

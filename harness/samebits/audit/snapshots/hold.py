@@ -6,8 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from samebits.audit.snapshots.files import read_snapshot, snapshot_path
-from samebits.audit.snapshots.record import EQUAL, Place, Processor, Snapshot, digest_of, exceeds_contract, place
+from samebits.audit.snapshots.record import (
+    EQUAL,
+    Place,
+    Processor,
+    Snapshot,
+    digest_of,
+    exceeds_contract,
+    place,
+    read_snapshot,
+    snapshot_path,
+)
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
 from samebits.schema.result import Problem, Result

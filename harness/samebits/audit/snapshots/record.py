@@ -10,14 +10,18 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 from samebits.errors import DeclarationError
 from samebits.host.environment import Environment
 from samebits.host.processors import NAMED
-from samebits.schema.json_text import canonical
+from samebits.host.sealed_file import Sealed
+from samebits.schema.json_text import canonical, content_digest
 from samebits.schema.result import Result
 
 SCHEMA: Literal["samebits-verdicts/1"] = "samebits-verdicts/1"
@@ -188,3 +192,43 @@ def broken_rule(snapshot: Snapshot) -> str | None:
                 if not getattr(acceptance, name).strip():
                     return f"{at}.{name} is empty; it is mandatory"
     return None
+
+
+FOLDER = Path("suites") / "verdicts"
+
+_FILES = Sealed(
+    what="snapshot",
+    kind=Snapshot,
+    schema=SCHEMA,
+    damaged=DamagedSnapshot,
+    command="samebits accept --verdicts",
+    broken=broken_rule,
+)
+
+
+def snapshot_path(root: Path, here: Environment, pair: str) -> Path:
+    """The file of a pair on a platform."""
+    return root / FOLDER / here.folder / f"{pair}.json"
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """Read and verify a snapshot.
+
+    Raises:
+        DamagedSnapshot: it is truncated, edited, of another schema, or breaks a rule; the message names the field.
+        CouldNotRun: it cannot be read.
+    """
+    return _FILES.read(path)
+
+
+def write_snapshot(path: Path, snapshot: Snapshot) -> None:
+    """Write a snapshot atomically; call it inside `locked(path.parent)`.
+
+    Raises:
+        DamagedSnapshot: it breaks a rule.
+        CouldNotRun: the file cannot be written; the old one is unchanged.
+    """
+    broken = broken_rule(snapshot)
+    if broken:
+        raise DamagedSnapshot(f"snapshot of '{snapshot.pair}' is not written: {broken}")
+    _FILES.write(path, replace(snapshot, content=content_digest(msgspec.to_builtins(snapshot))))

@@ -32,8 +32,7 @@ from samebits.report.changes.environments import environment_changes
 from samebits.report.changes.rows import PARTS, DocumentRows, EnvelopedRun, ResultPlace, VerdictRow, document_rows
 from samebits.report.train import nearest
 from samebits.schema.result import Problem, gravest
-from samebits.train.beside import judge_beside, other_request
-from samebits.train.compare import Pairing
+from samebits.train.compare import Pairing, judge_beside, other_request
 from samebits.train.distance import SCALARS
 from samebits.train.record import StepRecord
 

@@ -20,8 +20,7 @@ from samebits.report.advise import (
     traffic_rows,
 )
 from samebits.report.html.charts import COLOURS, spec
-from samebits.report.html.render import render
-from samebits.report.html.section import Section
+from samebits.report.html.section import Section, render
 from samebits.report.words import plural, state_of
 
 SIGNS = {"compute-bound": "✓", "communication-bound": "✗", "memory-bound": "✗", "unknown": "!"}

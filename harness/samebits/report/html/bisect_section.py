@@ -11,8 +11,7 @@ import msgspec
 from samebits.bisect.search.trials import Finding, TriedPoint
 from samebits.report.bisect import BisectDocument, closing, exit_code, shortened
 from samebits.report.html.charts import COLOURS, spec
-from samebits.report.html.render import render
-from samebits.report.html.section import Section
+from samebits.report.html.section import Section, render
 from samebits.report.words import state_of
 from samebits.schema.line_difference import LineDifference
 

@@ -10,11 +10,9 @@ import msgspec
 
 from samebits.report.causes.cause import Cause, document_causes, first_command
 from samebits.report.document import Document
-from samebits.report.html.render import render
-from samebits.report.html.section import Section
-from samebits.report.other_magnitudes import other_input_notes
-from samebits.report.output_layouts import layout_notes
-from samebits.report.tally import accepted, exempted, not_interpreted, skipped
+from samebits.report.html.section import Section, render
+from samebits.report.notes import note_lines
+from samebits.report.tally import accepted
 from samebits.report.words import (
     State,
     counts_sentence,
@@ -111,29 +109,11 @@ def _shaken(document: Document) -> list[tuple[str, ...]]:
 def _findings(document: Document) -> list[str]:
     """What a reader should know besides the results."""
     lines = [
-        f"{pair}/{variant}: {plural(len(known), 'known difference')}: {reason}"
-        for (pair, variant, reason), known in exempted(document.results).items()
-    ]
-    lines += [
         f"{group.pair}/{group.variant}, {group.direction}, {group.leaf}: {group.measured()}: {group.reason}"
         for group in accepted(document.results)
     ]
-    lines += [
-        f"{pair}: {plural(count, 'result')} on mesh {mesh} skipped: {reason}"
-        for (pair, mesh, reason), count in skipped(document.results).items()
-    ]
-    lines += [
-        f"{pair}/{variant}: {plural(count, 'result')} not interpreted: {what}"
-        for (pair, variant, what), count in not_interpreted(document.results).items()
-    ]
     remembered = remembered_sentence(document)
-    return [
-        *lines,
-        *other_input_notes(document.results),
-        *layout_notes(document),
-        *document.summary.notes,
-        *([] if remembered is None else [remembered]),
-    ]
+    return [*lines, *note_lines(document), *([] if remembered is None else [remembered])]
 
 
 def columns(records: Sequence[Any], left_out: Iterable[str] = ()) -> dict[str, object]:

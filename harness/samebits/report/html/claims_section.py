@@ -18,8 +18,7 @@ from samebits.report.claims import (
     notes,
 )
 from samebits.report.html.charts import spec
-from samebits.report.html.render import render
-from samebits.report.html.section import Section
+from samebits.report.html.section import Section, render
 from samebits.report.words import plural, state_of
 
 HOLDS = {

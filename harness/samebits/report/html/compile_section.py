@@ -20,16 +20,15 @@ from samebits.report.compile import (
     exit_code,
     verdict_line,
 )
-from samebits.report.html.bars import bars
 from samebits.report.html.compile_facts import (
+    bars,
     collectives_sentence,
     drawn_figures,
     fact_rows,
     operations_text,
     side_names,
 )
-from samebits.report.html.render import render
-from samebits.report.html.section import Section
+from samebits.report.html.section import Section, render
 from samebits.report.words import State, plural, problems_sentence, state_of
 from samebits.schema.program_facts import ClaimResult, SideBySide
 from samebits.schema.program_region import ProgramRegion, RegionLevel, RegionLine

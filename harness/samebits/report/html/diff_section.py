@@ -16,8 +16,7 @@ from samebits.report.changes.groups import (
     result_groups,
     slower_groups,
 )
-from samebits.report.html.render import render
-from samebits.report.html.section import Section
+from samebits.report.html.section import Section, render
 from samebits.report.words import State, plural
 
 SIGNS: Mapping[str, str] = {

@@ -8,8 +8,7 @@ from typing import Any
 
 from samebits.audit.faults.fault import FaultRow
 from samebits.report.faults import FaultTable, closing, outcome, state_of_faults
-from samebits.report.html.render import render
-from samebits.report.html.section import Section
+from samebits.report.html.section import Section, render
 
 STATES = {
     "caught": ("✓", "passed"),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from samebits.numerics.bits import Comparison
 from samebits.report.compile import ProgramBlock
 from samebits.report.failure import place, point_block
-from samebits.report.html.render import render, static
+from samebits.report.html.section import render, static
 from samebits.report.leaves import LeafRow, cut, leaf_rows
 from samebits.report.prove import paragraphs
 from samebits.schema.difference import extent

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from samebits.report.html.render import render
-from samebits.report.html.section import Section
+from samebits.report.html.section import Section, render
 from samebits.report.prove_model import (
     ASSUMED,
     HEADS,

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from samebits.report.html.render import render
-from samebits.report.html.section import Section
+from samebits.report.html.section import Section, render
 from samebits.report.prove import ProofDocument, closing, leaf_words, paragraphs, proof_groups, run_of, title, where
 from samebits.report.words import first_problem, plural, state_of
 from samebits.schema.assumption import Assumption

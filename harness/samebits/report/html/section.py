@@ -1,14 +1,21 @@
-"""What one document contributes to a page."""
+"""What one document contributes to a page, and its templates: the one place where Jinja2 is used, which escapes all."""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from samebits.report.words import State
+import msgspec
+
+from samebits.report.words import State, plural
+from samebits.schema.result import ACCEPTABLE
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from markupsafe import Markup
 
 
@@ -49,3 +56,80 @@ class Section:
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", self.id or self.command.replace(" ", "-"))
         object.__setattr__(self, "title", self.title or self.command)
+
+
+_FOLDER = Path(__file__).parent
+
+SIGNS = {
+    "proved": "◆",
+    "bitwise": "=",
+    "rounding": "≈",
+    "refused": "⊘",
+    "different": "≠",
+    "unstable": "~",
+    "error": "!",
+    "skipped": "–",  # noqa: RUF001  an en dash is the sign
+}
+"""The sign of each verdict: colour is never the only one."""
+
+STATE_SIGNS = {"failed": "✗", "incomplete": "…", "passed": "✓"}
+
+_CODE = re.compile("`([^`]+)`")
+
+_IN_SCRIPTS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def render(template: str, **values: Any) -> Markup:
+    """A template of `templates/` with values, which are escaped.
+
+    Args:
+        template: the name of the file.
+        values: by the names that the template uses.
+    """
+    from markupsafe import Markup
+
+    return Markup(_environment().get_template(template).render(values))
+
+
+def static(name: str) -> str:
+    """The text of a file of `static/`."""
+    return (_FOLDER / "static" / name).read_text(encoding="utf-8")
+
+
+def script_json(value: object) -> Markup:
+    """A value as JSON that may stand inside a script element: nothing in it ends the element or opens a comment."""
+    from markupsafe import Markup
+
+    return Markup(msgspec.json.encode(value).decode().translate(_IN_SCRIPTS))
+
+
+def prose(text: object) -> Markup:
+    """A text in which what stands in backticks is code; all of it is escaped.
+
+    Args:
+        text: of a sentence, such as a reason or a message; markup stays as it is.
+    """
+    from markupsafe import Markup, escape
+
+    if isinstance(text, Markup):
+        return text
+    parts = _CODE.split(str(text))  # every second one stood in backticks
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+    )
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(signs=SIGNS, state_signs=STATE_SIGNS, acceptable=ACCEPTABLE, plural=plural)
+    environment.filters.update(script_json=script_json, prose=prose)
+    return environment

@@ -33,8 +33,7 @@ from samebits.report.html.faults_section import faults_section
 from samebits.report.html.golden_section import golden_section
 from samebits.report.html.prove_model_section import prove_model_section
 from samebits.report.html.prove_section import prove_section
-from samebits.report.html.render import render, script_json, static
-from samebits.report.html.section import Section
+from samebits.report.html.section import Section, render, script_json, static
 from samebits.report.html.table_sections import accept_section, cache_section, defaults_section, list_section
 from samebits.report.html.train_section import train_section
 from samebits.report.html.tune_section import tune_section

@@ -7,8 +7,7 @@ from typing import Any
 
 from samebits.report.cache import CacheDocument, size_text
 from samebits.report.defaults import HEADS, DefaultsDocument, closing, disagreement_rows
-from samebits.report.html.render import render
-from samebits.report.html.section import Section
+from samebits.report.html.section import Section, render
 from samebits.report.list import Listing, PairRow
 from samebits.report.snapshots import AcceptDocument
 from samebits.report.words import first_problem, plural, short_meshes, state_of

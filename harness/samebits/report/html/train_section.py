@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from samebits.report.failing import next_command
-from samebits.report.html.render import render
 from samebits.report.html.run_charts import bounds_used, curves, distances, equal_bits, relative_distances
-from samebits.report.html.section import Section
+from samebits.report.html.section import Section, render
 from samebits.report.html.train_curves import (
     STEP_HEADS,
     Split,

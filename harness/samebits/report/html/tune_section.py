@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.report.html.bars import BarGroup, bars
-from samebits.report.html.compile_facts import size_text
-from samebits.report.html.render import render
-from samebits.report.html.section import Section
+from samebits.report.html.compile_facts import BarGroup, bars, size_text
+from samebits.report.html.section import Section, render
 from samebits.report.tune import (
     EXPLAINED,
     HEADS,

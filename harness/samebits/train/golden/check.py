@@ -12,7 +12,7 @@ from typing import Literal
 
 from samebits.host.environment import Environment
 from samebits.schema.model import Config
-from samebits.train.distance import ALL, LENGTH, leaf_order
+from samebits.train.distance import ALL, LENGTH, NORM_FLOOR, leaf_order
 from samebits.train.golden.curve import (
     MOST_ARRAYS,
     GoldenArrayChange,
@@ -26,7 +26,6 @@ from samebits.train.golden.curve import (
     ulps,
 )
 from samebits.train.golden.record import Golden, GoldenStep, config_values, golden_steps
-from samebits.train.norms import NORM_FLOOR
 from samebits.train.record import RunRecord
 
 _NORMS = (("gradient", "grad_norm"), ("parameter", "param_norm"))

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from samebits.audit.claims import jobs
-from samebits.audit.claims.jobs import ClaimJob, run_jobs
-from samebits.audit.claims.junit import passed_tests
+from samebits.audit.claims.jobs import ClaimJob, passed_tests, run_jobs
 from samebits.cli import claims_run, pipeline
 from samebits.cli.claims_run import ClaimInputs, ClaimsCommand
 from samebits.cli.pipeline import ReportFiles, run_command

@@ -12,9 +12,15 @@ from typing import Any
 import pytest
 
 from samebits.audit.snapshots.accept import AcceptedVerdicts, accept_verdicts
-from samebits.audit.snapshots.files import read_snapshot, snapshot_path
 from samebits.audit.snapshots.hold import compare_to_snapshots
-from samebits.audit.snapshots.record import Processor, digest_of, exceeds_contract, grouped
+from samebits.audit.snapshots.record import (
+    Processor,
+    digest_of,
+    exceeds_contract,
+    grouped,
+    read_snapshot,
+    snapshot_path,
+)
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.host.permit import Permit, permit_in
 from samebits.schema.result import Result

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from samebits.report.html.bars import BarGroup, bars, colour_range
 from samebits.report.html.charts import SIDES, svg
+from samebits.report.html.compile_facts import BarGroup, bars, colour_range
 
 MEMORY = BarGroup("memory", {"gather": 4.0, "permute": 1.0}, {"gather": "4 B", "permute": "1 B"})
 TRAFFIC = BarGroup("traffic", {"gather": None, "permute": 9.0}, {"gather": "-", "permute": "9 B"})

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from markupsafe import Markup
 
-import samebits.report.html.render
-from samebits.report.html.render import prose, render, script_json, static
+import samebits.report.html.section
+from samebits.report.html.section import prose, render, script_json, static
 
-STATIC = Path(samebits.report.html.render.__file__).parent / "static"
+STATIC = Path(samebits.report.html.section.__file__).parent / "static"
 HOSTILE = "</script><!--<script>alert(1)</script>\u2028\u2029&\"'"
 
 

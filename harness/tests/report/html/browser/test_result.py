@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from samebits.programs.placement import parts
 from samebits.report.document import Document, PairHead
 from samebits.report.html import sections as page_module
-from samebits.report.html.render import static
+from samebits.report.html.section import static
 from samebits.report.html.sections import html_page, section_of
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair_facts import CaseInputs
