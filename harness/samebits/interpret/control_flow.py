@@ -19,12 +19,33 @@ from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import InterpreterProtocol, Value
 from samebits.interpret.equation import Step, Type, type_of
-from samebits.interpret.platforms import branch_of
+
+_NAMES = {"gpu": ("cuda", "rocm")}
+"""Platforms that have other names in `lax.platform_dependent`."""
 
 
 def platform_index(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
     """The number of the branch of this platform."""
     return [np.asarray(branch_of(interpreter.platform, eqn.params["platforms"]), np.int32)]
+
+
+def branch_of(platform: str | None, platforms: Sequence[Any]) -> int:
+    """The number of the branch of a platform.
+
+    Args:
+        platform: such as `cpu`; None takes the default branch.
+        platforms: of each branch, the names of its platforms; None is the default.
+
+    Raises:
+        NotCovered: there is none, and no default.
+    """
+    wanted = _NAMES.get(platform or "", (platform,))
+    for number, names in enumerate(platforms):
+        if names is not None and any(name in names for name in wanted):
+            return number
+    if None not in platforms:
+        raise NotCovered(f"no branch of lax.platform_dependent is for {platform or 'every platform'}")
+    return list(platforms).index(None)
 
 
 def cond(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samebits.errors import NotCovered
-from samebits.interpret.platforms import branch_of
+from samebits.interpret.control_flow import branch_of
 
 
 def test_a_platform_takes_its_own_branch_or_the_default() -> None:

@@ -175,8 +175,8 @@ _FAULTS = (
     _fault(
         "roots take any sign", "samebits.interpret.field.held_values:HeldValues.add", _hold_as_positive, "CheckerBroken"
     ),
-    _fault("a stored result passes", "samebits.interpret.field_proof.confirm:stored", _not_stored, "CheckerBroken"),
-    _fault("fields look at no range", "samebits.interpret.field_proof.confirm:reach_of", _no_range, "CheckerBroken"),
+    _fault("a stored result passes", "samebits.interpret.field_proof.proof:stored", _not_stored, "CheckerBroken"),
+    _fault("fields look at no range", "samebits.interpret.field_proof.proof:reach_of", _no_range, "CheckerBroken"),
 )
 
 

@@ -28,10 +28,10 @@ from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import ELEMENTWISE, elementwise
 from samebits.interpret.all_sizes.windows import WINDOWS
 from samebits.interpret.composite_primitives import is_exp_of_negative_square
+from samebits.interpret.control_flow import branch_of
 from samebits.interpret.data_movement import STILL
 from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import CALLS
-from samebits.interpret.platforms import branch_of
 from samebits.schema.domain import RequiredFact
 
 MOST = 4096

@@ -1,22 +1,37 @@
-"""Proof over finite fields: both programs compute the same formulas, whatever the order of their sums and roundings."""
+"""Proof over finite fields: both programs compute the same formulas, whatever the order of their sums and roundings.
+
+A proof is confirmed by what the fields do not cover: stored results, other inputs, ranges.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
 
 from samebits.errors import BrokenPromise, NotCovered
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.folded_constants import FoldedField
-from samebits.interpret.field_proof.attempts import ProofAttempt, plainest
-from samebits.interpret.field_proof.confirm import confirmed
+from samebits.interpret.field_proof.assumptions import assumptions, by_numbers
+from samebits.interpret.field_proof.attempts import ProofAttempt, attempt_by_parts, plainest
 from samebits.interpret.field_proof.constants import match_constants
 from samebits.interpret.field_proof.parts import MOST_PARTS, by_parts
-from samebits.interpret.field_proof.result import FieldIdentity
+from samebits.interpret.field_proof.result import APART, FieldIdentity
+from samebits.interpret.float64_differences import differences
 from samebits.interpret.inner_equations import exponentials
+from samebits.interpret.jumps import other_jumps
 from samebits.interpret.literals import SurdLiteral
+from samebits.interpret.overflow import reach_of
+from samebits.interpret.probes import Stretched, inputs_of, permuted, stored, stretched
 from samebits.interpret.problem import Question
 
 __all__ = ("FieldIdentity", "identity")
+
+_MOST_HALVED = 3  # inputs that no proof covers are tried apart, or nudged, so often
 
 
 def identity(question: Question, seed: str = "") -> dict[str, FieldIdentity]:
@@ -94,3 +109,185 @@ def _together(question: Question, seed: str) -> dict[str, FieldIdentity]:
 
 def _covered(proofs: Mapping[str, FieldIdentity]) -> dict[str, FieldIdentity]:
     return {name: proof for name, proof in proofs.items() if proof.not_covered is None}
+
+
+def confirmed(
+    question: Question, proofs: Mapping[str, FieldIdentity], by: Mapping[str, ProofAttempt]
+) -> dict[str, FieldIdentity]:
+    """The proofs that further attempts confirm, each with its assumptions.
+
+    Args:
+        question: the programs and their inputs.
+        proofs: the combined results, by output; of those with NaN, the ones whose other elements are equal.
+        by: by output, the attempt that shows it, or the last one with the constants as they are.
+    """
+    result = _without_stored(question, [shown.domain for shown in by.values()], dict(proofs))
+    elsewhere: dict[str, bool] = {}
+    beyond: dict[str, str] = {}
+    for shown in {id(shown): shown for shown in by.values()}.values():
+        own = [name for name, other in by.items() if other is shown]
+        tried, decided = _elsewhere(question, shown, {name: result[name] for name in own})
+        result.update(tried)
+        elsewhere.update({name: name in decided for name in own})
+        result.update(_at_other_magnitudes(question, shown, {name: result[name] for name in own}, beyond))
+    for name, proof in result.items():
+        if proof.undecided and proof.unsure and not elsewhere[name]:
+            # Numbers that were stored for these inputs are constants too, and off by no more than their rounding.
+            result[name] = replace(proof, undecided=False)
+    if not any(proof.equal or proof.undecided for proof in result.values()):
+        return result
+    try:
+        reach = reach_of(question)
+    except NotCovered:
+        reach = None
+    for name, words in (reach.different if reach is not None else {}).items():
+        if result[name].equal or (result[name].undecided and result[name].not_covered is None):
+            result[name] = result[name].refuted(words, math.inf)
+    result.update(_of_decisions(question, by, result))
+    for name, proof in result.items():
+        if proof.equal or (proof.undecided and proof.not_covered is None):
+            taken = assumptions(question, by[name].domain, reach, elsewhere[name], beyond.get(name))
+            taken = taken if proof.equal else by_numbers(taken)
+            result[name] = replace(proof, assumptions=taken, decided=tuple(by[name].domain.decisions))
+    return result
+
+
+def _without_stored(
+    question: Question, domains: Sequence[Field], proofs: dict[str, FieldIdentity]
+) -> dict[str, FieldIdentity]:
+    """The same, where an output that depends on no input is not the same as one that does.
+
+    Only where the numbers of the case decided something, integers are given or constants may have been rounded: else
+    the formulas say it.
+    """
+    suspect = {name for name, proof in proofs.items() if proof.undecided or (proof.equal and proof.constant)}
+    rounded = any(proof.unsure for proof in proofs.values())
+    by_numbers = any(domain.decisions or domain.whole for domain in domains)
+    if not suspect or not (by_numbers or question.fixed or rounded):
+        return proofs
+    result = dict(proofs)
+    for name, words in stored(question).items():
+        if name in suspect:
+            result[name] = proofs[name].refuted(words, math.inf)
+    return result
+
+
+def _elsewhere(
+    question: Question, shown: ProofAttempt, proofs: Mapping[str, FieldIdentity]
+) -> tuple[dict[str, FieldIdentity], list[str]]:
+    """The outputs that one attempt showed, where it does not hold with the elements of the inputs permuted.
+
+    Returns:
+        What is known then, and the outputs that it holds for; none of these where it was not tried.
+    """
+    domain = shown.domain
+    open_ = [name for name, proof in proofs.items() if proof.undecided or (proof.equal and domain.decisions)]
+    other = permuted(question, domain.seed) if open_ else None
+    if other is None:
+        return {}, []
+    try:
+        attempts = attempt_by_parts(other, partial(_again, shown), shown.make, open_)
+    except NotCovered:  # the other order decides nothing then, and the first result stands
+        return {}, []
+    result, decided = dict(proofs), [name for name in proofs if name not in open_]
+    for name in open_:
+        proof = attempts[name].proofs[name]
+        if proof.not_covered is not None:
+            continue
+        decided.append(name)
+        is_root = attempts[name].domain.rooted and proof.gap <= APART  # a root has any sign here
+        if not proof.equal and not proof.undecided and not is_root:
+            words = f"{proof.witness}, with the elements of the inputs permuted"
+            result[name] = proofs[name].refuted(words, proof.gap)
+    return result, decided
+
+
+def _again(shown: ProofAttempt) -> Field:
+    """A domain like that of an attempt, with one random point."""
+    return shown.make(1, shown.domain.ring.extended, shown.domain.vanishing)
+
+
+def _at_other_magnitudes(
+    question: Question, shown: ProofAttempt, proofs: Mapping[str, FieldIdentity], beyond: dict[str, str]
+) -> dict[str, FieldIdentity]:
+    """The outputs that one attempt showed, where it does not hold at larger or smaller inputs.
+
+    What rounding hides there is as good as equal, such as `log(1 + exp(x))` and `x` where `x` is above 20.
+
+    Args:
+        question: the programs and their inputs.
+        shown: the attempt.
+        proofs: its results, by output.
+        beyond: gets what differs only beyond the magnitudes of a given array, which refutes nothing.
+    """
+    domain, result = shown.domain, dict(proofs)
+    undecided = {name for name, proof in proofs.items() if proof.undecided and not proof.is_open}
+    if not (domain.decisions or domain.rooted or undecided):
+        return result
+    for other in stretched(question, negated=domain.rooted):
+        left = [name for name, proof in result.items() if proof.is_open or proof.undecided]
+        for name, seen in _refuted_at(other, shown, left, undecided).items():
+            if seen.beyond_given:
+                beyond.setdefault(name, seen.witness)
+            else:
+                result[name] = result[name].refuted(f"{seen.witness} (their values are not stated)", seen.gap)
+    return result
+
+
+def _of_decisions(
+    question: Question, by: Mapping[str, ProofAttempt], proofs: Mapping[str, FieldIdentity]
+) -> dict[str, FieldIdentity]:
+    """The outputs that are equal and made by decisions on floats alone, and whether both sides decide alike."""
+    floats = [not fixed for fixed in question.is_fixed]
+    decided = {}
+    for number, name in enumerate(question.outputs):
+        suspect = name in proofs and proofs[name].equal and proofs[name].constant and by[name].domain.decisions
+        if suspect and np.any(np.logical_and(inputs_of(question.reference, number), floats)):
+            decided[name] = replace(proofs[name], tried=True)
+    seed = next(iter(by.values())).domain.seed if decided else ""
+    for name, words in other_jumps(question, list(decided), seed).items():
+        decided[name] = proofs[name].refuted(words, math.inf)
+    return decided
+
+
+class _Seen(NamedTuple):
+    """How an output differs at other inputs, by how much, and whether these perhaps do not occur."""
+
+    witness: str
+    gap: float
+    beyond_given: bool
+
+
+def _refuted_at(
+    other: Stretched, shown: ProofAttempt, outputs: Sequence[str], undecided: Collection[str], halved: int = 0
+) -> dict[str, _Seen]:
+    """The outputs that are other formulas at other inputs; of these, the fewest that show it or can be evaluated.
+
+    Args:
+        other: the question at these inputs.
+        shown: the attempt that showed them equal at those of the case.
+        outputs: the names of the outputs to look at.
+        undecided: those of which the fields say nothing at the inputs of the case, so that float64 alone decides.
+        halved: how often the inputs were halved, or moved off what they tie with.
+    """
+    apart = differences(other.question, outputs, certain=undecided) if outputs else {}
+    witnesses = {name: (f"{words}, in float64", math.inf) for name, words in apart.items() if name in undecided}
+    open_, is_covered = [name for name in apart if name not in undecided], True
+    try:
+        others = attempt_by_parts(other.question, partial(_again, shown), shown.make, open_) if open_ else {}
+    except NotCovered:  # such as an overflow: these magnitudes decide nothing
+        others, is_covered = {}, halved >= _MOST_HALVED
+    for name, attempted in others.items():
+        proof = attempted.proofs[name]
+        root = APART if attempted.domain.rooted else 0.0  # a root has any sign there
+        if not proof.equal and not proof.undecided and proof.gap > root:
+            witnesses[name] = str(proof.witness), proof.gap
+    result = {
+        name: _Seen(f"{words}, {other.words}", gap, other.beyond_given) for name, (words, gap) in witnesses.items()
+    }
+    parts = other.halves if witnesses or not is_covered else []
+    for part in parts or ([] if is_covered else [other.nudged]):
+        for name, seen in _refuted_at(part, shown, list(apart), undecided, halved + 1).items():
+            if name not in result or not seen.beyond_given or result[name].beyond_given:
+                result[name] = seen
+    return result

@@ -10,7 +10,7 @@ import pytest
 
 from samebits.interpret.all_sizes.facts import Element, Facts, at_least, below
 from samebits.interpret.all_sizes.formulas.formula import Summand
-from samebits.interpret.all_sizes.formulas.index_bounds import counted, from_zero
+from samebits.interpret.all_sizes.formulas.summands import counted, from_zero
 from samebits.interpret.all_sizes.polynomial import variable
 from samebits.interpret.all_sizes.space import Space
 from samebits.prove.all_sizes import prove_all_sizes
