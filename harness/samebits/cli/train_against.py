@@ -22,8 +22,7 @@ from samebits.host.repository_sources import imported_sources
 from samebits.host.subprocesses import ProcessResult, run_process, samebits_environment
 from samebits.report.changes.environments import environment_changes, environment_sentence
 from samebits.report.document import read_as
-from samebits.report.train import TrainDocument
-from samebits.report.train_envelope import measured_envelope
+from samebits.report.train import TrainDocument, measured_envelope
 from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, judge_at
 from samebits.train.record import RunRecord

@@ -15,8 +15,14 @@ from samebits.host.environment import Environment
 from samebits.report.document import read_as
 from samebits.report.tables import line
 from samebits.report.terminal import console
-from samebits.report.train import TrainDocument, TrainSummary, exit_code, show_trained, trained_markdown
-from samebits.report.train_envelope import envelope_record
+from samebits.report.train import (
+    TrainDocument,
+    TrainSummary,
+    envelope_record,
+    exit_code,
+    show_trained,
+    trained_markdown,
+)
 from samebits.schema.model import Matrix, Model
 from samebits.train.cache import persistent_compile_cache
 from samebits.train.compare import ORDER, compare_beside

@@ -98,10 +98,11 @@ def exit_code_of_tuning(document: TuneDocument) -> int:
 
 def groups(trials: Sequence[TuningTrial]) -> list[list[TuningTrial]]:
     """The trials that make a table: of one side in one direction on one target."""
-    return [list(group) for _, group in groupby(trials, _key)]
+    return [list(group) for _, group in groupby(trials, place_of_trial)]
 
 
-def _key(record: TuningTrial | TuningBest) -> tuple[str, ...]:
+def place_of_trial(record: TuningTrial | TuningBest) -> tuple[str, ...]:
+    """Pair, case, target, direction and side: what the trials of a table share."""
     return (record.pair, record.case, record.target, record.direction, record.side)
 
 
@@ -177,7 +178,7 @@ def closing_of_tuning(document: TuneDocument) -> str:
 
 def show_tuned(to: Console, trials: Sequence[TuningTrial], best: Sequence[TuningBest]) -> None:
     """The tables of one case on one target in one direction, with what is best below each."""
-    chosen = {_key(choice): choice for choice in best}
+    chosen = {place_of_trial(choice): choice for choice in best}
     if not to.is_terminal:
         to.width = max(to.width, LONGEST + 200)
     for group in groups(trials):
@@ -186,7 +187,7 @@ def show_tuned(to: Console, trials: Sequence[TuningTrial], best: Sequence[Tuning
         show_table(to, list(HEADS), tuned_rows(group))
         for text in small_lines(group):
             line(to, f"    {text}", "bold red" if text.startswith("FAILS") else "yellow")
-        line(to, f"    {best_line(chosen[_key(group[0])])}")
+        line(to, f"    {best_line(chosen[place_of_trial(group[0])])}")
 
 
 def show_tuned_end(to: Console, document: TuneDocument) -> None:
@@ -205,10 +206,10 @@ def tuned_markdown(document: TuneDocument) -> str:
     parts = [f"### samebits compile --tune: {state}", escaped(closing_of_tuning(document))]
     versions = document.environment.versions
     parts.append(escaped(f"jax {versions['jax']}, jaxlib {versions['jaxlib']}, libtpu {versions['libtpu'] or 'none'}"))
-    chosen = {_key(choice): choice for choice in document.best}
+    chosen = {place_of_trial(choice): choice for choice in document.best}
     for group in groups(document.trials):
         parts += [f"#### {escaped(tuned_title(group))}", markdown_table(HEADS, tuned_rows(group))]
-        lines = [*small_lines(group), best_line(chosen[_key(group[0])])]
+        lines = [*small_lines(group), best_line(chosen[place_of_trial(group[0])])]
         parts.append("\n".join(f"- {escaped(text)}" for text in lines))
     if document.trials:
         parts.append(escaped(EXPLAINED))

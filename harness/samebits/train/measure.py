@@ -6,6 +6,7 @@ orders of rows and another mesh, widen the envelope only where they are rounding
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -54,24 +55,28 @@ def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Train
         envelope.add(name, loss_ulps(recorded.run, run.run), far, perplexity_ulps(recorded.run, run.run))
         envelope.add_norms(name, recorded.run, run.run)
 
-    rng = np.random.default_rng(0)
-    order = rng.permutation(next(iter(reference.training.batch(1).values())).shape[0])
-
-    def permuted(batch: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: array[order] for name, array in batch.items()}
-
+    permuted = rows_permuted(reference)
     for seed in range(DITHERS):
-
-        def dither(state: Any, seed: int = seed) -> Any:
-            moved = {name: dithered(x, np.random.default_rng([seed, i])) for i, (name, x) in _items(state)}
-            return {**state, "parameters": moved}
-
+        dither = functools.partial(dithered_state, seed=seed)
         run = reference.run(steps, start=dither(reference.start))
         widen(DITHER, run, forced(reference, recorded.states, dither))
     widen(ROWS_PERMUTED, reference.run(steps, order=permuted), _permuted(reference, recorded.states, permuted))
     if elsewhere is not None:
         widen(ONE_DEVICE, elsewhere.run(steps), forced(elsewhere, recorded.states))
     return envelope, base
+
+
+def rows_permuted(trainer: Trainer) -> Callable[[Any], Any]:
+    """A function that puts the rows of a batch of a training into another order, always the same."""
+    order = np.random.default_rng(0).permutation(next(iter(trainer.training.batch(1).values())).shape[0])
+    return lambda batch: {name: array[order] for name, array in batch.items()}
+
+
+def dithered_state(state: Any, seed: int) -> Any:
+    """A state with every parameter `dithered`."""
+    names = enumerate(state["parameters"].items())
+    moved = {name: dithered(array, np.random.default_rng([seed, i])) for i, (name, array) in names}
+    return {**state, "parameters": moved}
 
 
 def dithered(array: Any, rng: np.random.Generator) -> Any:
@@ -81,10 +86,6 @@ def dithered(array: Any, rng: np.random.Generator) -> Any:
         return array
     moved = from_ordinals(ordinals(array) + rng.choice([-1, 1], array.shape), array.dtype)
     return np.where(array == 0, array, moved).astype(array.dtype)
-
-
-def _items(state: Any) -> Any:
-    return enumerate(state["parameters"].items())
 
 
 def _permuted(trainer: Trainer, states: Mapping[int, Any], order: Callable[[Any], Any]) -> Forced:

@@ -15,8 +15,7 @@ from samebits.cli.train_against import TrainedRevision
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.subprocesses import ProcessResult
 from samebits.report.document import to_json
-from samebits.report.train import TrainDocument
-from samebits.report.train_envelope import EnvelopeRecord
+from samebits.report.train import EnvelopeRecord, TrainDocument
 from samebits.schema.result import Problem
 from samebits.train.record import LeafRecord, RunRecord, StepRecord
 from tests.engine.test_train_work import write_model

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from samebits.audit.claims.row import Holds
 from samebits.errors import RequestError
 from samebits.report.outcomes import witness_words
-from samebits.report.train_envelope import measured_envelope
+from samebits.report.train import measured_envelope
 from samebits.schema.contract import COMPUTES, MOVES, leaf_words
 from samebits.schema.result import VERDICTS
 from samebits.train.envelope import Envelope

@@ -69,7 +69,6 @@ def bisect_section(document: BisectDocument) -> Section:
             patch=[(_kind(line), line) for line in shortened(str(detail.get("diff") or ""), PATCH_LINES)],
             charts=charts,
             pictures=_pictures(finding),
-            closing=closing(finding),
         ),
         charts=charts,
         styles=("evidence.css",),

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from samebits.report.golden import GoldenDocument, GoldenRow, state_of_golden, state_of_goldens
-from samebits.report.html.run_charts import bounds_used, curves, distances
+from samebits.report.html.run_charts import Row, bounds_used, curves, distances
 from samebits.report.html.section import Section, render
-from samebits.report.html.train_curves import Row
 from samebits.report.words import State, plural, problems_sentence
 from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden

@@ -154,7 +154,6 @@ def defaults_section(document: DefaultsDocument) -> Section:
         next_command=None,
         body=render(
             "defaults.html.j2",
-            document=document,
             headline=headline,
             closing=closing(document),
             heads=[*HEADS[:2], document.first, document.second],

@@ -6,20 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from samebits.report.failing import next_command
-from samebits.report.html.run_charts import bounds_used, curves, distances, equal_bits, relative_distances
-from samebits.report.html.section import Section, render
-from samebits.report.html.train_curves import (
+from samebits.report.html.run_charts import (
     STEP_HEADS,
     Split,
     bound_rows,
+    bounds_used,
     clusters_by_step,
+    curves,
     distance_rows,
+    distances,
+    equal_bits,
     failing,
     headroom_rows,
+    relative_distances,
     splits,
     step_table,
     value_rows,
 )
+from samebits.report.html.section import Section, render
 from samebits.report.train import (
     PAIRING_HEADS,
     TrainDocument,
@@ -27,6 +31,7 @@ from samebits.report.train import (
     cluster_lines,
     detection_failed,
     detection_table,
+    envelope_lines,
     exit_code,
     expectation_lines,
     failing_runs,
@@ -34,7 +39,6 @@ from samebits.report.train import (
     run_table,
     uncompared_lines,
 )
-from samebits.report.train_envelope import envelope_lines
 from samebits.report.words import plural, problems_sentence, state_of
 
 

@@ -16,6 +16,7 @@ from samebits.report.tune import (
     closing_of_tuning,
     exit_code_of_tuning,
     groups,
+    place_of_trial,
     small_lines,
     tuned_rows,
     tuned_title,
@@ -46,7 +47,7 @@ def tune_section(document: TuneDocument) -> Section:
         document: of `samebits compile --tune`.
     """
     charts: dict[str, Mapping[str, Any]] = {}
-    best = {_place(choice): choice for choice in document.best}
+    best = {place_of_trial(choice): choice for choice in document.best}
     views = [_view(trials, place, best, charts) for place, trials in enumerate(groups(document.trials))]
     headline = _headline(document)
     return Section(
@@ -69,17 +70,13 @@ def tune_section(document: TuneDocument) -> Section:
     )
 
 
-def _place(record: TuningTrial | TuningBest) -> tuple[str, ...]:
-    return (record.pair, record.case, record.target, record.direction, record.side)
-
-
 def _view(
     trials: Sequence[TuningTrial],
     place: int,
     best: Mapping[tuple[str, ...], TuningBest],
     charts: dict[str, Mapping[str, Any]],
 ) -> TunedView:
-    choice = best.get(_place(trials[0]))
+    choice = best.get(place_of_trial(trials[0]))
     programs = {trial.program for trial in trials if trial.program is not None}
     # Bars of one and the same program say nothing.
     figures = _figures(trials) if len(programs) > 1 else []

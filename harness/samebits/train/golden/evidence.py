@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from samebits.train.envelope import (
 )
 from samebits.train.golden.curve import norm_change, ulps
 from samebits.train.golden.record import ConfirmedEnvironment, GoldenEvidence, recorded_steps
-from samebits.train.measure import DITHER, DITHERS, dithered
+from samebits.train.measure import DITHER, DITHERS, dithered_state, rows_permuted
 from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer
 
@@ -59,20 +58,11 @@ def rewrites(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> lis
             "runs; a golden would differ from itself"
         )
     runs, measured = [("repeated", again)], Envelope(config=run.config, dtype=run.dtype)
-    rows = next(iter(trainer.training.batch(1).values())).shape[0]
-    order = np.random.default_rng(0).permutation(rows)
-
-    def permuted(batch: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: array[order] for name, array in batch.items()}
-
     measured.add("repeated", [0] * steps, [])
     for seed in range(DITHERS):
-        names = enumerate(trainer.start["parameters"].items())
-        moved = {name: dithered(array, np.random.default_rng([seed, i])) for i, (name, array) in names}
-        start = {**trainer.start, "parameters": moved}
-        runs.append((DITHER, trainer.run(steps, start=start).run))
+        runs.append((DITHER, trainer.run(steps, start=dithered_state(trainer.start, seed)).run))
         measured.add_norms(DITHER, run, runs[-1][1])
-    others = {ROWS_PERMUTED: trainer.run(steps, order=permuted).run}
+    others = {ROWS_PERMUTED: trainer.run(steps, order=rows_permuted(trainer)).run}
     if elsewhere is not None:
         others[ONE_DEVICE] = elsewhere.run(steps).run
     return runs + [(name, other) for name, other in others.items() if not measured.leaves_out(name, run, other)]

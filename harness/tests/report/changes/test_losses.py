@@ -15,8 +15,7 @@ from samebits.report.changes.diff_text import diff_markdown, diff_outcomes, show
 from samebits.report.changes.rows import document_rows
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.html.diff_section import diff_section
-from samebits.report.train import TrainDocument
-from samebits.report.train_envelope import EnvelopeRecord
+from samebits.report.train import EnvelopeRecord, TrainDocument
 from samebits.train.compare import Pairing
 from samebits.train.record import LeafRecord, RunRecord, StepRecord
 from tests.support.blank import blank

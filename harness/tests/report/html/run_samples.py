@@ -9,8 +9,7 @@ from typing import Any
 from samebits.report.compile import CompileDocument, summarise
 from samebits.report.compile_model import CompiledStep, StepsDocument
 from samebits.report.golden import GoldenDocument
-from samebits.report.train import TrainDocument, TrainSummary
-from samebits.report.train_envelope import envelope_record
+from samebits.report.train import TrainDocument, TrainSummary, envelope_record
 from samebits.report.tune import TuneDocument, summarise_tuned
 from samebits.schema.program_facts import ClaimResult, CompiledSide, Facts, SideBySide, ratio
 from samebits.schema.program_region import ProgramRegion, RegionLevel, RegionLine

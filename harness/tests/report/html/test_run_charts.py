@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from samebits.report.html.charts import COLOURS, svg
-from samebits.report.html.run_charts import bounds_used, curves, distances, equal_bits, relative_distances
-from samebits.report.html.train_curves import (
+from samebits.report.html.run_charts import (
     bound_rows,
+    bounds_used,
     clusters_by_step,
+    curves,
     distance_rows,
+    distances,
+    equal_bits,
     headroom_rows,
+    relative_distances,
     value_rows,
 )
 from tests.report.html.run_samples import run, trained

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from samebits.report.html.train_curves import (
+from samebits.report.html.run_charts import (
     STEP_HEADS,
     ClusterCell,
     Split,
