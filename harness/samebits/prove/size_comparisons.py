@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samebits.errors import NotCovered
-from samebits.interpret.all_sizes.bounds import is_not_negative
 from samebits.interpret.all_sizes.dimensions import dimension
-from samebits.interpret.all_sizes.polynomial import Polynomial, variable
+from samebits.interpret.all_sizes.polynomial import Polynomial, is_not_negative, variable
 
 
 @dataclass(frozen=True, slots=True)

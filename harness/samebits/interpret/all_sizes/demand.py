@@ -11,11 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret.all_sizes.bounds import is_not_negative
 from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, MapPiece, Number, Reduction, Source, at_least
 from samebits.interpret.all_sizes.formulas.formula import NoFormula
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, canonical_source
-from samebits.interpret.all_sizes.polynomial import Polynomial, of
+from samebits.interpret.all_sizes.polynomial import Polynomial, is_not_negative, of
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.equation import Step
 from samebits.schema.domain import RequiredFact

@@ -34,8 +34,7 @@ from samebits.interpret.all_sizes.formulas.normal_form import NormalForms, is_su
 from samebits.interpret.all_sizes.formulas.signs import says_negative
 from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.linear_questions import LimitReached
-from samebits.interpret.all_sizes.loop_names import is_carried
-from samebits.interpret.all_sizes.loops import Loop, as_result
+from samebits.interpret.all_sizes.loops import Scan, as_result, is_carried
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import WIDER
 
@@ -281,7 +280,7 @@ def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
     return False
 
 
-def _same_loops(space: Space, first: Loop, second: Loop) -> bool:
+def _same_loops(space: Space, first: Scan, second: Scan) -> bool:
     """Whether two loops are shown to carry the same, number by number, wherever they stand."""
     try:
         for number in range(first.carries):

@@ -17,12 +17,12 @@ from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, MapPiece, a
 from samebits.interpret.all_sizes.integers import OPERATIONS, arithmetic
 from samebits.interpret.all_sizes.linear_questions import LimitReached
 from samebits.interpret.all_sizes.lookups import LOOKUPS
+from samebits.interpret.all_sizes.loops import Scan
 from samebits.interpret.all_sizes.movement import MOVEMENT, Rule
 from samebits.interpret.all_sizes.polynomial import of
 from samebits.interpret.all_sizes.products import conv_general_dilated, dot_general, ragged_dot_general
 from samebits.interpret.all_sizes.reductions import REDUCTIONS, reduction
 from samebits.interpret.all_sizes.results import WHOLE, whole_result
-from samebits.interpret.all_sizes.scans import Scan
 from samebits.interpret.all_sizes.sorts import sort
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import ELEMENTWISE, elementwise

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from samebits.interpret.all_sizes.bounds import largest
 from samebits.interpret.all_sizes.demand import Demand
 from samebits.interpret.all_sizes.facts import Facts, Integer, MapPiece, at_least, below, equal, opposite
-from samebits.interpret.all_sizes.polynomial import Polynomial, of
+from samebits.interpret.all_sizes.polynomial import Polynomial, largest, of
 
 Cases = list[tuple[Facts, Polynomial]]
 _DECIDING = {"and": 0, "or": 1}

@@ -1,4 +1,4 @@
-"""What scans of symbolic length carry, by induction, and loops that are the same.
+"""Scans: what a step gives at a symbolic time, what is carried there, by induction, and loops that are the same.
 
 A carried value is found where each step leaves a place as it was, or writes it or adds to it in one step alone, or
 adds a number to it. Two loops carry the same where they start with the same, and a step makes the same of the same.
@@ -6,13 +6,14 @@ adds a number to it. Two loops carry the same where they start with the same, an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any
 
 from samebits.errors import NotCovered
-from samebits.interpret.all_sizes.demand import Demand, Devices, Index, Place
+from samebits.interpret.all_sizes.demand import Demand, Devices, Evaluator, Index, Place
 from samebits.interpret.all_sizes.facts import (
     Carried,
     Element,
@@ -26,32 +27,114 @@ from samebits.interpret.all_sizes.facts import (
     at_least,
     below,
     complement,
+    parts_of,
+    variables_in,
 )
 from samebits.interpret.all_sizes.integers import integer_pieces
-from samebits.interpret.all_sizes.loop_names import CARRY, SPOT, TURN, depth_of_loops, mentions
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.solving import digits_of, solve
 from samebits.interpret.all_sizes.space import Space
+from samebits.interpret.all_sizes.terms import names_in
+from samebits.interpret.control_flow import scan_sizes
+
+UNROLLED = 4
+"""The most steps that are unrolled to say what is carried; after more it is a value of the scan."""
+
+TURN, SPOT, CARRY = "turn", "spot", "carry"
+_DEPTH = re.compile(rf"\b(?:{TURN}|{SPOT}|{CARRY}) (\d+)")
 
 
-class Loop(Protocol):
-    """A scan of a program."""
+class Scan:
+    """A scan of a program.
 
-    name: str
-    demand: Demand
-    length: Polynomial
-    consts: int
-    carries: int
-    not_induced: set[int]
+    Args:
+        evaluator: of the program.
+        demand: of any of its outputs.
+    """
+
+    def __init__(self, evaluator: Evaluator, demand: Demand) -> None:
+        self._evaluator = evaluator
+        self._frame = demand.frame
+        self._equation = demand.equation
+        params = demand.params
+        self.length = demand.space.size(params["length"])
+        self._closed, self._reverse = params["jaxpr"], bool(params["reverse"])
+        self.consts, self.carries = scan_sizes(params)
+        self.demand = demand
+        self.not_induced: set[int] = set()
+        self._frames: dict[Polynomial, Any] = {}
+        self.name = f"scan {len(demand.space.scans)}"
+        demand.space.scans[self.name] = self
+
+    @property
+    def _body(self) -> Any:
+        return getattr(self._closed, "jaxpr", self._closed)
+
+    def output(self, demand: Demand) -> list[MapPiece]:
+        """What stands at a place of an output: carried to the end, or stacked over the steps."""
+        number, index = demand.number, demand.index
+        if number < self.carries:
+            return self.carried(number, self.length, index, demand.facts, demand.devices)
+        return self.step(number, self._turned(index[0]), index[1:], demand.facts, demand.devices)
+
+    def _turned(self, place: Polynomial) -> Polynomial:
+        return self.length - 1 - place if self._reverse else place
+
+    def carried(self, number: int, time: Polynomial, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
+        """What is carried at a place after so many steps."""
+        body = self._body
+        is_kept = body.outvars[number] is body.invars[self.consts + number]
+        if time.constant == 0 or is_kept:
+            return self.start(number, index, facts, devices)
+        known = by_induction(self, number, time, index, (facts, devices))
+        if known is not None:
+            return known
+        if time.constant is None or time.constant > UNROLLED:
+            name = self.name if devices else self.demand.space.scans.name_of(self)
+            return [MapPiece((), Carried(name, number, time, index, tuple(sorted(devices.items()))))]
+        return self.step(number, time - 1, index, facts, devices)
 
     def start(self, number: int, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
-        """What a carry holds before the first step."""
-
-    def step_with(self, carry: Mapping[int, Place], time: Polynomial, output: int) -> Place:
-        """What a step gives of an output of its body, where some carries are given."""
+        """What is carried before the first step."""
+        return self._evaluator.value(self._frame, self._equation.invars[self.consts + number], index, facts, devices)
 
     def start_shape(self, number: int) -> Index:
-        """The shape of a carry."""
+        """The shape of a carried value."""
+        return self.demand.shape(self.consts + number)
+
+    def step_with(self, carry: Mapping[int, Place], time: Polynomial, output: int) -> Place:
+        """What the step after so many others gives at places of an output of its body, where some carries are given."""
+        frame = self._frame_of(time, carry)
+
+        def at(index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
+            return self._evaluator.value(frame, self._body.outvars[output], index, facts, devices)
+
+        return at
+
+    def step(self, number: int, time: Polynomial, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
+        """What the step after so many others gives at a place of an output of its body."""
+        return self._evaluator.value(self._frame_at(time), self._body.outvars[number], index, facts, devices)
+
+    def _frame_at(self, time: Polynomial) -> Any:
+        if time not in self._frames:
+            self._frames[time] = self._frame_of(time, {})
+        return self._frames[time]
+
+    def _frame_of(self, time: Polynomial, carry: Mapping[int, Place]) -> Any:
+        origins: dict[Any, Any] = {}
+        for number, var in enumerate(self._body.invars):
+            origins[var] = carry.get(number - self.consts) or self._input(number, time)
+        depth = max(self._frame.depth, depth_of_loops(self.demand.space, time.variables))
+        return self._evaluator.frame_of(self._closed, origins, depth)
+
+    def _input(self, number: int, time: Polynomial) -> Place:
+        atom, evaluator, frame = self._equation.invars[number], self._evaluator, self._frame
+        if number < self.consts:
+            return lambda index, facts, devices: evaluator.value(frame, atom, index, facts, devices)
+        if number < self.consts + self.carries:
+            return lambda index, facts, devices: self.carried(number - self.consts, time, index, facts, devices)
+        place = self._turned(time)
+        return lambda index, facts, devices: evaluator.value(frame, atom, (place, *index), facts, devices)
 
 
 @dataclass(eq=False)
@@ -72,7 +155,7 @@ class _Unknowns:
             self.order.append(number)
         return Element(f"{CARRY} {self.depth}.{self.order.index(number)}", index)
 
-    def carries(self, loop: Loop, time: Polynomial) -> dict[int, Place]:
+    def carries(self, loop: Scan, time: Polynomial) -> dict[int, Place]:
         """All carries of a loop before a step: the known ones by induction."""
 
         def place(number: int) -> Place:
@@ -88,7 +171,7 @@ class _Unknowns:
 Around = tuple[Facts, Devices]
 
 
-def by_induction(loop: Loop, number: int, time: Polynomial, index: Index, around: Around) -> list[MapPiece] | None:
+def by_induction(loop: Scan, number: int, time: Polynomial, index: Index, around: Around) -> list[MapPiece] | None:
     """What is carried at a place after so many steps, where steps keep it, write it once or count; None elsewhere.
 
     Args:
@@ -112,7 +195,7 @@ def by_induction(loop: Loop, number: int, time: Polynomial, index: Index, around
 
 @dataclass(frozen=True)
 class _Induction:
-    loop: Loop
+    loop: Scan
     number: int
     time: Polynomial
     index: Index
@@ -210,7 +293,7 @@ class _Induction:
         return pieces + [piece for kept in elsewhere for piece in self._start(kept)]
 
 
-def as_result(loop: Loop, carried: Carried) -> WholeResult:
+def as_result(loop: Scan, carried: Carried) -> WholeResult:
     """A carried value as the result of its loop: of how its carries start, and of what a step makes of them.
 
     Args:
@@ -261,11 +344,62 @@ def _added_to(source: Source, same: Element) -> tuple[Source, ...]:
     return (source,)
 
 
-def _turn(loop: Loop, depth: int) -> Polynomial:
+def _turn(loop: Scan, depth: int) -> Polynomial:
     """Any step of a loop."""
     return loop.demand.space.index(f"{TURN} {depth} below {loop.length}", loop.length)
 
 
-def _depth_around(loop: Loop, polynomials: Iterable[Polynomial], devices: Devices) -> int:
+def _depth_around(loop: Scan, polynomials: Iterable[Polynomial], devices: Devices) -> int:
     names = [name for p in (*polynomials, *devices.values()) for name in p.variables]
     return max(depth_of_loops(loop.demand.space, names), int(loop.demand.frame.depth))
+
+
+def depth_of_loops(space: Space, names: Iterable[str]) -> int:
+    """How many loops around the names are looked at with unknown carries."""
+    texts = [text for name in names for text in (name, *space.inside.get(name, ()))]
+    return max((int(number) + 1 for text in texts for number in _DEPTH.findall(text)), default=0)
+
+
+def is_carried(source: Source) -> bool:
+    """Whether a source is what a loop carries, known or unknown."""
+    return isinstance(source, Carried) or (isinstance(source, Element) and source.name.startswith(f"{CARRY} "))
+
+
+def mentions(space: Space, source: Source, facts: Facts, depth: int, whose: str) -> bool:
+    """Whether an unknown carry of this depth decides where a source stands, or one of these is in it.
+
+    Args:
+        space: of indices.
+        source: that a step writes.
+        facts: where it stands.
+        depth: of the loop.
+        whose: how the names of carries begin that must not be in it.
+    """
+    if any(_depends(space, part, depth) for part in parts_of(source)):
+        return True
+    deciding = [name for fact in facts for name in fact.polynomial.variables]
+    return _named(space, [*names_in(source), *variables_in(source)], depth, whose) or _named(
+        space, deciding, depth, f"{CARRY} {depth}."
+    )
+
+
+def _named(space: Space, names: Iterable[str], depth: int, whose: str) -> bool:
+    """Whether names, or what they stand for, are of a carry whose name begins so."""
+    begins = re.compile(rf"{re.escape(whose)}\b")
+    todo, seen = list(names), set[str]()
+    while todo:
+        name = todo.pop()
+        if begins.match(name):
+            return True
+        if name not in seen and name in space.sources:
+            inner = space.sources[name]
+            if any(_depends(space, part, depth) for part in parts_of(inner)):
+                return True
+            todo += [*names_in(inner), *variables_in(inner)]
+        seen.add(name)
+    return False
+
+
+def _depends(space: Space, source: Source, depth: int) -> bool:
+    """Whether a source is carried by a loop inside the step that is looked at."""
+    return isinstance(source, Carried) and space.scans[source.name].demand.frame.depth > depth

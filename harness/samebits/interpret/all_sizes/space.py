@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from samebits.errors import NotCovered
-from samebits.interpret.all_sizes import bounds, dimensions
+from samebits.interpret.all_sizes import dimensions
 from samebits.interpret.all_sizes.divisions import CutIndex, Divisions
 from samebits.interpret.all_sizes.facts import (
     Element,
@@ -24,7 +24,15 @@ from samebits.interpret.all_sizes.facts import (
 from samebits.interpret.all_sizes.known_loops import KnownLoops
 from samebits.interpret.all_sizes.linear_questions import LimitReached, LinearQuestions
 from samebits.interpret.all_sizes.permutations import Permutations
-from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, solution, variable, weights
+from samebits.interpret.all_sizes.polynomial import (
+    Polynomial,
+    is_not_negative,
+    of,
+    product,
+    solution,
+    variable,
+    weights,
+)
 
 NESTED = 2
 """How deep unknown integers inside the indices of others are compared."""
@@ -395,7 +403,7 @@ class SimpleFacts:
     def is_not_negative(self, p: Polynomial) -> bool:
         """Whether a polynomial is shown to be at least 0 in the box of all sizes and indices."""
         if p not in self._not_negative:
-            self._not_negative[p] = bounds.is_not_negative(p, self._ranges, self._lowest)
+            self._not_negative[p] = is_not_negative(p, self._ranges, self._lowest)
         return self._not_negative[p]
 
     def _never(self, fact: Fact) -> bool:

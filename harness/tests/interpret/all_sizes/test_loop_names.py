@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samebits.interpret.all_sizes.facts import Carried, Element, Facts, Source, Term, at_least
-from samebits.interpret.all_sizes.loop_names import CARRY, depth_of_loops, is_carried, mentions
+from samebits.interpret.all_sizes.loops import CARRY, depth_of_loops, is_carried, mentions
 from samebits.interpret.all_sizes.polynomial import of, variable
 from samebits.interpret.all_sizes.space import Space
 

@@ -16,9 +16,9 @@ from samebits.interpret.all_sizes.facts import Carried, Reduction, Source, Whole
 from samebits.interpret.all_sizes.formulas.formula import NoFormula
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
 from samebits.interpret.all_sizes.formulas.recurrences import Recurrences
+from samebits.interpret.all_sizes.loops import UNROLLED
 from samebits.interpret.all_sizes.polynomial import variable
 from samebits.interpret.all_sizes.reductions import REDUCTIONS
-from samebits.interpret.all_sizes.scans import UNROLLED
 from samebits.interpret.all_sizes.space import Space
 
 

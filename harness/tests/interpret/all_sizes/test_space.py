@@ -9,7 +9,6 @@ import pytest
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes import space as space_module
-from samebits.interpret.all_sizes.bounds import is_not_negative, largest
 from samebits.interpret.all_sizes.demand import constant
 from samebits.interpret.all_sizes.dimensions import dimension
 from samebits.interpret.all_sizes.divisions import CutIndex, Divisions
@@ -17,7 +16,7 @@ from samebits.interpret.all_sizes.equality import same
 from samebits.interpret.all_sizes.evaluation import element_of
 from samebits.interpret.all_sizes.facts import Element, Integer, at_least, below, complement, equal
 from samebits.interpret.all_sizes.linear_questions import LinearQuestions
-from samebits.interpret.all_sizes.polynomial import of, variable
+from samebits.interpret.all_sizes.polynomial import is_not_negative, largest, of, variable
 from samebits.interpret.all_sizes.solving import solve
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import is_number
