@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samebits.bisect.flags import merged_options, ulps_from_oracle
-from samebits.bisect.recompile import PASSES, IsolatedSides
+from samebits.bisect.flags import PASSES, IsolatedSides, merged_options, ulps_from_oracle
 from samebits.bisect.search.healing import healing_sets
 from samebits.bisect.search.judgement import Outcome
 from samebits.errors import CouldNotRun

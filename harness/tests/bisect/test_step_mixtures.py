@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.bisect.whole_step import StepMixture, forms, key, label, origin, whole_step
+from samebits.bisect.tensors import StepMixture, forms, key, label, origin, whole_step
 from samebits.train.taps import Nesting, Tensor
 
 

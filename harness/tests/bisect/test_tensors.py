@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from samebits.bisect import tensors
-from samebits.bisect.whole_step import StepMixture
+from samebits.bisect.tensors import StepMixture
 from samebits.train.taps import Tensor
 
 ZERO, LIVE = Tensor("part:out:zero", 0), Tensor("part:out:live", 0)

@@ -7,7 +7,7 @@ import pytest
 
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.trials import Trials
-from samebits.bisect.whole_step import BlockSearch, Point, judged_outputs, key, label
+from samebits.bisect.tensors import BlockSearch, Point, judged_outputs, key, label
 
 NAMES = ("harmless", "wrong", "later")
 

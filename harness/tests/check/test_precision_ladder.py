@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from samebits.check.executed_evidence import LAST, SLOPE, PrecisionLadder, measure_ladder
 from samebits.check.outcome import ProgramOutputs
-from samebits.check.precision_ladder import LAST, SLOPE, PrecisionLadder, measure_ladder
 from samebits.check.rounding import gather_evidence
 from samebits.check.sample import LeafSample
 from samebits.interpret.problem import Input, Question
