@@ -13,8 +13,8 @@ from samebits.functions.compare import check as check
 from samebits.functions.compare import prove as prove
 from samebits.functions.compile_side_by_side import ComparingPrograms as ComparingPrograms
 from samebits.functions.compile_side_by_side import compare_programs as compare_programs
-from samebits.functions.other_inputs import OtherInputsWarning as OtherInputsWarning
 from samebits.functions.result import Comparing as Comparing
+from samebits.functions.result import OtherInputsWarning as OtherInputsWarning
 from samebits.numerics.bits import same_bits as same_bits
 from samebits.programs.implementations import implementation as implementation
 from samebits.programs.like import like as like

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from samebits.errors import RequestError
+from samebits.errors import CouldNotRun, RequestError
 from samebits.functions.all_sizes import with_sizes
 from samebits.functions.as_pair import OUTSIDE, pair_of
 from samebits.functions.call_assumptions import with_call_assumptions
@@ -24,6 +24,8 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.other_sizes import at_sizes, read_sizes, sizes_text
 from samebits.programs.plan import Plan, Request, plan
 from samebits.programs.replay import CALL, without_group
+from samebits.schema.argument_trees import ArgTree
+from samebits.schema.case import Arg
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
@@ -32,6 +34,7 @@ from samebits.schema.result import Problem, Result
 
 if TYPE_CHECKING:
     from samebits.programs.program_cache import Programs
+    from samebits.programs.sides import Site, TracedSides
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
@@ -183,7 +186,6 @@ def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tu
         DeclarationError: the functions share state; after what is traced here, nobody could see that.
     """
     from samebits.check.trace_order import TraceOrder
-    from samebits.functions.zero_gradients import without_zero_gradients
     from samebits.programs.argument_writes import AFTER, touched
     from samebits.programs.host_trees import named_leaves
     from samebits.programs.sides import Site, TracedSides
@@ -255,3 +257,68 @@ def _built(request: CompareRequest, pair: Pair) -> Any:
 
     mesh = request.options.mesh
     return mesh if isinstance(mesh, jax.sharding.Mesh) else pair_mesh(pair).build(pair.modes[0])
+
+
+def without_zero_gradients(pair: Pair, sides: TracedSides, sites: Mapping[str, Site]) -> tuple[Pair, tuple[str, ...]]:
+    """The pair without the gradients that are zero by construction on both sides, with a note about them.
+
+    Comparing two arrays of such zeros would say nothing. Where only one of the two functions ignores an argument, the
+    gradients are compared and differ.
+
+    Args:
+        pair: of two functions.
+        sides: its programs.
+        sites: where each side runs.
+    """
+    from samebits.programs.host_trees import named_leaves
+
+    names: set[str] | None = None
+    paths: list[str] = []
+    for side, site in sites.items():
+        try:
+            program = sides.gradient(side, site)
+        except CouldNotRun:  # running it gives the error, with its line
+            return pair, ()
+        if program.error is not None:
+            return pair, ()
+        paths = list(named_leaves(program.traced.out_info, "gradient"))
+        closed = program.traced.jaxpr
+        zero = {
+            path for path, out in zip(paths, closed.jaxpr.outvars, strict=True) if _is_zero(closed.jaxpr, out, depth=0)
+        }
+        names = zero if names is None else names & zero
+    if not names:
+        return pair, ()
+    args = {name: _without(name, declared, names) for name, declared in dict(pair.args).items()}  # type: ignore[arg-type]
+    left = ", ".join(sorted(names))
+    note = f"no gradient with respect to {left}: neither function's result depends on it differentiably"
+    changed = replace(pair, args=args)
+    everything = names >= set(paths)
+    return (replace(changed, gradients=False) if everything else changed), (note,)
+
+
+def _without(name: str, tree: Arg | ArgTree, names: set[str]) -> Arg | ArgTree:
+    if isinstance(tree, Arg):
+        return replace(tree, differentiable=False) if name in names else tree
+    args = tuple(
+        replace(arg, differentiable=False) if name + path in names else arg
+        for path, arg in zip(tree.paths, tree.args, strict=True)
+    )
+    return replace(tree, args=args)
+
+
+def _is_zero(jaxpr: Any, variable: Any, *, depth: int) -> bool:
+    """Whether a value of a jaxpr is a constant zero that does not depend on any input."""
+    value = getattr(variable, "val", None)
+    if value is not None:
+        return getattr(value, "ndim", 0) == 0 and bool(value == 0)
+    equation = next((e for e in jaxpr.eqns if any(out is variable for out in e.outvars)), None)
+    if equation is None or depth > 20:
+        return False
+    if equation.primitive.name in ("broadcast_in_dim", "convert_element_type", "reshape", "sharding_constraint"):
+        return _is_zero(jaxpr, equation.invars[0], depth=depth + 1)
+    if equation.primitive.name in ("jit", "pjit"):
+        inner = equation.params["jaxpr"].jaxpr
+        place = next(i for i, out in enumerate(equation.outvars) if out is variable)
+        return _is_zero(inner, inner.outvars[place], depth=depth + 1)
+    return False

@@ -16,8 +16,8 @@ import pytest
 import samebits
 from samebits.functions.as_pair import pair_of
 from samebits.functions.call_assumptions import left_at_defaults
-from samebits.functions.other_inputs import OtherInputsWarning
 from samebits.functions.request import compare_request
+from samebits.functions.result import OtherInputsWarning
 from tests.support.invoke import samebits as command
 
 X = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import samebits
-from samebits.functions.other_inputs import OtherInputsWarning
+from samebits.functions.result import OtherInputsWarning
 from tests.functions import specimens as f
 
 

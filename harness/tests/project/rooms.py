@@ -142,7 +142,6 @@ THROUGH = (
     ),
     Through("check/test_index_values.py", "what is executed at other inputs", ("check/other_inputs",)),
     Through("check/test_prove_points.py", "the proofs of whole points", ("prove/prover",)),
-    Through("schema/test_pair_messages.py", "wrong declarations, word for word", ("schema/pair_checks",)),
     Through("host/test_isolation.py", "loads the pairs of a tree", ("host/process_state",)),
     Through("host/test_user_errors.py", "what their code raises, through jax and callbacks", ("user_errors",)),
     Through("check/test_mesh_argument.py", "where sides run that need a mesh", ("check/sites",)),

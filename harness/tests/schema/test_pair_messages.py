@@ -10,6 +10,7 @@ import pytest
 
 from samebits.errors import DeclarationError
 from samebits.schema import case, compile_claim, contract, pair, validate, values
+from samebits.schema.adapt import Adapt
 from samebits.schema.case import Arg, AxisSize, Case, Refusal
 from samebits.schema.compile_statement import VARIANT, Statement, compiled_side
 from samebits.schema.contract import Contract, Exemption
@@ -167,6 +168,14 @@ WRONG_PAIRS: Wrong = {
         )
         for what in ("dtypes", "meshes", "modes", "variants")
     },
+    "adaptation of an unknown variant": (
+        lambda: declare(adapt={"fussed": Adapt(outputs=tuple)}),
+        "pair 'rope': adapt of 'fussed'; expected some of fused; did you mean 'fused'?",
+    ),
+    "second derivative beside auxiliary outputs": (
+        lambda: declare(transforms=("second_derivative",), has_aux=True),
+        "pair 'rope': transform 'second_derivative' does not support has_aux=True; leave it out",
+    ),
     "no arguments": (
         lambda: declare(args={}).arguments(*SMALL),
         "pair 'rope', case 'small': no arguments; it would compare constants",

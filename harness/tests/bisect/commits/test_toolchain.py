@@ -16,8 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from samebits.bisect.commits.environments import Pins, build, pinned_versions, pins_text, read_pins, required_pins
-from samebits.bisect.commits.toolchain import ToolchainRequest, bisect_toolchain
+from samebits.bisect.commits.toolchain import (
+    Pins,
+    ToolchainRequest,
+    bisect_toolchain,
+    build,
+    pinned_versions,
+    pins_text,
+    read_pins,
+    required_pins,
+)
 from samebits.bisect.search.trials import Finding, NothingFails
 from samebits.bisect.session import Session
 from samebits.errors import CouldNotRun, RequestError
