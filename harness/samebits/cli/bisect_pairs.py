@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,9 @@ from samebits.cli.bisect import SearchOptions, search_options
 
 if TYPE_CHECKING:
     from samebits.bisect.endpoints import EndpointsRequest
+    from samebits.bisect.search.trials import Finding
+    from samebits.bisect.session import Session
+    from samebits.engine.run_work import EngineSettings
 
 
 def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -102,8 +106,6 @@ def pairs(chosen: PairsOptions) -> int:
     """
     session, request = chosen.session(), chosen.endpoints()
     settings = replace(chosen.settings_on(chosen.platform), workers=None if chosen.in_process else 1)
-    from samebits.cli.bisect_pairs_run import search_on_engine
-
     choices = tuple(name for name in (chosen.only or "").split(",") if name)
     return chosen.run(
         "pairs",
@@ -112,3 +114,30 @@ def pairs(chosen: PairsOptions) -> int:
         apart=not settings.in_process,
         ray=settings.ray,
     )
+
+
+def search_on_engine(
+    request: EndpointsRequest, session: Session, only: Sequence[str], most: int, settings: EngineSettings
+) -> Finding:
+    """Find the choices that make the bad training diverge, with the search here and trainings in a worker process.
+
+    Args:
+        request: the two trainings.
+        session: how the search is run.
+        only: judge only this set of choices.
+        most: the largest number of sets to try.
+        settings: where trainings run; one at a time, since the search decides which is next.
+
+    Raises:
+        RequestError: the request is invalid.
+        NothingFails: the bad training does not diverge from the good one.
+    """
+    from samebits.bisect.pairs import bisect_pairs
+    from samebits.engine.bisect_work import BisectWork, JudgeOnEngine
+    from samebits.engine.drive import Limits
+    from samebits.engine.run_work import executor_of
+
+    work = BisectWork(request)
+    with contextlib.closing(executor_of(work, 1, settings)) as executor:
+        judge = JudgeOnEngine(work, executor, Limits(seconds=settings.seconds, bytes=settings.bytes))
+        return bisect_pairs(request, session, only, most, judge)

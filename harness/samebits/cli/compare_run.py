@@ -8,8 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from samebits.cli.check_run import CheckCommand, CheckInputs
-from samebits.cli.compare_options import CompareFunctionsOptions
-from samebits.cli.compare_words import in_options
+from samebits.cli.compare_options import CompareFunctionsOptions, in_options
 from samebits.cli.pipeline import CommandRun
 from samebits.engine.journal import Journal
 from samebits.errors import CouldNotRun, DeclarationError, RequestError

@@ -110,9 +110,8 @@ def _compile_model(
 def _compile_pairs(
     chosen: CompileOptions, targets: tuple[Target, ...], files: ReportFiles, settings: EngineSettings
 ) -> int:
-    from samebits.cli.compile_run import CompileCommand
+    from samebits.cli.compile_run import CompileCommand, TuneCommand
     from samebits.cli.pipeline import run_command
-    from samebits.cli.tune_run import TuneCommand
     from samebits.compile.request import CompileOption, CompileRequest
 
     request = CompileRequest(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -11,7 +10,7 @@ from pathlib import Path
 from samebits.audit.faults import find
 from samebits.audit.faults.fault import FaultRow
 from samebits.cli.pipeline import Command, CommandRun
-from samebits.cli.run_items import InOrder, run_items
+from samebits.cli.run_items import InOrder, run_in_order
 from samebits.engine.drive import Done
 from samebits.engine.faults_work import FaultsWork, fault_items
 from samebits.engine.journal import JournalHead
@@ -20,7 +19,7 @@ from samebits.engine.work import Item
 from samebits.errors import RequestError
 from samebits.programs.catalogue import default_root, suggest
 from samebits.report.faults import FaultTable, faults_markdown, show_fault, show_faults
-from samebits.schema.result import Problem, gravest
+from samebits.schema.result import gravest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,10 +85,6 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
                 if self.verbose:
                     show_fault(run.console, len(results), len(inputs.items), row)
 
-        def dropped(problem: Problem) -> None:
-            run.problem(problem)
-            blocks.drop(problem.pair)
-
         blocks = InOrder[FaultRow](inputs.items, lambda item: item.key, show)
         head = JournalHead(
             command="faults",
@@ -97,10 +92,7 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
             shard=None if self.settings.shard is None else str(self.settings.shard),
         )
         settings = replace(self.settings, shard=None)  # the items are those of the shard
-        ran = run_items(run, FaultsWork(inputs.tree), inputs.items, settings, head, inputs.tree, dropped)
-        with contextlib.closing(ran), contextlib.closing(blocks):
-            for done in ran:
-                blocks.add(done)
+        run_in_order(run, FaultsWork(inputs.tree), blocks, settings, head, inputs.tree)
 
     def document(self, run: CommandRun, inputs: FaultInputs, results: list[FaultRow]) -> FaultTable:
         """A row per fault."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from samebits.check.contract_audit import ANY_DEVICES
 from samebits.check.prove_points import prove_points
 from samebits.check.size_points import prove_sizes
-from samebits.cli.compare_options import CompareFunctionsOptions
+from samebits.cli.compare_options import CompareFunctionsOptions, in_options
 from samebits.cli.compare_run import anything_drawn, functions_as_pair
-from samebits.cli.compare_words import in_options
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.prove_run import ProveCommand, ProveInputs
 from samebits.errors import DeclarationError

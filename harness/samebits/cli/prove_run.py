@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from samebits.check.judge import where
 from samebits.check.line_evidence import few_lines
 from samebits.check.size_points import of_all_sizes
 from samebits.cli.pipeline import Command, CommandRun
-from samebits.cli.run_items import InOrder, run_items
+from samebits.cli.run_items import InOrder, run_in_order
 from samebits.cli.select_pairs import declaration_lines, load_pairs, plans
 from samebits.engine.drive import Done
 from samebits.engine.journal import JournalHead
@@ -25,7 +24,6 @@ from samebits.report.notes import other_input_notes
 from samebits.report.outcomes import Outcomes, proof_outcomes
 from samebits.report.prove import ProofDocument, proved_markdown, show_pair, show_proofs
 from samebits.schema.proof import ProofResult, exit_code
-from samebits.schema.result import Problem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,20 +86,13 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
         names = {item.locator.name: item.pair.name for item in inputs.loaded}
 
         def show(pair: list[Done[ProofResult]]) -> None:
-            if not self.verbose:
-                return
-            show_pair(run.console, names[pair[0].item.pair], few_lines([row for done in pair for row in done.rows]))
-
-        def dropped(problem: Problem) -> None:
-            run.problem(problem)
-            blocks.drop(problem.pair)
+            rows = [row for done in pair for row in done.rows]
+            results.extend(rows)
+            if self.verbose:
+                show_pair(run.console, names[pair[0].item.pair], few_lines(rows))
 
         blocks = InOrder[ProofResult](items, lambda item: item.pair, show)
-        ran = run_items(run, work, items, self.settings, self._head(inputs), self.root or Path(), dropped)
-        with contextlib.closing(ran), contextlib.closing(blocks):
-            for done in ran:
-                results += done.rows
-                blocks.add(done)
+        run_in_order(run, work, blocks, self.settings, self._head(inputs), self.root or Path())
 
     def _head(self, inputs: ProveInputs) -> JournalHead:
         """What was asked for, for the journal."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import webbrowser
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from samebits.cli import options
+from samebits.cli.common import say
 from samebits.errors import RequestError
-from samebits.host.output_files import require_writable
+from samebits.host.output_files import require_writable, write_text
+from samebits.host.own_output import is_stdout, own_stdout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +49,35 @@ def report(chosen: PageOptions) -> int:
     if target.resolve() in {file.resolve() for file in chosen.files}:
         raise RequestError(f"--html {target}: is one of the documents; give another file")
     require_writable("--html", target)
-    from samebits.cli.report_run import write_page
-
     write_page(chosen.files, target, opened=chosen.open)
     return 0
+
+
+def write_page(files: Sequence[Path], target: Path, *, opened: bool) -> None:
+    """Write the page of documents, and say what is in it.
+
+    Args:
+        files: the documents.
+        target: the page.
+        opened: whether a browser is to show it.
+
+    Raises:
+        RequestError: a file is not a document, the documents do not belong together, or the page cannot be written.
+    """
+    from samebits.report.any_document import join_shards, read_any_document
+    from samebits.report.html.sections import page_of, section_of
+
+    documents = join_shards([(file, read_any_document(file)) for file in files])
+    sections = [section_of(document, name) for name, document in documents]
+    try:
+        write_text(target, page_of(sections))
+    except OSError as error:
+        raise RequestError(f"--html {target}: cannot be written: {error.strerror or error}") from None
+    if is_stdout(target):
+        return
+    click.echo(f"wrote {target}", file=own_stdout())
+    for section in sections:
+        words = f"  {section.source}: {section.title}: {section.state}: {section.headline}"
+        click.echo(words, file=own_stdout())
+    if opened and not webbrowser.open(target.resolve().as_uri()):
+        say(f"no browser could be started; open {target} yourself")

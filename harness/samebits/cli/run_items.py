@@ -74,7 +74,8 @@ class InOrder(Generic[Row]):
         self._keys: dict[str, list[str]] = {}
         self._done: dict[str, Done[Row]] = {}
         self._dropped: set[str] = set()
-        for item in items:
+        self.items = tuple(items)
+        for item in self.items:
             self._keys.setdefault(block(item), []).append(item.key)
 
     def add(self, done: Done[Row]) -> None:
@@ -82,9 +83,9 @@ class InOrder(Generic[Row]):
         self._done[done.item.key] = done
         self._show_complete()
 
-    def drop(self, block: str) -> None:
-        """A block will not be complete: what is done of it is shown in its turn."""
-        self._dropped.add(block)
+    def drop(self, pair: str) -> None:
+        """The blocks of a pair will not be complete: what is done of them is shown in their turn."""
+        self._dropped.update(self._block(item) for item in self.items if item.pair == pair)
         self._show_complete()
 
     def close(self) -> None:
@@ -99,3 +100,21 @@ class InOrder(Generic[Row]):
             own = [self._done.pop(key) for key in self._keys.pop(name) if key in self._done]
             if own:
                 self._show(own)
+
+
+def run_in_order(
+    run: CommandRun, work: Work[Row], blocks: InOrder[Row], settings: EngineSettings, head: JournalHead, tree: Path
+) -> None:
+    """Have the items of blocks run as by `run_items`, and show each block in its turn.
+
+    A pair that cannot run at all is a problem of the run, and holds up no other.
+    """
+
+    def dropped(problem: Problem) -> None:
+        run.problem(problem)
+        blocks.drop(problem.pair)
+
+    ran = run_items(run, work, blocks.items, settings, head, tree, dropped)
+    with contextlib.closing(ran), contextlib.closing(blocks):
+        for done in ran:
+            blocks.add(done)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.run_items import run_items
 from samebits.cli.train_against import TrainedRevision
-from samebits.cli.train_on_engine import EngineTrainings, TrainedMatrix, run_on_engine
+from samebits.engine.detection_runs import detected_by, detection_items
+from samebits.engine.journal import JournalHead
+from samebits.engine.matrix_runs import TrainedRun
 from samebits.engine.run_work import EngineSettings
+from samebits.engine.train_work import TrainWork, assembled, replay_of, train_items
 from samebits.host.environment import Environment
 from samebits.report.document import read_as
 from samebits.report.tables import line
@@ -26,9 +30,23 @@ from samebits.report.train import (
 from samebits.schema.model import Matrix, Model
 from samebits.train.cache import persistent_compile_cache
 from samebits.train.compare import ORDER, compare_beside
+from samebits.train.detection import Detection, planted
 from samebits.train.load import load_model
-from samebits.train.matrix import run_matrix, uncompared_runs
+from samebits.train.matrix import MatrixResult, run_matrix, uncompared_runs
 from samebits.train.request import TrainRequest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainedMatrix:
+    """What the runs of a matrix gave.
+
+    Args:
+        runs: with their comparisons.
+        detection: which gate sees which planted defect.
+    """
+
+    runs: MatrixResult
+    detection: Detection | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,20 +85,50 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
     def execute(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> None:
         """Train on the engine; where processes share a mesh, here."""
         if self.settings.group is None:
-            trainings = EngineTrainings(
-                request=self.request,
-                model=self.model,
-                matrix=self.matrix,
-                detection=self.detection,
-                cached=self.cached,
-                settings=self.settings,
-            )
-            results.append(run_on_engine(trainings, run, inputs))
+            results.append(self._on_engine(run, inputs))
             return
         tree, steps = self.request.tree, self.request.steps
         with run.progress("train") as bar, persistent_compile_cache() if self.cached else contextlib.nullcontext():
             runs = run_matrix(self.model, self.matrix, tree, steps, bar.say, self.settings.group)
         results.append(TrainedMatrix(runs=runs, detection=None))
+
+    def _on_engine(self, run: CommandRun, here: Environment) -> TrainedMatrix:
+        """The runs of a matrix and all that is compared with them, each in a worker process.
+
+        Raises:
+            RequestError: no defect is planted into a run of the matrix.
+            SamebitsError: the first run failed, so that there is nothing to compare with.
+        """
+        request, matrix = self.request, self.matrix
+        items = train_items(request, matrix)
+        today, first = [item.key for item in items], matrix.runs[0].name
+        again = {run.name: replay_of(request, matrix, run) for run in matrix.runs}
+        defects = planted(self.model, matrix) if self.detection else []
+        if defects:
+            narrow = replace(request, dtype="bfloat16")
+            again_narrow = {run.name: replay_of(narrow, matrix, run) for run in matrix.runs}
+            items += detection_items(matrix, defects, again, again_narrow)
+        work = TrainWork(request, cached=self.cached)
+        ran = run_items(run, work, items, self.settings, self._head(here), request.tree)
+        rows: dict[str, TrainedRun] = {}
+        with contextlib.closing(ran):
+            for done in ran:
+                (rows[done.item.key],) = done.rows
+                if first in rows and rows[first].error is not None:
+                    break
+        runs = assembled(matrix, request.tree, {key: rows[key] for key in today if key in rows}, run.seconds)
+        detection = None
+        if defects:
+            detection, problems = detected_by(defects, rows, runs)
+            runs.problems += problems
+        return TrainedMatrix(runs=runs, detection=detection)
+
+    def _head(self, here: Environment) -> JournalHead:
+        """What was asked for, for the journal."""
+        request = {name: None if value is None else str(value) for name, value in asdict(self.request).items()}
+        request |= {"root": str(self.request.tree.resolve())}
+        chosen = {"detection": self.detection, "cached": self.cached}
+        return JournalHead(command="train", request={**request, **chosen}, environment=asdict(here))
 
     def document(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> TrainDocument:
         """All traces and comparisons."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.cli.compare_words import in_options
+from samebits.cli.compare_options import in_options
 
 
 @pytest.mark.parametrize(

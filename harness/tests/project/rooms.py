@@ -49,7 +49,7 @@ THROUGH = (
         ),
     ),
     Through("cli/test_merge.py", "shards as documents and as journals", ("report/shards",)),
-    Through("cli/test_compare.py", "`samebits compare` in a folder", ("cli/compare_options", "cli/compare_run")),
+    Through("cli/test_compare.py", "`samebits compare` in a folder", ("cli/compare_run",)),
     Through("check/test_repeats.py", "`--repeat` and `--shake` on small pairs", ("cli/check_shake",)),
     Through(
         "audit/snapshots/test_snapshots.py",
@@ -69,7 +69,6 @@ THROUGH = (
             "bisect/pairs",
             "bisect/steps",
             "bisect/trainings",
-            "cli/bisect_pairs_run",
             "cli/bisect_steps",
             "train/taps",
         ),
@@ -86,8 +85,6 @@ THROUGH = (
     Through("bisect/test_flags.py", "`samebits bisect flags`", ("cli/bisect_flags",)),
     Through("bisect/test_mesh.py", "`samebits bisect mesh` on a pair", ("cli/bisect_mesh",)),
     Through("cli/test_cache.py", "`samebits cache`", ("cli/cache_run", "host/caches")),
-    Through("cli/test_new.py", "`samebits new` of two functions", ("cli/new_functions",)),
-    Through("cli/test_report.py", "`samebits report`", ("cli/report_run",)),
     Through("cli/test_diff.py", "`samebits diff`", ("cli/diff_run",)),
     Through("cli/test_bisect_commits.py", "`samebits bisect commits`", ("cli/bisect",)),
     Through(
@@ -95,7 +92,6 @@ THROUGH = (
         "`samebits compile`: tables, JSON and Markdown",
         ("cli/compile_run", "compile/request"),
     ),
-    Through("compile/test_tune.py", "`samebits compile PAIR --tune`", ("cli/tune_run",)),
     Through(
         "cli/test_golden.py",
         "`samebits golden` on a model that is trained",
@@ -124,7 +120,7 @@ THROUGH = (
     Through(
         "train/test_trainer.py",
         "`samebits train`",
-        ("cli/train", "cli/train_on_engine", "cli/train_run"),
+        ("cli/train", "cli/train_run"),
     ),
     Through(
         "check/test_runner.py",
