@@ -15,9 +15,8 @@ import numpy as np
 
 from samebits.bisect.point import PointRequest, device_count, mesh_measures, point_of, point_options
 from samebits.bisect.search.judgement import Judgement, ambiguous, failed, passed, untestable
-from samebits.bisect.search.shrink import smaller_axes, smaller_sizes, smallest
+from samebits.bisect.search.shrink import fewest_inputs, smaller_axes, smaller_sizes, smallest
 from samebits.bisect.search.space import SearchSpace
-from samebits.bisect.search.sparse_inputs import fewest_inputs
 from samebits.bisect.search.trials import Finding, Trials, TriedPoint
 from samebits.bisect.session import Session, again, counted
 from samebits.errors import CouldNotRun, DeclarationError, MeshError, RequestError, SamebitsError

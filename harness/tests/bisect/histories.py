@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from samebits.bisect.search.history import FirstFailing, first_failing
+from samebits.bisect.search.trials import Trials
 from samebits.host.subprocesses import ProcessResult
 from tests.support.foreign import write_pair
 
@@ -160,3 +162,8 @@ def document(**changes: object) -> str:
         "elements": 20, "mismatches": 0 if ok else 7, "witness": None, "reason": None,
     }  # fmt: skip
     return json.dumps({"command": changes.pop("command", "check"), "results": [{**one, **changes}], "problems": []})
+
+
+def first_of_line(last: int, trials: Trials[int]) -> FirstFailing[int]:
+    """The first failing point of 1 to the last, of which each has the one before it for its parent."""
+    return first_failing({point: (point - 1,) for point in range(1, last + 1)}, last, trials)

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from samebits.bisect import mesh
 from samebits.bisect.point import PointRequest
 from samebits.bisect.search.minimal_sets import one_minimal
-from samebits.bisect.search.shrink import Axes, smaller_axes, smaller_sizes, smallest
-from samebits.bisect.search.sparse_inputs import fewest_inputs
+from samebits.bisect.search.shrink import Axes, fewest_inputs, smaller_axes, smaller_sizes, smallest
 from samebits.bisect.session import Session
 from samebits.host import environment
 from tests.bisect import planted_tree

@@ -82,17 +82,6 @@ def first_failing(
     )
 
 
-def first_of_line(points: Sequence[P], outcome: Callable[[P], Outcome]) -> FirstFailing[P]:
-    """As `first_failing`, for a line whose last point fails; the point before the first passes."""
-    numbers: dict[int, tuple[int, ...]] = {i: (i - 1,) if i else () for i in range(len(points))}
-    first = first_failing(numbers, len(points) - 1, lambda i: outcome(points[i]))
-    return FirstFailing(
-        culprits=tuple(points[i] for i in first.culprits),
-        skipped=tuple(points[i] for i in first.skipped),
-        candidates=first.candidates,
-    )
-
-
 def _ancestors(parents: Mapping[P, Sequence[P]], place: Mapping[P, int]) -> list[int]:
     """For each point, the bit set of itself and its ancestors among the candidates."""
     ancestors = [0] * len(place)

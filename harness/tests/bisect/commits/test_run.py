@@ -11,14 +11,13 @@ import pytest
 
 from samebits.bisect.commits.request import CommitsRequest
 from samebits.bisect.commits.run import bisect_commits, changing
-from samebits.bisect.search.history import first_of_line
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.trials import Finding, NothingFails, Trials
 from samebits.bisect.session import Session
 from samebits.errors import RequestError
 from samebits.host.git import Commit
 from samebits.report.bisect import bisected_markdown, exit_code, shortened
-from tests.bisect.histories import BAD, CHECK, GOOD, PLACE, History, Pretended, forty
+from tests.bisect.histories import BAD, CHECK, GOOD, PLACE, History, Pretended, first_of_line, forty
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +93,7 @@ def test_two_points_that_do_not_build_cost_few_runs() -> None:
 
             trials = Trials(judge)
             trials.ends(0, 40)
-            found = first_of_line(range(1, 41), trials)
+            found = first_of_line(40, trials)
             if len(found.culprits) == 1:
                 assert found.culprits == (culprit,)
                 assert trials.runs <= math.ceil(math.log2(40)) + 3 + 2

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samebits.bisect.search.history import first_of_line
 from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement, passed
 from samebits.bisect.search.trials import Trials
 from samebits.errors import RequestError
 from samebits.host.isolation import take_notes
+from tests.bisect.histories import first_of_line
 from tests.bisect.search.test_search import line
 
 
@@ -41,7 +41,7 @@ def test_a_killed_search_goes_on_where_it_was(n: int, data: st.DataObject) -> No
         def search(judge: Callable[[int], Judgement]) -> tuple[tuple[int, ...], int]:
             trials = Trials(judge, journal=SearchJournal(path, "what"))
             trials.ends(0, n)
-            return first_of_line(range(1, n + 1), trials).culprits, trials.runs + trials.repeats
+            return first_of_line(n, trials).culprits, trials.runs + trials.repeats
 
         whole, total = None, 0
         try:
@@ -79,7 +79,7 @@ def test_a_search_whose_journal_cannot_be_written_goes_on(tmp_path: Path) -> Non
     take_notes()
     trials = Trials(line(3), journal=SearchJournal(tmp_path / "cache" / "bisect" / "journal.jsonl", "what"))
     trials.ends(0, 4)
-    assert first_of_line(range(1, 5), trials).culprits == (3,)
+    assert first_of_line(4, trials).culprits == (3,)
     (text,) = take_notes()
     assert text.endswith("cannot be written (Not a directory): this search cannot be continued later")
 
@@ -89,7 +89,7 @@ def test_a_remembered_point_is_marked_and_counts(tmp_path: Path) -> None:
     for _ in range(2):
         trials = Trials(line(3), journal=SearchJournal(path, "what"))
         trials.ends(0, 4)
-        first_of_line(range(1, 5), trials)
+        first_of_line(4, trials)
     assert all(trial.remembered for trial in trials.tried)
     assert trials.runs == 4
     assert all(json.loads(text) for text in path.read_text().splitlines())

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samebits.bisect.search.history import first_failing, first_of_line, least_runs
+from samebits.bisect.search.history import first_failing, least_runs
 from samebits.bisect.search.judgement import Judgement, ambiguous, failed, passed, untestable
 from samebits.bisect.search.minimal_sets import minimal_sets
 from samebits.bisect.search.shrink import smallest
 from samebits.bisect.search.trials import NothingFails, Trials
 from samebits.errors import CouldNotRun, RequestError
+from tests.bisect.histories import first_of_line
 
 SAME = settings(derandomize=True, deadline=None, max_examples=200)
 
@@ -38,7 +39,7 @@ def test_the_culprit_of_a_line_is_found_within_the_bound(n: int, data: st.DataOb
     culprit = data.draw(st.integers(1, n))
     trials = Trials(line(culprit))
     trials.ends(0, n)
-    found = first_of_line(range(1, n + 1), trials)
+    found = first_of_line(n, trials)
     assert found.culprits == (culprit,)
     assert trials.runs <= math.ceil(math.log2(n)) + 3
     assert trials.runs <= least_runs(n) + 1
@@ -53,7 +54,7 @@ def test_untestable_points_are_named_where_they_hide_the_culprit(n: int, data: s
     broken = frozenset(data.draw(st.sets(st.integers(1, n - 1)))) - {n}
     trials = Trials(line(culprit, broken))
     trials.ends(0, n)
-    found = first_of_line(range(1, n + 1), trials)
+    found = first_of_line(n, trials)
     # What cannot be told apart: the culprit, and the untestable points just before the first that fails.
     first = next(i for i in range(culprit, n + 1) if i not in broken)
     last = next(i for i in range(culprit - 1, -1, -1) if i not in broken)
@@ -65,7 +66,7 @@ def test_a_stretch_of_untestable_points_is_left_quickly() -> None:
     """Fifty of a hundred do not build, and the culprit is far from them: not all of them are tried."""
     trials = Trials(line(90, frozenset(range(25, 75))))
     trials.ends(0, 100)
-    found = first_of_line(range(1, 101), trials)
+    found = first_of_line(100, trials)
     assert found.culprits == (90,)
     assert trials.runs <= 14
 
@@ -226,7 +227,7 @@ def test_flaky_points_are_ambiguous_and_skipped() -> None:
 
     trials = Trials(judge, repeat=2)
     trials.ends(0, 8)
-    found = first_of_line(range(1, 9), trials)
+    found = first_of_line(8, trials)
     assert (found.culprits, found.skipped) == ((6,), (4,))
     assert [trial.outcome for trial in trials.tried if trial.point == "4"] == ["ambiguous"]
 
@@ -239,7 +240,7 @@ def test_another_failure_is_not_the_one_that_is_searched() -> None:
 
     trials = Trials(judge)
     trials.ends(0, 8)
-    found = first_of_line(range(1, 9), trials)
+    found = first_of_line(8, trials)
     assert found.culprits == (3, 4, 5, 6)
     assert {t.detail for t in trials.tried if t.outcome == "ambiguous"} == {"another failure: step 9: loss"}
 
@@ -247,4 +248,4 @@ def test_another_failure_is_not_the_one_that_is_searched() -> None:
 def test_ambiguous_judgements_are_skipped() -> None:
     trials = Trials[int](lambda point: ambiguous("no answer") if point == 4 else line(7)(point))
     trials.ends(0, 8)
-    assert first_of_line(range(1, 9), trials).culprits == (7,)
+    assert first_of_line(8, trials).culprits == (7,)
