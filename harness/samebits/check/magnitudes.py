@@ -180,7 +180,8 @@ def _apart(usual: OtherInputs, tried: OtherInputs, path: str) -> Counterexample 
     true, own = _wide(tried.written(0, path)), _wide(tried.written(1, path))
     wrong = _less_accurate(tried, path, true, far)
     if wrong.any() and floats.is_float(first.dtype):
-        wrong &= np.abs(_wide(second) - true) > BEYOND * tried.bound(0, path)
+        with np.errstate(invalid="ignore"):  # of two infinities
+            wrong &= np.abs(_wide(second) - true) > BEYOND * tried.bound(0, path)
     if not wrong.any():
         return _out_of_range(usual, tried, path, true, far)
     at = first_place(wrong)

@@ -34,6 +34,7 @@ def stored(g: Any, m: Any) -> Any:
     return jnp.asarray(np.full(24, -SCALE, np.float32)) + 0 * (g + m)
 
 
+@pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")  # at an infinite second moment
 @pytest.mark.parametrize(
     ("first", "second"),
     [

@@ -18,7 +18,6 @@ ON_GPU: dict[str, str] = {
 bfloat16 and back. With `--xla_allow_excess_precision=false` it is refuted."""
 
 OTHER_PROGRAM = "another dtype, mesh or platform is traced as another program, of which nothing is said"
-UNTRIED = "the bits were equal on the inputs tried, and nothing interprets the program"
 
 UNSEEN: dict[str, str] = {
     **{
@@ -26,8 +25,6 @@ UNSEEN: dict[str, str] = {
         for name in ("wrong_in_a_dtype_not_tried", "wrong_on_a_mesh_not_tried", "branch_of_another_platform")
         for command in ("check", "prove")
     },
-    "remainder check": UNTRIED,
-    "half_rounded_up check": UNTRIED,
     "one_call_in_fifty check": "a callback that is wrong once in fifty calls: fewer are made",
     "constant_not_yet_remembered check": "traced before the first call, and so the same program",
     "constant_not_yet_remembered prove": "traced before the first call, and so the same program",
