@@ -53,7 +53,7 @@ def show_caches(to: Console, document: CacheDocument) -> None:
 def show_removed(to: Console, document: CacheDocument) -> None:
     """What was removed."""
     for row in document.results:
-        to.print(f"{row.cache}: {plural(row.removed, 'entry').replace('entrys', 'entries')} removed", soft_wrap=True)
+        to.print(f"{row.cache}: {plural(row.removed, 'entry')} removed", soft_wrap=True)
 
 
 def size_text(count: int) -> str:

@@ -18,7 +18,7 @@ from samebits.report.failing import Failing, next_lines, opening, shortened
 from samebits.report.markdown_fit import escaped, fitted, table_rows
 from samebits.report.screen import Form, Styled, in_turn, show_fitted
 from samebits.report.tables import Cell, line, show_whole
-from samebits.report.words import State, plural
+from samebits.report.words import State, plural, some
 from samebits.schema.result import Problem
 from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden
@@ -136,7 +136,7 @@ def show_accepted(to: Console, results: Sequence[AcceptedGolden]) -> None:
     rows = []
     for result in results:
         arrays = [leaf for leaf in result.leaves if "/" in leaf]
-        names = ", ".join(arrays[:3]) + (f" and {len(arrays) - 3} more" if len(arrays) > 3 else "")
+        names = some(arrays, 3)
         rows.append(
             [
                 result.name,
@@ -240,9 +240,6 @@ def _number(value: float | None) -> str:
     return str(value) if isinstance(value, int) else f"{value:.2g}"
 
 
-_LISTED = 6
-"""Names that are listed; more are counted."""
-
 _LIKELY = {
     "missing": "no golden is recorded for this run here; `samebits golden accept` records it",
     "unused": "a golden of a run that the model does not have any more",
@@ -302,11 +299,10 @@ def _failing(group: Sequence[CheckedGolden], count: int) -> Failing:
     first = group[0]
     place = "" if first.first_step is None else f", first at step {first.first_step} in {first.first_leaf}"
     names = [result.name for result in group]
-    listed = ", ".join(names[:_LISTED])
     return Failing(
         title=f"{len(group)} of {plural(count, 'golden')} {first.status}{place}",
         likely=_LIKELY.get(first.status, first.message),
-        where=listed if len(names) <= _LISTED else f"{listed} and {len(names) - _LISTED} more",
+        where=some(names),
         example=f"{first.name}: {first.message}" if len(group) > 1 or first.status in _LIKELY else "",
         next_command=_next(first, alone=count == 1),
     )

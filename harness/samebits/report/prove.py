@@ -18,7 +18,7 @@ from samebits.report.failing import Failing, next_lines, opening, shortened
 from samebits.report.markdown_fit import Rows, escaped, fitted, table_rows
 from samebits.report.screen import Form, Styled, cut, in_turn, show_fitted
 from samebits.report.tables import line
-from samebits.report.words import assumed_sentence, plural, short_meshes, state_of, verdict_counts
+from samebits.report.words import assumed_sentence, listed, plural, short_meshes, state_of, verdict_counts
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.contract import leaf_words as words_of_leaf
 from samebits.schema.proof import ProofResult, exit_code
@@ -152,7 +152,7 @@ def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
         yield "replay", first.replay
     elif first.verdict == "error":
         for reason, count in Counter(proof.reason for proof in group).most_common(CAP):
-            yield "why", f"{reason}" + (f" ({plural(count, 'leaf')})" if count > 1 else "").replace("leafs", "leaves")
+            yield "why", f"{reason}" + (f" ({plural(count, 'leaf')})" if count > 1 else "")
     if first.verdict in ("proved", "rounding"):
         for words in _assumptions(group):
             yield "assumes", words
@@ -256,12 +256,8 @@ def closing(document: ProofDocument) -> str:
     if not all_reached(document):
         reached = sum(proof.ok for proof in document.results)
         state = f"{reached} of {total} leaves reach their contract by proof"
-    count = plural(total, "leaf").replace("leafs", "leaves")
+    count = plural(total, "leaf")
     return f"{count}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
-
-
-_LISTED = 4
-"""Names that are listed; more are counted."""
 
 
 def failing_proofs(document: ProofDocument) -> list[Failing]:
@@ -272,11 +268,6 @@ def failing_proofs(document: ProofDocument) -> list[Failing]:
             groups.setdefault(_key(proof), []).append(proof)
     ordered = sorted(_joined(groups).values(), key=lambda group: (not group[0].refutes, -len(group)))
     return [_failing(group, document.results) for group in ordered]
-
-
-def leaves(count: int) -> str:
-    """How many leaves, in words."""
-    return plural(count, "leaf").replace("leafs", "leaves")
 
 
 def _key(proof: ProofResult) -> tuple[str, ...]:
@@ -307,13 +298,13 @@ def _failing(group: Sequence[ProofResult], every: Iterable[ProofResult]) -> Fail
     sides = dict.fromkeys((proof.pair, proof.variant) for proof in group)
     beside = sum((proof.pair, proof.variant) in sides for proof in every)
     pairs = list(dict.fromkeys(pair for pair, _ in sides))
-    whose = f"{pairs[0]} ({', '.join(side for _, side in sides)})" if len(pairs) == 1 else _listed(pairs, "pair")
+    whose = f"{pairs[0]} ({', '.join(side for _, side in sides)})" if len(pairs) == 1 else listed(pairs, "pair")
     if len(sides) == 1:
         whose = f"{first.pair}/{first.variant}"
     words = "refuted" if first.refutes else "not proved" if first.verdict == "error" else "below the contract"
     place = f"{leaf_words(first)}, case {first.case}, {first.dtype}, mesh {first.mesh} ({first.mode})"
     return Failing(
-        title=f"{whose}: {len(group)} of {leaves(beside)} {words}",
+        title=f"{whose}: {len(group)} of {plural(beside, 'leaf')} {words}",
         likely=_likely(first),
         where=_where(group),
         example=f"{place}: {first.witness}" if first.witness else place,
@@ -341,11 +332,7 @@ def _where(group: Sequence[ProofResult]) -> str:
         )
     )
     meshes = short_meshes(dict.fromkeys(proof.mesh for proof in group))
-    return "; ".join((_listed(named, "leaf").replace("leafs", "leaves"), _listed(cases, "case"), *dtypes, meshes))
-
-
-def _listed(names: Sequence[str], noun: str) -> str:
-    return ", ".join(names) if len(names) <= _LISTED else plural(len(names), noun)
+    return "; ".join((listed(named, "leaf"), listed(cases, "case"), *dtypes, meshes))
 
 
 def _next(proof: ProofResult) -> str | None:
@@ -458,7 +445,7 @@ def _pairs(document: ProofDocument) -> Form:
             short = sum(not proof.ok for proof in proofs)
             words = ", ".join(f"{word} {count}" for word, count in counts.items())
             below = f"; {short} below the contract" if short else ""
-            text = f"{pair}: {leaves(len(proofs))}: {words}{below}"
+            text = f"{pair}: {plural(len(proofs), 'leaf')}: {words}{below}"
             line(to, cut(text, to.width), "bold red" if any(proof.refutes for proof in proofs) else "")
         line(to)
 

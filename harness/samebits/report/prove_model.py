@@ -185,7 +185,7 @@ def closing(document: StepDocument) -> str:
     proved = sum(first_not_proved(leaves) is None for leaves in steps)
     state = f"proved mathematics: {proved} of {plural(len(steps) + len(document.problems), 'step')}"
     begin = "interrupted; " if document.interrupted else ""
-    leaves = plural(len(document.results), "leaf").replace("leafs", "leaves")
+    leaves = plural(len(document.results), "leaf")
     return f"{begin}{leaves}: {words}; {document.seconds:.1f} s; {state}"
 
 

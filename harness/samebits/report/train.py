@@ -17,7 +17,7 @@ from samebits.report.failing import WORST, Failing, next_lines, opening, shorten
 from samebits.report.markdown_fit import escaped, joined, markdown_table
 from samebits.report.screen import Form, Styled, in_turn, show_fitted
 from samebits.report.tables import WIDTH, line, show_table
-from samebits.report.words import plural, state_word
+from samebits.report.words import plural, some, state_word
 from samebits.schema.result import Problem, code_of
 from samebits.train.compare import Pairing, Uncompared
 from samebits.train.detection import Detection
@@ -148,13 +148,7 @@ def pairing_table(document: TrainDocument) -> list[list[str]]:
     for comparison in document.comparisons:
         apart = "never" if comparison.first_step is None else f"step {comparison.first_step}, {comparison.first_leaf}"
         ulps = f"{number(comparison.max_ulp)} of {comparison.envelope} ulp"
-        headroom = (
-            ""
-            if comparison.headroom is None
-            else f"{comparison.headroom:.1f}x"
-            if comparison.ok
-            else f"{comparison.headroom:.2g}x"
-        )
+        headroom = "" if comparison.headroom is None else f"{comparison.headroom:{'.1f' if comparison.ok else '.2g'}}x"
         mark = "" if comparison.ok else " FAILS"
         rows.append(
             [
@@ -265,10 +259,6 @@ def closing(document: TrainDocument) -> str:
     return f"{'interrupted; ' if s.interrupted else ''}{begin}; {s.seconds:.1f} s; {state}"
 
 
-_LISTED = 6
-"""Names that are listed; more are counted."""
-
-
 def failing_runs(document: TrainDocument) -> list[Failing]:
     """The comparisons below what is expected, then the planted defects that were not seen."""
     groups: dict[tuple[object, ...], list[Pairing]] = {}
@@ -285,7 +275,7 @@ def failing_runs(document: TrainDocument) -> list[Failing]:
             Failing(
                 title=f"{len(missed)} of {plural(count, 'planted defect')} not seen",
                 likely="the bounds of the comparison are too wide for them",
-                where=_listed([defect.defect for defect in missed]),
+                where=some([defect.defect for defect in missed]),
             )
         )
     return failing
@@ -308,7 +298,7 @@ def _failing(document: TrainDocument, group: Sequence[Pairing]) -> Failing:
         title=f"{len(group)} of {plural(len(document.comparisons), 'comparison')} {first.verdict}, first at step "
         f"{first.first_step} in {first.first_leaf}",
         likely=f"{likely}; expected {first.expected}: {first.reason}",
-        where=_listed([f"{comparison.b} beside {comparison.a}" for comparison in group]),
+        where=some([f"{comparison.b} beside {comparison.a}" for comparison in group]),
         example=f"{first.b} beside {first.a}{_far(first)}",
         next_command=next(filter(None, (bisection(document, comparison) for comparison in group)), None),
     )
@@ -321,11 +311,6 @@ def _far(comparison: Pairing) -> str:
     text = f": the loss is up to {plural(comparison.max_ulp, 'ulp')} away, {comparison.envelope} are allowed"
     other = comparison.verdict == "different" and comparison.worst_leaf not in (None, *SCALARS)
     return f"{text}; {nearest(comparison)}" if other else text
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def show_trained(to: Console, document: TrainDocument, *, verbose: bool = False) -> None:

@@ -13,9 +13,23 @@ State = Literal["failed", "incomplete", "passed"]
 """What a command's run comes to; in the order in which a page shows its sections."""
 
 
+_PLURALS = {"entry": "entries", "leaf": "leaves", "mesh": "meshes"}
+
+
 def plural(count: int, word: str) -> str:
     """A count with its noun."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+    return f"{count} {word if count == 1 else _PLURALS.get(word, f'{word}s')}"
+
+
+def listed(names: Sequence[str], noun: str, most: int = 4) -> str:
+    """Names where they are few; else how many there are."""
+    return ", ".join(names) if len(names) <= most else plural(len(names), noun)
+
+
+def some(names: Sequence[str], most: int = 6) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def problems_sentence(problems: Sequence[Problem]) -> str:

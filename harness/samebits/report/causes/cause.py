@@ -10,7 +10,7 @@ from samebits.errors import MeshError
 from samebits.report.causes.groups import Key, group_failures, holds_at_its_sizes
 from samebits.report.causes.rules import Group, likely
 from samebits.report.document import Document
-from samebits.report.words import plural, short_meshes
+from samebits.report.words import listed, plural, short_meshes
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.result import ACCEPTABLE, Result, requirement
 
@@ -145,24 +145,18 @@ def only(failing: Sequence[Result], results: Iterable[Result]) -> list[str]:
 
 def place_words(failing: Sequence[Result]) -> str:
     """Where a group lies, in few words: cases; dtypes; meshes; directions."""
-    cases, dtypes, directions = (
-        list(dict.fromkeys(getattr(result, name) for result in failing)) for name in ("case", "dtype", "direction")
-    )
-    meshes = list(dict.fromkeys(result.mesh for result in failing))
-    parts = [_listed(cases, "case"), _listed(dtypes, "dtype")]
-    parts.append(
-        short_meshes(meshes) if len(meshes) <= 2 * _LISTED else plural(len(meshes), "mesh").replace("hs", "hes")
-    )
-    return "; ".join(filter(None, (*parts, _listed(directions, "direction"))))
+    names = {
+        noun: list(dict.fromkeys(filter(None, (getattr(result, noun) for result in failing))))
+        for noun in ("case", "dtype", "mesh", "direction")
+    }
+    words = {noun: listed(these, noun) for noun, these in names.items()}
+    if len(names["mesh"]) <= 2 * _LISTED:
+        words["mesh"] = short_meshes(names["mesh"])
+    return "; ".join(filter(None, words.values()))
 
 
 def _plural_of(direction: str) -> str:
     return "s" if direction == "gradient" else " pass"
-
-
-def _listed(names: Sequence[str], noun: str) -> str:
-    names = [name for name in names if name]
-    return ", ".join(names) if len(names) <= _LISTED else plural(len(names), noun)
 
 
 def _only_value(

@@ -11,7 +11,7 @@ from typing import Any
 from samebits.report.golden import GoldenDocument, GoldenRow, state_of_golden, state_of_goldens
 from samebits.report.html.run_charts import Row, bounds_used, curves, distances
 from samebits.report.html.section import Section, render
-from samebits.report.words import State, plural, problems_sentence
+from samebits.report.words import State, plural, problems_sentence, some
 from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
@@ -159,7 +159,7 @@ def _table(
 
 
 def _accepted_row(result: AcceptedGolden) -> list[str]:
-    arrays = ", ".join(result.leaves[:3]) + (f" and {len(result.leaves) - 3} more" if len(result.leaves) > 3 else "")
+    arrays = some(result.leaves, 3)
     old = "" if result.old_loss is None else repr(float.fromhex(result.old_loss))
     new, relative = repr(float.fromhex(result.new_loss)), _short(result.max_relative)
     return [result.name, result.change, old, new, _short(result.first_step), relative, arrays]

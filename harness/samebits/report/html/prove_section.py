@@ -11,14 +11,13 @@ from samebits.report.prove import (
     ProofDocument,
     closing,
     leaf_words,
-    leaves,
     paragraphs,
     proof_groups,
     run_of,
     title,
     where,
 )
-from samebits.report.words import first_problem, state_of
+from samebits.report.words import first_problem, plural, state_of
 from samebits.schema.assumption import Assumption
 from samebits.schema.proof import ProofResult, exit_code
 from samebits.schema.result import VERDICTS
@@ -79,9 +78,9 @@ def _headline(document: ProofDocument, groups: Sequence[Sequence[ProofResult]]) 
     count = sum(proof.refutes for proof in document.results)
     if not count:
         reason = first.reason or "the proof does not reach the contract"
-        return f"{len(short)} of {leaves(len(document.results))} not proved; first {place}: {reason}"
+        return f"{len(short)} of {plural(len(document.results), 'leaf')} not proved; first {place}: {reason}"
     cause = f": {first.lines[0]}" if first.lines else f": {first.witness}" if first.witness else ""
-    return f"{count} of {leaves(len(document.results))} refuted; first {place}{cause}"
+    return f"{count} of {plural(len(document.results), 'leaf')} refuted; first {place}{cause}"
 
 
 def _next(groups: Sequence[Sequence[ProofResult]]) -> str | None:
