@@ -39,21 +39,17 @@ def bisect() -> None:
     """
 
 
-def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that every bisection has."""
-    shared = (
-        click.option("--repeat", type=click.IntRange(1), default=1, show_default=True,
-                     help="Runs of every point; those that disagree are AMBIGUOUS."),
-        click.option("--journal", type=click.Path(path_type=Path), metavar="FILE",
-                     help="Where judgements are recorded; in the cache by default."),
-        click.option("--fresh", is_flag=True, help="Ignore what the journal has recorded."),
-        options.platform,
-        options.json_file("all"),
-        options.markdown_file("the answer for a pull request"),
-    )  # fmt: skip
-    for option in reversed(shared):
-        command = option(command)
-    return command
+search_options = options.together(
+    click.option("--repeat", type=click.IntRange(1), default=1, show_default=True,
+                 help="Runs of every point; those that disagree are AMBIGUOUS."),
+    click.option("--journal", type=click.Path(path_type=Path), metavar="FILE",
+                 help="Where judgements are recorded; in the cache by default."),
+    click.option("--fresh", is_flag=True, help="Ignore what the journal has recorded."),
+    options.platform,
+    options.json_file("all"),
+    options.markdown_file("the answer for a pull request"),
+)  # fmt: skip
+"""The options that every bisection has."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,27 +20,17 @@ if TYPE_CHECKING:
     from samebits.engine.run_work import EngineSettings
 
 
-def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that name two trainings."""
-    shared = (
-        click.option("--config", metavar="NAME", help="The training that differs: a configuration, or MATRIX/RUN."),
-        click.option("--against", metavar="NAME", help="The good one; by default the same with all references."),
-        click.option(
-            "--choice", "choices", multiple=True, metavar="PAIR[@SITE]=SIDE", help="Another side in --config."
-        ),
-        click.option("--mesh", metavar="MESH", help="Another mesh of --config."),
-        click.option(
-            "--shard-mode", type=click.Choice(("auto", "explicit")), help="Another sharding mode of --config."
-        ),
-        click.option("--defect", metavar="NAME", help="A defect of the model, planted into --config."),
-        click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Of every run."),
-        click.option(
-            "--root", type=click.Path(path_type=Path), metavar="TREE", help="The model's tree; here by default."
-        ),
-    )
-    for option in reversed(shared):
-        command = option(command)
-    return command
+training_options = options.together(
+    click.option("--config", metavar="NAME", help="The training that differs: a configuration, or MATRIX/RUN."),
+    click.option("--against", metavar="NAME", help="The good one; by default the same with all references."),
+    click.option("--choice", "choices", multiple=True, metavar="PAIR[@SITE]=SIDE", help="Another side in --config."),
+    click.option("--mesh", metavar="MESH", help="Another mesh of --config."),
+    click.option("--shard-mode", type=click.Choice(("auto", "explicit")), help="Another sharding mode of --config."),
+    click.option("--defect", metavar="NAME", help="A defect of the model, planted into --config."),
+    click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Of every run."),
+    click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The model's tree; here by default."),
+)
+"""The options that name two trainings."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,14 +30,7 @@ class FunctionsOptions:
     seeds: int = 1
 
 
-def functions(command: Any) -> Any:
-    """Add the options of two functions."""
-    for option in reversed(_FUNCTIONS):
-        command = option(command)
-    return command
-
-
-_FUNCTIONS = (
+functions = options.together(
     click.option("--arg", multiple=True, metavar="WORD", help=f"An array argument, as in {EXAMPLES}."),
     click.option(
         "--static", multiple=True, metavar="NAME=VALUE", help="A static argument, a Python literal: eps=1e-6."
@@ -61,6 +54,7 @@ _FUNCTIONS = (
     ),
     click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many sets of inputs."),
 )
+"""The options of commands that take two functions."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,11 @@ import os
 import sys
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from samebits.cli import options
 from samebits.engine.distributed.request import (
     COORDINATOR,
     DISTRIBUTED,
@@ -25,53 +26,49 @@ if TYPE_CHECKING:
     from samebits.host.process_group import ProcessGroup
 
 
-def distributed(command: Any) -> Any:
-    """The option `--distributed`, and those that say where the other processes are."""
-    options = (
-        click.option(
-            "--distributed",
-            is_flag=True,
-            envvar=DISTRIBUTED,
-            show_envvar=True,
-            help="Run as one of several processes with one mesh; jax.distributed detects the launcher.",
-        ),
-        click.option(
-            "--coordinator",
-            metavar="HOST:PORT",
-            envvar=COORDINATOR,
-            show_envvar=True,
-            help="Process 0, if no launcher is detected.",
-        ),
-        click.option(
-            "--process-id",
-            type=int,
-            metavar="I",
-            envvar=PROCESS_ID,
-            show_envvar=True,
-            help="Which process this is, from 0.",
-        ),
-        click.option(
-            "--num-processes",
-            type=int,
-            metavar="N",
-            envvar=NUM_PROCESSES,
-            show_envvar=True,
-            help="Number of processes.",
-        ),
-        click.option(
-            "--wait",
-            type=click.IntRange(min=1),
-            default=600,
-            show_default=True,
-            metavar="SECONDS",
-            envvar=WAIT,
-            show_envvar=True,
-            help="With --distributed: how long a process waits for the others at a point.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+distributed = options.together(
+    click.option(
+        "--distributed",
+        is_flag=True,
+        envvar=DISTRIBUTED,
+        show_envvar=True,
+        help="Run as one of several processes with one mesh; jax.distributed detects the launcher.",
+    ),
+    click.option(
+        "--coordinator",
+        metavar="HOST:PORT",
+        envvar=COORDINATOR,
+        show_envvar=True,
+        help="Process 0, if no launcher is detected.",
+    ),
+    click.option(
+        "--process-id",
+        type=int,
+        metavar="I",
+        envvar=PROCESS_ID,
+        show_envvar=True,
+        help="Which process this is, from 0.",
+    ),
+    click.option(
+        "--num-processes",
+        type=int,
+        metavar="N",
+        envvar=NUM_PROCESSES,
+        show_envvar=True,
+        help="Number of processes.",
+    ),
+    click.option(
+        "--wait",
+        type=click.IntRange(min=1),
+        default=600,
+        show_default=True,
+        metavar="SECONDS",
+        envvar=WAIT,
+        show_envvar=True,
+        help="With --distributed: how long a process waits for the others at a point.",
+    ),
+)
+"""The option `--distributed`, and those that say where the other processes are."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from samebits.cli import options
 from samebits.errors import RequestError
 from samebits.host.output_files import require_regular
 from samebits.host.sizes import parse_size
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _SIZES = "a size such as 8G or 512M"
 
-_WORKER_OPTIONS = (
+worker_options = options.together(
     click.option(
         "--workers",
         type=click.IntRange(min=1),
@@ -38,18 +39,10 @@ _WORKER_OPTIONS = (
         help="End an item whose process uses more, such as 8G; by default a share of the machine's memory.",
     ),
 )
+"""The options of worker processes."""
 
-_JOURNAL_OPTIONS = (
-    click.option("--resume", is_flag=True, help="Continue an interrupted earlier run of the same request."),
-    click.option(
-        "--journal",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Write each result here at once, and keep the file; by default a temporary file in the cache folder.",
-    ),
-)
-
-_RAY_OPTIONS = (
+cluster_options = options.together(
+    worker_options,
     click.option(
         "--ray",
         is_flag=False,
@@ -64,6 +57,19 @@ _RAY_OPTIONS = (
         help="Resources per task, such as CPU=4; by default one CPU, and all TPU chips or GPUs of a node.",
     ),
 )
+"""The options of worker processes and of Ray."""
+
+engine_options = options.together(
+    cluster_options,
+    click.option("--resume", is_flag=True, help="Continue an interrupted earlier run of the same request."),
+    click.option(
+        "--journal",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write each result here at once, and keep the file; by default a temporary file in the cache folder.",
+    ),
+)
+"""The options of worker processes, of Ray and of the journal."""
 
 shard = click.option("--shard", metavar="K/N", help="Only part K of N, with about as many items as the others.")
 
@@ -72,27 +78,6 @@ merged_shard = click.option(
     metavar="K/N",
     help="Only part K of N, with about as many items as the others; `samebits merge` joins the documents.",
 )
-
-
-def worker_options(command: Any) -> Any:
-    """The options of worker processes, in this order in `--help`."""
-    for option in reversed(_WORKER_OPTIONS):
-        command = option(command)
-    return command
-
-
-def cluster_options(command: Any) -> Any:
-    """The options of worker processes and of Ray."""
-    for option in reversed(_RAY_OPTIONS):
-        command = option(command)
-    return worker_options(command)
-
-
-def engine_options(command: Any) -> Any:
-    """The options of worker processes, of Ray and of the journal."""
-    for option in reversed(_JOURNAL_OPTIONS):
-        command = option(command)
-    return cluster_options(command)
 
 
 @dataclass(frozen=True, kw_only=True)

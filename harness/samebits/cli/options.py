@@ -75,6 +75,11 @@ builtin = click.option(
 )
 
 
+def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options as one, in this order in `--help`."""
+    return lambda command: functools.reduce(lambda taken, option: option(taken), reversed(options), command)
+
+
 def json_file(written: str) -> Callable[[Any], Any]:
     """The options `--json` and `--html`, which write the same document.
 
@@ -84,7 +89,7 @@ def json_file(written: str) -> Callable[[Any], Any]:
     path = click.Path(path_type=Path)
     json = click.option("--json", "json", type=path, metavar="FILE", help=f"Write {written} as JSON.")
     html = click.option("--html", type=path, metavar="FILE", help=f"Write {written} as one HTML file for a browser.")
-    return lambda command: json(html(command))
+    return together(json, html)
 
 
 def markdown_file(written: str) -> Callable[[Any], Any]:
@@ -99,18 +104,17 @@ def markdown_file(written: str) -> Callable[[Any], Any]:
 json_results = json_file("the results")
 
 
-def continuous_integration(command: Any) -> Any:
-    """The options `--junitxml` and `--github`."""
-    github = click.option(
-        "--github", is_flag=True, help="Print a GitHub Actions annotation for each failure, at its declaration."
-    )
-    junit = click.option(
+continuous_integration = together(
+    click.option(
         "--junitxml",
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="Write the results as JUnit XML, one test case each.",
-    )
-    return junit(github(command))
+    ),
+    click.option(
+        "--github", is_flag=True, help="Print a GitHub Actions annotation for each failure, at its declaration."
+    ),
+)
 
 
 def _show_traceback(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -126,11 +130,10 @@ traceback = click.option(
 )
 
 
-def filters(command: Any) -> Any:
-    """The options that narrow a request; each can be repeated."""
-    for name, _, metavar, text in reversed(_FILTERS):
-        command = click.option(f"--{name}", name, multiple=True, metavar=metavar, help=text)(command)
-    return command
+filters = together(
+    *(click.option(f"--{name}", name, multiple=True, metavar=metavar, help=text) for name, _, metavar, text in _FILTERS)
+)
+"""The options that narrow a request."""
 
 
 @dataclass(frozen=True, kw_only=True)
