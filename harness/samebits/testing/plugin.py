@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from samebits.testing import assumed, distributed, page
+from samebits.functions.passed import REJECT_OPTION, REPORTING
+from samebits.schema.assumption import passing_words
+from samebits.testing import distributed, page
 from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 _PAIR = "_samebits_pair"
 _COMPILED = "_samebits_compiled"
+_COMPARED = "samebits_compared"
+"""The attribute of a test's report that has its comparisons: the name, and each assumption by kind and as text."""
+SHOW_OPTION = "--samebits-assumptions"
 MARKERS = {
     "cpu_only": "runs only where jax's default backend is the CPU",
     "tpu_only": "runs only where jax's default backend is a TPU",
@@ -99,7 +104,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--samebits-no-skips", action="store_true", help="fail where a mesh does not fit, instead of skipping"
     )
-    assumed.add_options(group)
+    group.addoption(
+        SHOW_OPTION, action="store_true", help="list the assumptions under which comparisons passed, by test"
+    )
+    group.addoption(
+        REJECT_OPTION, action="store_true", help="accept no proof that assumes anything beyond shapes and rounding"
+    )
     page.add_option(group)
 
 
@@ -126,7 +136,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.pluginmanager.hasplugin("xdist"):
         config.addinivalue_line("markers", "xdist_group(name): cases that should run on one xdist worker")
     page.configure(config)
-    assumed.configure(config)
+    REPORTING.wanted, REPORTING.assuming = True, not config.getoption(REJECT_OPTION)
     config.pluginmanager.register(_Receiver(config))
     distributed.configure(config)
 
@@ -207,7 +217,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Of several processes, do not wait for those that are gone."""
-    assumed.unconfigure()
+    REPORTING.wanted, REPORTING.assuming = False, True
+    REPORTING.take()
     distributed.unconfigure(config)
 
 
@@ -273,7 +284,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Send the results of a pair test with its report."""
     report = yield
     page.attach(item, report)
-    assumed.attach(report)
+    if compared := REPORTING.take():  # with its report, so that the counts of the workers of pytest-xdist add up
+        texts = [[name, [[each.word, str(each)] for each in assumptions]] for name, assumptions in compared]
+        setattr(report, _COMPARED, texts)
     return report
 
 
@@ -302,8 +315,28 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if counts:
         words = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda kv: -kv[1]))
         terminalreporter.write_line(f"samebits: leaves compared by verdict: {words}")
-    assumed.summary(terminalreporter)
+    _show_assumptions(terminalreporter)
     for line in terminalreporter.config.stash.get(distributed.ELSEWHERE, []):
         terminalreporter.write_line(f"samebits: {line}", red=True)
     if (line := page.line(terminalreporter.config)) is not None:
         terminalreporter.write_line(f"samebits: {line}")
+
+
+def _show_assumptions(reporter: Any) -> None:
+    """Write one line where comparisons passed under assumptions, and list these by test where that is asked for."""
+    reports = [report for reports in reporter.stats.values() for report in reports]
+    compared = [(report.nodeid, *each) for report in reports for each in getattr(report, _COMPARED, ())]
+    kinds = [[word for word, _ in assumptions] for _, _, assumptions in compared]
+    text = passing_words(kinds, "comparisons passed")
+    if text is None:
+        return
+    if not reporter.config.getoption(SHOW_OPTION):
+        reporter.write_line(f"samebits: {text}: `pytest {SHOW_OPTION}` lists them")
+        return
+    reporter.section("samebits: assumptions")
+    for test, name, assumptions in compared:
+        if assumptions:
+            reporter.write_line(f"{test}: {name}")
+        for _, assumption in assumptions:
+            reporter.write_line(f"  assumes {assumption}")
+    reporter.write_line(f"{text}; `pytest {REJECT_OPTION}` accepts none")
