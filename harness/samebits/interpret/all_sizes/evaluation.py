@@ -12,7 +12,7 @@ import numpy as np
 
 from samebits.errors import MissingRule, NotCovered
 from samebits.interpret.all_sizes.demand import Demand, Devices, Index, constant
-from samebits.interpret.all_sizes.devices import COLLECTIVES, DEVICE_SUMS, added_axes, shard_map, whole_place
+from samebits.interpret.all_sizes.devices import COLLECTIVES, added_axes, shard_map, whole_place
 from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, MapPiece, at_least, below, equal
 from samebits.interpret.all_sizes.integers import OPERATIONS, arithmetic
 from samebits.interpret.all_sizes.linear_questions import LimitReached
@@ -105,9 +105,17 @@ def platform_index(demand: Demand) -> list[MapPiece]:
     return [MapPiece((), Integer(of(number)))]
 
 
-SPECIAL: dict[str, Rule] = {
+RULES: dict[str, Rule] = {
+    **MOVEMENT,
+    **LOOKUPS,
+    **COLLECTIVES,
+    **WINDOWS,
+    **dict.fromkeys(WHOLE, whole_result),
+    **dict.fromkeys(REDUCTIONS, reduction),
+    **dict.fromkeys(ELEMENTWISE, elementwise),
     "cond": conditional,
     "conv_general_dilated": conv_general_dilated,
+    "dim_as_value": lambda demand: [MapPiece((), Integer(demand.space.size(demand.params["dim"])))],
     "dot_general": dot_general,
     "platform_index": platform_index,
     "ragged_dot_general": ragged_dot_general,
@@ -314,20 +322,5 @@ def _exp_of_negative_square(shape: tuple[Any, ...], dtype: Any) -> Any:
 
 def _rule(demand: Demand) -> Rule | None:
     """The rule of an equation."""
-    name = demand.name
-    if name == "dim_as_value":
-        return lambda demand: [MapPiece((), Integer(demand.space.size(demand.params["dim"])))]
     plain = all(var.aval.dtype.kind in "iub" for var in (*demand.equation.invars, *demand.equation.outvars))
-    if name in OPERATIONS and plain:
-        return arithmetic
-    if name in SPECIAL:
-        return SPECIAL[name]
-    if name in ELEMENTWISE:
-        return elementwise
-    if name in REDUCTIONS:
-        return reduction
-    if name in WHOLE:
-        return whole_result
-    return (
-        MOVEMENT.get(name) or LOOKUPS.get(name) or COLLECTIVES.get(name) or DEVICE_SUMS.get(name) or WINDOWS.get(name)
-    )
+    return arithmetic if demand.name in OPERATIONS and plain else RULES.get(demand.name)
