@@ -16,9 +16,19 @@ from samebits.errors import CouldNotRun, MeshNotUsed
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.host.isolation import undone
 from samebits.numerics.bits import Comparison, same_bits
+from samebits.programs.asked import Asked
 from samebits.programs.captured_values import equations
 from samebits.programs.host_trees import HostTree, named_leaves, to_host
-from samebits.programs.inputs import COTANGENTS, Array, Record, cotangent, differentiable, of_draw, records
+from samebits.programs.inputs import (
+    COTANGENTS,
+    Array,
+    Record,
+    cotangent,
+    differentiable,
+    of_draw,
+    record_drawn,
+    records,
+)
 from samebits.programs.placement import check_mesh_used, describe, diverging_replicas, idle_axes, place, put
 from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site, TracedSides, widen_array
@@ -37,7 +47,8 @@ class PendingPoint:
     """A point whose programs are being compiled: `alone` (the reference), `reference` and `variant` on the mesh.
 
     Without `reference` there is none on the mesh; `remarks` say so, and what else is unlike other points. `movement` is
-    what labels prove, once that was asked; `proved` are the outcomes of a point that is not executed.
+    what labels prove, once that was asked; `proved` are the outcomes of a point that is not executed. `asked` is what
+    its judgement asks of user code.
     """
 
     point: Point
@@ -47,6 +58,7 @@ class PendingPoint:
     remarks: tuple[str, ...] = ()
     movement: MovementProof | None = None
     proved: Sequence[LeafOutcome] | None = None
+    asked: Asked = field(default_factory=Asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +141,9 @@ class Execution:
 
     def inputs(self, site: Site, side: str, direction: Direction) -> Inputs:
         """Every input of a program by label: the records, for a gradient times the cotangents."""
+        self._drawn(site)  # what is asked of user code is recorded each time
+        if direction == "gradient":
+            self.sides.cotangent_types(side, site)
         key = site.key, site.draw, side, direction, self.sides.programs.configuration
         if key not in self._inputs:
             while len(self._inputs) >= INPUTS_CACHED:
@@ -167,6 +182,8 @@ class Execution:
             words = [(label, *record) for label, record in drawn.items()]
             digest = digest_of([array for record in drawn.values() for array in record.values()], *words)
             self._records[key] = _Records(drawn, digest)
+        else:
+            record_drawn(site.case, site.dtype, site.mesh, site.draw, self._records[key].records)
         return self._records[key]
 
     def program(self, side: str, site: Site, direction: Direction) -> Program:

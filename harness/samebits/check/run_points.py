@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from samebits.check.execution import PendingPoint
+from samebits.check.point_memory import PointMemory
 from samebits.check.runner import Runner
 from samebits.check.shake import ShakenPoint, Shaker
 from samebits.check.shake_options import accepted
@@ -18,6 +19,7 @@ from samebits.check.verdict import judge_refusal, judge_run, without_leaves
 from samebits.errors import CouldNotRun, DeclarationError, MeshError, MeshNotSpanned, NoExplicitForm
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.process_group import ProcessGroup
+from samebits.programs.asked import recorded
 from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay, replay_together
@@ -35,6 +37,19 @@ SHAKEN_AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
+class How:
+    """How points are run.
+
+    Args:
+        ahead: how many are traced ahead.
+        memory: what is known of points by their programs.
+    """
+
+    ahead: int = AHEAD
+    memory: PointMemory | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PointStage:
     """A point has come to its next stage: `tracing`, `compiling`, `running`."""
 
@@ -48,6 +63,8 @@ class PointDone:
 
     point: Point
     results: tuple[Result, ...]
+    calls: str | None = None
+    """What its programs call that no digest covers, in words."""
 
 
 def run_points(
@@ -83,13 +100,13 @@ def point_steps(
     programs: Programs,
     effort: Effort = USUAL,
     meshes: Mapping[tuple[str, str], Any] = MappingProxyType({}),
-    ahead: int = AHEAD,
+    how: How = How(),
 ) -> Iterator[PointStage | PointDone]:
     """The same, with each stage before it begins, which shows in which one a process crashed.
 
     Args:
         pair, locator, points, programs, effort, meshes: as for `run_points`.
-        ahead: how many points are traced ahead.
+        how: they are run.
 
     Raises:
         DeclarationError: the two sides cannot stand in for each other.
@@ -98,19 +115,19 @@ def point_steps(
     key = ByIdentity(pair), effort, tuple((*name, ByIdentity(mesh)) for name, mesh in meshes.items())
     runner = programs.attached(pair.name, key, lambda: Runner(pair, programs, effort, meshes))
     if not effort.shake:
-        for step in _judged(runner, locator, points, ahead):
-            yield PointDone(step.point, tuple(step.results)) if isinstance(step, _Judged) else step
+        for step in _judged(runner, locator, points, how.ahead, how.memory):
+            yield PointDone(step.point, tuple(step.results), step.calls) if isinstance(step, _Judged) else step
         return
     import jax
 
     shaker = Shaker(runner, accepted(jax.default_backend()).options)
     waiting: deque[tuple[_Judged, ShakenPoint | None]] = deque()
-    for step in _judged(runner, locator, points, ahead):
+    for step in _judged(runner, locator, points, how.ahead, how.memory):
         if isinstance(step, PointStage):
             yield step
             continue
         waiting.append((step, None if step.job is None else shaker.start(step.job, step.results)))
-        if len(waiting) > min(SHAKEN_AHEAD, ahead):
+        if len(waiting) > min(SHAKEN_AHEAD, how.ahead):
             yield _shaken(shaker, *waiting.popleft())
     while waiting:
         yield _shaken(shaker, *waiting.popleft())
@@ -123,10 +140,13 @@ class _Judged:
     point: Point
     job: PendingPoint | None
     results: list[Result]
+    calls: str | None = None
 
 
-def _judged(runner: Runner, locator: Locator, points: Sequence[Point], ahead: int) -> Iterator[PointStage | _Judged]:
-    started: deque[tuple[Point, PendingPoint | Result]] = deque()
+def _judged(
+    runner: Runner, locator: Locator, points: Sequence[Point], ahead: int, memory: PointMemory | None = None
+) -> Iterator[PointStage | _Judged]:
+    started: deque[tuple[Point, PendingPoint | list[Result]]] = deque()
     waiting, group = iter(points), runner.sides.programs.group
     while True:
         while len(started) <= ahead:
@@ -136,7 +156,7 @@ def _judged(runner: Runner, locator: Locator, points: Sequence[Point], ahead: in
             yield PointStage(point, "tracing")
             if group is not None:
                 group.reached(f"{runner.pair.name}: {point}: tracing")
-            started.append((point, _start(runner, point, locator)))
+            started.append((point, _start(runner, point, locator, memory)))
         if not started:
             return
         point, job = started.popleft()
@@ -146,26 +166,28 @@ def _judged(runner: Runner, locator: Locator, points: Sequence[Point], ahead: in
             yield PointStage(point, "running")
         if group is not None:
             yield _Judged(point, None, _judged_together(group, runner, locator, point, job))
-        elif isinstance(job, Result):
-            yield _Judged(point, None, [job])
+        elif isinstance(job, PendingPoint):
+            results = _finish(runner, point, job, locator)
+            calls = None if memory is None else memory.remember(runner, job, _replay(runner, point, locator), results)
+            yield _Judged(point, job, results, calls)
         else:
-            yield _Judged(point, job, _finish(runner, point, job, locator))
+            yield _Judged(point, None, job)
 
 
 def _judged_together(
-    group: ProcessGroup, runner: Runner, locator: Locator, point: Point, job: PendingPoint | Result
+    group: ProcessGroup, runner: Runner, locator: Locator, point: Point, job: PendingPoint | list[Result]
 ) -> list[Result]:
     """The results of a point, of a group of processes that all come to it."""
-    name, again = runner.pair.name, replay(locator, point, assuming=runner.assuming)
+    name, again = runner.pair.name, _replay(runner, point, locator)
 
     def finish() -> list[Result]:
-        assert not isinstance(job, Result)
+        assert isinstance(job, PendingPoint)
         return _finish(runner, point, job, locator)
 
     results = judged_together(
         group,
         f"{name}: {point}",
-        job if isinstance(job, Result) else None,
+        None if isinstance(job, PendingPoint) else job[0],
         finish,
         lambda reason: without_leaves(name, point, "error", reason, again),
     )
@@ -181,36 +203,42 @@ def _compiled(job: PendingPoint) -> None:
 
 def _shaken(shaker: Shaker, judged: _Judged, started: ShakenPoint | None) -> PointDone:
     results = judged.results if started is None else shaker.finish(started, judged.results)
-    return PointDone(judged.point, tuple(results))
+    return PointDone(judged.point, tuple(results), judged.calls)
 
 
-def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Result:
-    """Start a point, or its result where it cannot run: an expected error, a mesh that does not fit, an error."""
+def _start(runner: Runner, point: Point, locator: Locator, memory: PointMemory | None) -> PendingPoint | list[Result]:
+    """Start a point, or its results: where they are known, or it cannot run (an expected error, a mesh, an error)."""
     import jax
 
-    pair, again = runner.pair, replay(locator, point, assuming=runner.assuming)
+    pair, again = runner.pair, _replay(runner, point, locator)
     mesh = MeshSpec.parse(point.mesh)
     if mesh.devices > len(jax.devices()):
         reason = f"mesh '{point.mesh}' needs {mesh.devices} devices and {len(jax.devices())} are there"
-        return without_leaves(pair.name, point, "skipped", reason, again)
+        return [without_leaves(pair.name, point, "skipped", reason, again)]
     refusal = pair.case(point.case).refusal(point.variant)
     try:
         if refusal is not None:
-            return judge_refusal(pair, point, refusal, runner.refusals(point, refusal), again)
+            return [judge_refusal(pair, point, refusal, runner.refusals(point, refusal), again)]
         with runner.sides.programs.held_configuration():
-            return runner.start(point)
+            job = runner.trace(point)
+            known = None if memory is None else memory.recall(runner, job, again)
+            return runner.compile(job) if known is None else known
     except (DeclarationError, MeshError):
         raise
     except (NoExplicitForm, MeshNotSpanned) as error:
-        return without_leaves(pair.name, point, "skipped", str(error), again)
+        return [without_leaves(pair.name, point, "skipped", str(error), again)]
     except CouldNotRun as error:
-        return without_leaves(pair.name, point, "error", str(error), again)
+        return [without_leaves(pair.name, point, "error", str(error), again)]
+
+
+def _replay(runner: Runner, point: Point, locator: Locator) -> str:
+    return replay(locator, point, assuming=runner.assuming)
 
 
 def _finish(runner: Runner, point: Point, job: PendingPoint, locator: Locator) -> list[Result]:
-    again = replay(locator, point, assuming=runner.assuming)
+    again = _replay(runner, point, locator)
     try:
-        with runner.sides.programs.held_configuration():
+        with runner.sides.programs.held_configuration(), recorded(job.asked):
             return judge_run(runner.pair, point, runner.finish(job), again)
     except DeclarationError:
         raise

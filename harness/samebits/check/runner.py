@@ -32,6 +32,7 @@ from samebits.errors import CouldNotRun, NothingCompared
 from samebits.host.isolation import note
 from samebits.interpret.machine_independence.proof import Independence
 from samebits.numerics.bits import Comparison
+from samebits.programs.asked import recorded
 from samebits.programs.host_trees import check_comparator
 from samebits.programs.implementations import check_call
 from samebits.programs.program_cache import Programs
@@ -105,7 +106,11 @@ class Runner:
         self._meshes: dict[tuple[str, str], Any] = {**meshes}
 
     def start(self, point: Point) -> PendingPoint:
-        """Trace the programs of a point and have them compiled.
+        """Trace the programs of a point and have them compiled; raises as `trace` does."""
+        return self.compile(self.trace(point))
+
+    def trace(self, point: Point) -> PendingPoint:
+        """Trace the programs of a point.
 
         Raises:
             CouldNotRun: a side is bound to another mesh than that of the point.
@@ -119,9 +124,15 @@ class Runner:
         job = traced_point(self.execution, point, on_mesh, self._order)
         for remark in job.remarks:
             note(f"pair '{self.pair.name}': {remark}")
-        if self._cross_checks is not None and self._cross_checks.spares(point, self._sizes):
-            job.proved = proved_outcomes(self.execution, self.proofs, job)
-            job.proved = job.proved and self._sizes.attached(point, self.proofs.movement(job), job.proved)
+        return job
+
+    def compile(self, job: PendingPoint) -> PendingPoint:
+        """Have the programs of a point compiled, unless labels prove it and others are executed."""
+        point = job.point
+        with recorded(job.asked):
+            if self._cross_checks is not None and self._cross_checks.spares(point, self._sizes):
+                job.proved = proved_outcomes(self.execution, self.proofs, job)
+                job.proved = job.proved and self._sizes.attached(point, self.proofs.movement(job), job.proved)
         if job.proved is None:
             for program in job.programs.values():
                 self.sides.programs.start(program)

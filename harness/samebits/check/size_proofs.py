@@ -9,6 +9,7 @@ from samebits.check.judge import where
 from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome
 from samebits.errors import CheckerBroken
+from samebits.programs.asked import record_outside
 from samebits.prove.all_sizes import SizesProof
 from samebits.prove.pair_proof import PairProof, for_all
 from samebits.prove.pair_sizes import PairSizes
@@ -36,6 +37,7 @@ class SizeProofs:
         """The proof of a point; None where none is asked for, or none is possible."""
         if not self._wanted(point):
             return None
+        record_outside("it is traced at other sizes")
         if point not in self._proofs:
             import jax  # here, so that reading declarations alone does not import it
 

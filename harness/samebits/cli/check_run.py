@@ -20,7 +20,6 @@ from samebits.cli.select_pairs import declaration_lines, import_sides, load_pair
 from samebits.cli.snapshot_run import compare_with_snapshots
 from samebits.engine.check_work import check_items
 from samebits.engine.journal import Journal, JournalHead
-from samebits.engine.pair_sources import watch_reads
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.shard import Shard
 from samebits.engine.sweep import sweep
@@ -28,9 +27,11 @@ from samebits.engine.verdict_cache import VerdictCache, shared_entries
 from samebits.engine.verdict_keys import VerdictKeys
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
+from samebits.host.file_reads import READS
 from samebits.host.isolation import take_notes
 from samebits.host.written import written_now
 from samebits.programs.catalogue import Locator
+from samebits.programs.implementations import root_of
 from samebits.programs.other_sizes import sizeless_note
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.document import Document
@@ -106,7 +107,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
 
     def load(self, run: CommandRun) -> CheckInputs:
         """The declarations and their plans for the devices that there are."""
-        watch_reads()
+        READS.look()
         declared = self.declared(run)
         here = run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
         loaded, problems, left_out = plans(declared, self.selection(declared), here.devices)
@@ -127,7 +128,9 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
             return None
         # What other machines have installed is not known here: there, results are journaled and not remembered.
         entries = shared_entries() if self.settings.ray is None else None
-        return VerdictCache(VerdictKeys(here, self.effort), loaded, entries, fresh=self.settings.fresh)
+        trees = {self.tree(), *(root_of(item.pair) for item in loaded)}
+        keys = VerdictKeys(here, self.effort, trees)
+        return VerdictCache(keys, loaded, entries, fresh=self.settings.fresh)
 
     def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> None:
         """Sweep; with `--shake`, check once more under each option that XLA reads once per process."""

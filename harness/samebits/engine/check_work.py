@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
 
-from samebits.check.run_points import AHEAD, PointDone, PointStage, point_steps
+from samebits.check.point_memory import PointMemory
+from samebits.check.run_points import AHEAD, How, PointDone, PointStage, point_steps
 from samebits.check.verdict import without_leaves
-from samebits.engine.pair_sources import PairSources, reads_beside
 from samebits.engine.rows import lost_words, remarks, trouble
 from samebits.engine.work import Event, Finished, Item, Loss, Reached, Started, Work
-from samebits.errors import SamebitsError
 from samebits.host import environment
+from samebits.host.entry_store import EntryStore
+from samebits.host.file_reads import OUTSIDE, READS
 from samebits.host.process_group import ProcessGroup
-from samebits.host.source_closure import Sources
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair
 from samebits.programs.program_cache import Programs
@@ -23,6 +26,24 @@ from samebits.programs.replay import replay
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
 from samebits.schema.result import Result
+
+CALLS = f"{OUTSIDE}calls: "
+"""How a read begins that says what the programs of a point call: then its results are not remembered at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlace:
+    """Where results are remembered by their programs.
+
+    Args:
+        file: of the entries.
+        base: a digest of everything that they depend on beside programs and inputs.
+        fresh: whether nothing is recalled.
+    """
+
+    file: str
+    base: str
+    fresh: bool = False
 
 
 def check_items(loaded: Sequence[LoadedPair]) -> list[Item]:
@@ -54,6 +75,7 @@ class CheckWork(Work[Result]):
         ahead: how many points are traced ahead.
         group: the processes that check every point together; it stays in its process.
         pairs: those that are loaded in this process; another one loads what it is given points of.
+        memory: where results are remembered by their programs; None where they are not.
     """
 
     kind = "check"
@@ -66,6 +88,7 @@ class CheckWork(Work[Result]):
         ahead: int = AHEAD,
         group: ProcessGroup | None = None,
         pairs: Mapping[Locator, Pair] = MappingProxyType({}),
+        memory: MemoryPlace | None = None,
     ) -> None:
         self.effort = effort
         self._declared = dict(pairs)
@@ -74,19 +97,35 @@ class CheckWork(Work[Result]):
         self.ahead = ahead
         self._programs: Programs | None = None
         self._before: Locator | None = None
-        self._finder = PairSources()
-        self._sources: dict[Locator, Sources | None] = {}
+        self.memory = memory
+        self._known: PointMemory | None = None
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         """Check points of one pair; programs stay for the next chunk of the same pair."""
         locator: Locator = items[0].payload[0]
         try:
-            yield from self._points(locator, [item.payload[1] for item in items], ahead)
+            with self._memory() as memory:
+                yield from self._points(locator, [item.payload[1] for item in items], ahead, memory)
         except Exception as error:  # ours, or a bug of samebits, which must not stop the other pairs
             yield trouble(locator.name, error)
         yield from remarks()
 
-    def _points(self, locator: Locator, points: Sequence[Point], ahead: int) -> Iterator[Event]:
+    @contextlib.contextmanager
+    def _memory(self) -> Iterator[PointMemory | None]:
+        """What is known of points by their programs, with an open file."""
+        if self.memory is None or self._group is not None:
+            yield None
+            return
+        self._known = self._known or PointMemory(self.memory.base, fresh=self.memory.fresh)
+        if self.effort.shake:  # what is remembered by programs was not shaken
+            yield self._known
+            return
+        with contextlib.closing(EntryStore(Path(self.memory.file))) as self._known.entries:
+            yield self._known
+
+    def _points(
+        self, locator: Locator, points: Sequence[Point], ahead: int, memory: PointMemory | None
+    ) -> Iterator[Event]:
         environment.devices_here()  # in one line where another process has taken the accelerator meanwhile
         self._programs = self._programs or Programs(group=self._group)
         if self._before is not None and locator != self._before:
@@ -95,11 +134,12 @@ class CheckWork(Work[Result]):
         if locator not in self._here:
             self._here[locator] = self._pair(locator).on(environment.devices_here()[0].platform)
         pair = self._here[locator]
-        for step in point_steps(pair, locator, points, self._programs, self.effort, ahead=ahead):
+        for step in point_steps(pair, locator, points, self._programs, self.effort, how=How(ahead, memory)):
             key = key_of_point(pair.name, step.point)
             if isinstance(step, PointDone):
                 rows = tuple(msgspec.Raw(msgspec.json.encode(result)) for result in step.results)
-                yield Finished(key, rows, self._reads(locator))
+                calls = () if step.calls is None else (f"{CALLS}{step.calls}",)
+                yield Finished(key, rows, (*calls, *READS.all()))
                 yield from remarks()
             if isinstance(step, PointStage) and step.stage == "tracing":
                 yield Started(key)
@@ -110,16 +150,6 @@ class CheckWork(Work[Result]):
         if locator not in self._declared:
             self._declared[locator] = load(locator)
         return self._declared[locator]
-
-    def _reads(self, locator: Locator) -> tuple[str, ...]:
-        """What was read for the pair in this process, beside its sources."""
-        if locator not in self._sources:
-            try:
-                self._sources[locator] = self._finder.of(self._pair(locator), locator)
-            except SamebitsError:  # then nothing is remembered of it, and the cache says why
-                self._sources[locator] = None
-        sources = self._sources[locator]
-        return () if sources is None else reads_beside(sources)
 
     def lost(self, item: Item, loss: Loss, stage: str) -> Result:
         """An `error` row."""
@@ -132,7 +162,7 @@ class CheckWork(Work[Result]):
             self._programs.close()
 
     def __getstate__(self) -> dict[str, object]:
-        return {"effort": self.effort, "ahead": self.ahead}
+        return {"effort": self.effort, "ahead": self.ahead, "memory": self.memory}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__init__(**state)  # type: ignore[misc]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Generator, Sequence
 
 from samebits.engine.check_work import CheckWork, check_items
 from samebits.engine.journal import Journal
-from samebits.engine.run_work import EngineSettings, Store, run_work
+from samebits.engine.run_work import EngineSettings, run_work
+from samebits.engine.verdict_cache import VerdictCache
 from samebits.programs.plan import LoadedPair
 from samebits.schema.point import USUAL, Effort
 from samebits.schema.result import Problem, Result
@@ -22,7 +23,7 @@ def sweep(
     settings: EngineSettings = IN_PROCESS,
     effort: Effort = USUAL,
     journal: Journal | None = None,
-    store: Store | None = None,
+    store: VerdictCache | None = None,
 ) -> Generator[Result]:
     """All results of a sweep in the order in which they are known; closing the iterator ends all processes.
 
@@ -35,7 +36,12 @@ def sweep(
         store: what remembers results between runs.
     """
     ran = run_work(
-        CheckWork(effort, group=settings.group, pairs={item.locator: item.pair for item in loaded}),
+        CheckWork(
+            effort,
+            group=settings.group,
+            pairs={item.locator: item.pair for item in loaded},
+            memory=None if store is None else store.memory,
+        ),
         check_items(loaded),
         settings,
         on_problem=on_problem,

@@ -1,8 +1,9 @@
-"""Results of points, remembered under everything that they depend on.
+"""Results of points, remembered under all sources of the tree: an untouched tree is not even traced.
 
-An entry is found by its key, and counts only while every file that was read for it, beside its sources, still has the
-content that it had. What fails is never remembered: it is run again, and what it shows is fresh. An entry of an earlier
-run is removed when its point has run again and its new results are not remembered.
+An entry is found by its key, and counts only while everything that was read for it beside its sources has the content
+that it had. Where a source has changed, or something was read that cannot be compared, points are traced and looked up
+by their programs (`check.point_memory`). What fails is never remembered: it is run again, and what it shows is fresh.
+An entry of an earlier run is removed when its point has run again and its new results are not remembered.
 """
 
 from __future__ import annotations
@@ -12,27 +13,30 @@ import os
 import re
 import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from samebits.check.contract_audit import DeclarationAudit
+from samebits.check.point_memory import NEVER, executed_now, rememberable
+from samebits.engine.check_work import CALLS, MemoryPlace
 from samebits.engine.drive import Done
-from samebits.engine.pair_sources import NotRememberable
-from samebits.engine.verdict_keys import PairKeys, VerdictKeys, outside
+from samebits.engine.verdict_keys import VerdictKeys, changed_since
 from samebits.engine.work import Item
-from samebits.errors import SamebitsError
 from samebits.host.cache_folder import limit, verdicts_file
 from samebits.host.entry_store import EntryStore
-from samebits.host.file_reads import FILE, MODULES, VARIABLE, changed_since, state_of
+from samebits.host.file_reads import FILE, OUTSIDE, READS, state_of
 from samebits.host.isolation import lasting_notes, note
+from samebits.host.process_sources import variables_in
 from samebits.programs.plan import LoadedPair
 from samebits.schema.point import Point
 from samebits.schema.result import Problem, Result
 
-NEVER = ("error", "unstable")
-"""Verdicts that may depend on what else the machine did, even where an exemption accepts them."""
+VARIABLE = "variable:"
+"""How a read of an environment variable begins; `*` are all of them."""
+
+LOOK = 0.5
+"""Seconds after which the sources are looked at again while points run."""
 
 
 class VerdictEntry(msgspec.Struct, frozen=True):
@@ -61,7 +65,7 @@ class VerdictCache:
     """The memory of `samebits check`: a store of the engine.
 
     Args:
-        keys: of this run's environment and effort.
+        keys: of this run's environment, effort and tree.
         loaded: the pairs of this run.
         entries: where they are; None where nothing is remembered.
         fresh: whether nothing is recalled; what runs is remembered all the same.
@@ -78,11 +82,12 @@ class VerdictCache:
         self.fresh = fresh
         self.entries = entries
         self._keys = keys
+        self._known = frozenset(f"{FILE}{path}" for path in keys.files)
         self._loaded = {item.locator: item for item in loaded}
-        self._pairs: dict[str, PairKeys | None] = {}
         self._places: dict[str, tuple[str, Point]] = {}
         self._executed: dict[tuple[str, Point], str] = {}
         self._began = time.time_ns()
+        self._looked: tuple[float, str | None] = (0.0, None)
         self._variables = dict(os.environ)
         self._states: dict[str, str] = {}
         self._rests_on: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -90,14 +95,18 @@ class VerdictCache:
         self._why: dict[str, None] = {}
         self._contradicted: dict[str, None] = {}
 
-    def sign(self, item: Item) -> str | None:
-        """The key of a point; None where its results cannot be remembered."""
+    @property
+    def memory(self) -> MemoryPlace | None:
+        """Where points that are not known by their sources are looked up by their programs."""
+        if self.entries is None or not self.entries.usable:
+            return None
+        return MemoryPlace(str(self.entries.path), self._keys.programs, self.fresh)
+
+    def sign(self, item: Item) -> str:
+        """The key of a point."""
         locator, point = item.payload
         loaded = self._loaded[locator]
-        keys = self._keys_of(loaded)
-        if keys is None:
-            return None
-        key = keys.of(point)
+        key = self._keys.of(loaded, point)
         self._places[key] = loaded.pair.name, point
         return key
 
@@ -120,20 +129,17 @@ class VerdictCache:
     def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
         """What was read for a point beside its sources, with digests; None where its rows hold for this run alone."""
         name, _ = self._places[sign]
-        keys = self._pairs[name]
-        assert keys is not None
-        known = {f"{FILE}{path}" for path in keys.sources.digests}
-        reads = tuple(read for read in dict.fromkeys((*done.reads, *keys.reads())) if read not in known)
-        late = next((read for read in reads if read.startswith(MODULES) and read not in self._states), None)
-        reads += keys.variables_of(reads)
+        reads = [read for read in dict.fromkeys((*done.reads, *READS.all())) if read not in self._known]
+        reads += dict.fromkeys(read for path in _modules(reads) for read in _variables(path))
         # First the digests: a file that changed after it was read shows that it changed since this run began.
         states = tuple((read, self._state(read)) for read in reads)
-        changed = keys.changed() or changed_since(reads, self._began)
-        why = f"{changed} changed while it ran" if changed else outside(reads)
-        if late is not None and why is None:
-            why = f"it looks for modules in {late.removeprefix(MODULES)}, which is known only since it ran"
-        if why is not None:
-            self._why.setdefault(f"{name}: its results are not remembered: {why}")
+        changed = self._changed() or changed_since(map(_path, reads), self._began)
+        if changed is not None:
+            self._why.setdefault(f"{name}: its results are not remembered: {changed} changed while it ran")
+        calls = next((read for read in reads if read.startswith(CALLS)), None)
+        if calls is not None:
+            self._why.setdefault(f"{name}: its results are not remembered: it {calls.removeprefix(CALLS)}")
+        if changed is not None or any(read.startswith(OUTSIDE) for read in reads):
             return None
         self._rests_on[sign] = states
         return states
@@ -147,13 +153,14 @@ class VerdictCache:
         rests_on = self._rests_on.pop(sign, None) or self.rests_on(sign, done)
         if self.entries is None:
             return
-        if rests_on is None or not done.encoded or not all(map(rememberable, done.encoded)):
+        if rests_on is None or not done.rows or not all(map(rememberable, done.rows)):
             before = self._entry(sign, VerdictEntry)
-            if before is not None and self.holds(before.reads) and any(map(_fails, done.encoded)):
+            if before is not None and self.holds(before.reads) and any(map(_fails, done.rows)):
                 self._contradicted.setdefault(self._places[sign][0])
             self.forget(sign)
             return
-        entry = VerdictEntry(executed=_now(), rows=done.encoded, reads=rests_on)
+        earlier = (row.remembered for row in done.rows if row.remembered is not None)
+        entry = VerdictEntry(executed=next(earlier, None) or executed_now(), rows=done.encoded, reads=rests_on)
         self.entries.put(sign, msgspec.json.encode(entry))
         self._executed[self._places[sign]] = entry.executed
 
@@ -197,11 +204,14 @@ class VerdictCache:
         """
         if self.entries is None:
             return
-        for name in dict.fromkeys(name for name, _ in self._executed):
-            keys = self._pairs[name]
-            assert keys is not None
+        if self._keys.changed(self._began) is not None:  # after the last look: what ran meanwhile may be of either
+            for sign in self._places.keys() - self._recalled.keys():
+                self.entries.remove(sign)
+        ran = {name for name, _ in self._executed}
+        for item in (item for item in self._loaded.values() if item.pair.name in ran):
+            name = item.pair.name
             named = re.compile(rf"\b{re.escape(name)}\b")
-            key, said = keys.of_all(said=True), [text for text in lasting_notes() if named.search(text)]
+            key, said = self._keys.of_all(item, said=True), [text for text in lasting_notes() if named.search(text)]
             before = self._entry(key, list[str]) or []
             for text in before:
                 note(text)
@@ -209,32 +219,22 @@ class VerdictCache:
                 self.entries.put(key, msgspec.json.encode([*before, *(text for text in said if text not in before)]))
         self.entries.close()
 
-    def _keys_of(self, loaded: LoadedPair) -> PairKeys | None:
-        name = loaded.pair.name
-        if name not in self._pairs:
-            try:
-                self._pairs[name] = keys = self._keys.of(loaded)
-                for read in keys.reads():  # which modules there are, from before anything runs
-                    if read.startswith(MODULES):
-                        self._state(read)
-            except NotRememberable as error:
-                self._pairs[name] = None
-                self._why.setdefault(f"{name}: its results are not remembered: {error}")
-            except SamebitsError:  # the declaration is wrong, and the run says so
-                self._pairs[name] = None
-        return self._pairs[name]
+    def _changed(self) -> str | None:
+        """A source that has changed since this run began, as of a moment ago."""
+        if time.monotonic() - self._looked[0] > LOOK:
+            self._looked = time.monotonic(), self._keys.changed(self._began)
+        return self._looked[1]
 
     def _audit_key(self, loaded: LoadedPair, results: Sequence[Result]) -> str | None:
         """A key over the results without their times; None where one of them is not remembered.
 
         It has the moment of each: an entry with that moment was found to rest on files that are unchanged since.
         """
-        keys = self._keys_of(loaded)
         executed = [self._executed.get((loaded.pair.name, point)) for point in loaded.plan.points]
-        if keys is None or None in executed:
+        if None in executed:
             return None
         rows = [{**msgspec.to_builtins(result), "seconds": 0, "remembered": None} for result in results]
-        return keys.of_all(audit=rows, plan=msgspec.to_builtins(loaded.plan), executed=executed)
+        return self._keys.of_all(loaded, audit=rows, plan=msgspec.to_builtins(loaded.plan), executed=executed)
 
     def _entry(self, key: str, kind: type[Any]) -> Any:
         content = None if self.entries is None else self.entries.get(key)
@@ -268,23 +268,25 @@ def shared_entries() -> EntryStore | None:
     return EntryStore(verdicts_file(), size) if size else None
 
 
-def rememberable(row: msgspec.Raw) -> bool:
-    """Whether a result may be remembered: it holds, and it would be found again."""
-    result = msgspec.json.decode(row)
-    if result["verdict"] == "skipped":
-        return True
-    return bool(result["ok"]) and result["verdict"] not in NEVER
-
-
-def _fails(row: msgspec.Raw) -> bool:
+def _fails(result: Result) -> bool:
     """Whether a result contradicts one that holds, and would do so again."""
-    result = msgspec.json.decode(row)
-    return not result["ok"] and result["verdict"] not in (*NEVER, "skipped")
+    return not result.ok and result.verdict not in (*NEVER, "skipped")
+
+
+def _modules(reads: Iterable[str]) -> list[str]:
+    """The modules among what was read."""
+    return [_path(read) for read in reads if read.startswith(FILE) and read.endswith(".py")]
+
+
+def _path(read: str) -> str:
+    return read.removeprefix(FILE) if read.startswith(FILE) else ""
+
+
+def _variables(path: str) -> list[str]:
+    """The environment variables that a module reads, as reads; `*` where it may read any."""
+    names, whole = variables_in(path)
+    return [VARIABLE + name for name in (("*",) if whole else names)]
 
 
 def _dated(row: msgspec.Raw, executed: str) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({**msgspec.json.decode(row), "remembered": executed}))
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

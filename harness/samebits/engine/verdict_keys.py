@@ -1,4 +1,4 @@
-"""Everything that a result depends on, as a key: samebits, the environment, the point, the sources of its pair."""
+"""Everything that a result depends on, as a key: samebits, the environment, the point, and all sources of the tree."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from samebits.audit.snapshots.record import processor_here
-from samebits.engine.pair_sources import PairSources, reads_beside
 from samebits.host.environment import Environment, configuration
-from samebits.host.file_reads import FILE, HOST, OUTSIDE, READS, VARIABLE
+from samebits.host.file_reads import READS
 from samebits.host.installed import distributions_digest, own_digest
-from samebits.host.source_closure import Sources
-from samebits.host.source_facts import facts_of
-from samebits.host.stamps import Stamp
+from samebits.host.process_sources import sources_of_process
 from samebits.programs.plan import LoadedPair
 from samebits.schema.point import Effort, Point
 
-FORMAT = 1
+FORMAT = 2
 """The version of the keys and of what is stored under them."""
 
 _PREFIXES = (
@@ -40,67 +37,26 @@ _NO_EFFECT = ("SAMEBITS_CACHE_DIR", "SAMEBITS_CACHE_LIMIT", "JAX_COMPILATION_CAC
 _NO_EFFECT_SETTINGS = ("jax_compilation_cache_dir",)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PairKeys:
-    """The keys of one pair's points.
-
-    Args:
-        ingredients: what they depend on besides the point, by name.
-        base: their digest.
-        sources: the files among it.
-    """
-
-    ingredients: Mapping[str, Any]
-    base: str
-    sources: Sources
-
-    def of(self, point: Point) -> str:
-        """The key of a point."""
-        return digest({"pair": self.base, "point": asdict(point)})
-
-    def of_all(self, **more: Any) -> str:
-        """A key of something about the whole pair."""
-        return digest({"pair": self.base, **more})
-
-    def changed(self) -> str | None:
-        """A source that is not as it was when the key was computed, or when it was loaded; None where all are."""
-        for path, stamp in self.sources.stamps.items():
-            if Stamp.of(path) != stamp or READS.is_stale(path):
-                return path
-        return None
-
-    def variables_of(self, reads: Iterable[str]) -> tuple[str, ...]:
-        """What sources that were found only while they ran read of this machine, as reads: its name, and variables.
-
-        Of the environment, `*` stands for all variables.
-        """
-        more: dict[str, None] = {}
-        for read in reads:
-            if not (read.startswith(FILE) and read.endswith(".py")):
-                continue
-            facts = facts_of(_content(read.removeprefix(FILE)))
-            if facts.host and not self.sources.host:
-                more[HOST] = None
-            if not self.sources.whole_environment:
-                names = ("*",) if facts.whole_environment else facts.variables
-                more |= dict.fromkeys(f"{VARIABLE}{name}" for name in names if name not in self.sources.variables)
-        return tuple(more)
-
-    def reads(self) -> tuple[str, ...]:
-        """What was read in this process for the pair, beside its sources."""
-        return reads_beside(self.sources)
+MOST = 100_000
+"""In a tree with more files than these, points are looked up by their programs alone."""
 
 
 class VerdictKeys:
-    """Computes the keys of pairs.
+    """Computes the keys of results.
 
     Args:
         environment: what they run in.
         effort: how hard each point is tried.
+        trees: whose sources count, all of them.
+
+    Attributes:
+        ingredients: what a key has beside the pair and the point, by name.
+        programs: a digest of everything but sources, for keys that have the programs instead.
+        files: the sources.
     """
 
-    def __init__(self, environment: Environment, effort: Effort) -> None:
-        self.ingredients: dict[str, Any] = {
+    def __init__(self, environment: Environment, effort: Effort, trees: Iterable[Path]) -> None:
+        own: dict[str, Any] = {
             "format": FORMAT,
             "samebits": own_digest(),
             "distributions": distributions_digest(),
@@ -113,25 +69,25 @@ class VerdictKeys:
             "folder": _folder(),
             "effort": asdict(effort),
         }
-        self._sources = PairSources()
+        sources = sources_of_process(*trees, most=MOST)
+        # Code may look for a program there, which no event tells.
+        self.ingredients = {**sources.parts, **own, "search path": os.environ.get("PATH")}
+        self.programs, self._base = digest(own), digest(self.ingredients)
+        self.files = sources.written | sources.loaded
 
-    def of(self, loaded: LoadedPair) -> PairKeys:
-        """The keys of a pair's points.
+    def of(self, loaded: LoadedPair, point: Point) -> str:
+        """The key of a point."""
+        return self.of_all(loaded, point=asdict(point))
 
-        Raises:
-            NotRememberable: its sources are not all in files.
-        """
-        sources = self._sources.of(loaded.pair, loaded.locator)
-        own = {
-            "locator": [loaded.locator.name, loaded.locator.root, loaded.locator.rerun, loaded.locator.sizes],
-            "pair": loaded.pair.name,
-            "sources": sorted(sources.digests.items()),
-            "variables read": sources.environment(),
-            # Only there: machines of a cloud, each with a name of its own, share what else they remember.
-            "host": platform.node() if sources.host else None,
-        }
-        ingredients = {**self.ingredients, **own}
-        return PairKeys(ingredients=ingredients, base=digest(ingredients), sources=sources)
+    def of_all(self, loaded: LoadedPair, **more: Any) -> str:
+        """A key of something about a pair."""
+        locator = loaded.locator
+        place = [locator.name, locator.root, locator.rerun, locator.sizes, loaded.pair.name]
+        return digest({"base": self._base, "pair": place, **more})
+
+    def changed(self, since: int) -> str | None:
+        """A source that was changed since a moment, in nanoseconds, or since it was loaded; None where none was."""
+        return next((path for path in sorted(self.files) if _changed(path, since) or READS.is_stale(path)), None)
 
 
 def digest(parts: Mapping[str, Any]) -> str:
@@ -139,16 +95,16 @@ def digest(parts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def outside(reads: tuple[str, ...]) -> str | None:
-    """Why results that rest on these reads cannot be remembered; None where they can."""
-    return next((read.removeprefix(OUTSIDE) for read in reads if read.startswith(OUTSIDE)), None)
+def changed_since(paths: Iterable[str], moment: int) -> str | None:
+    """A file that was changed after a moment, in nanoseconds since the epoch; None where none was."""
+    return next((path for path in paths if _changed(path, moment)), None)
 
 
-def _content(path: str) -> bytes:
+def _changed(path: str, moment: int) -> bool:
     try:
-        return Path(path).read_bytes()
-    except OSError:  # removed meanwhile, which its digest says
-        return b""
+        return os.stat(path).st_ctime_ns > moment
+    except OSError:  # it does not exist
+        return False
 
 
 def _settings() -> list[str]:

@@ -1,9 +1,7 @@
-"""What the user's code reads while it is loaded, traced and run: data files, folders, modules with computed names.
+"""What the user's code opens while it is loaded and traced: data files and folders, and what cannot be compared.
 
-Python reports every file that it opens to an audit hook. A read counts for the source files that were on the stack
-then, so that it is known of a pair also where another pair, loaded before, had the same helper read the file. In a
-thread without any, as of a pool, it counts for those on the stack of the main thread. What is read below Python, by a
-library in C, is not seen.
+Python reports each of these events to an audit hook. It is noted for the whole process, not for who reads: what is
+remembered without tracing rests on all of it.
 """
 
 from __future__ import annotations
@@ -12,36 +10,26 @@ import atexit
 import contextlib
 import functools
 import hashlib
+import importlib.util
 import os
 import platform
+import re
+import shutil
 import stat
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from types import FrameType
 from typing import Any
 
-from samebits.host.read_events import (
-    FOLDERS,
-    appends,
-    caller,
-    is_for_keys,
-    is_in_callback,
-    is_relative,
-    looks_for_modules,
-    opened_by,
-    path_of,
-    readers_on,
-    removes,
-    writes,
-)
-from samebits.host.source_closure import module_folders
+from samebits.host.cache_folder import CACHES, cache_root
+from samebits.host.installed import is_installed
+from samebits.host.package import PACKAGE
 
-FILE, OWN, FOLDER, MODULES, LISTED = "file:", "own:", "folder:", "modules:", "listed:"
-VARIABLE, HOST, OUTSIDE = "variable:", "host:", "outside:"
-"""How a read begins: the content of a file (`OWN` where the code that reads it wrote it before), the names in a folder,
-those of its modules (`LISTED` where this process knows that they are the same since it began to look), an environment
-variable, the name of the machine, or what cannot be compared."""
+FILE, FOLDER, HOST, OUTSIDE = "file:", "folder:", "host:", "outside:"
+"""How a read begins: the content of a file, the names in a folder, the name of the machine, or what cannot be compared.
+"""
 
 CHANGED = "changed meanwhile"
 """How a read ends that says so."""
@@ -54,40 +42,44 @@ _OUTSIDE = {
     "os.fork": "starts another process",
     "os.forkpty": "starts another process",
     "socket.connect": "connects to a host",
+    "sqlite3.connect": "opens a database",
 }
+_FOLDERS = ("os.listdir", "os.scandir")
+_FILES = ("open", "ctypes.dlopen")
+_OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/")
+_COMPILED = ("-cache", "-atime", ".lockfile")
+"""How the names of the files end in which jax keeps compiled programs."""
 
-_FILES = ("open", "ctypes.dlopen", "sqlite3.connect", "import", "pickle.find_class", "os.mkdir")
-_SUFFIXES = (".py", ".so", ".pyd", ".pyc")
-_DATABASE = ("", "-wal", "-journal")
-"""What the files of an SQLite database end with."""
+_OWN_ROOMS = (
+    *(os.path.join(PACKAGE, room, "") for room in ("host", "engine", "bisect", "report", "cli")),
+    *(os.path.join(PACKAGE, file) for file in ("__main__.py", os.path.join("programs", "catalogue.py"))),
+)
+"""The rooms and modules of samebits that read for themselves, and never call a function of the user's directly."""
 
-_ANY = "*"
-"""The reader of what a callback of jax reads without a frame of the user's, as where it is `np.load` itself."""
+_ASKS_FOR_HOST = re.compile(rb"gethostname|getfqdn|uname|HOSTNAME|\b(?:import|from) platform\b")
+"""What the text of code has that may ask for the name of the machine."""
+
+
+_IMPORT = "<frozen importlib._bootstrap_external>"
+"""Python's own import, which lists folders."""
 
 
 class FileReads:
     """What was read in this process since the first call of `look`; a hook of Python's cannot be taken away again."""
 
     def __init__(self) -> None:
-        self._imported = time.time_ns()
+        self._began = 0
         self._elsewhere: set[str] = set()
-        self._before: frozenset[str] | None = None
-        self._reads: dict[str, set[str]] = {}
-        self._of_reader: dict[str, set[str]] = {}
-        self._of_imports: set[str] = set()
+        self._reads: dict[str, tuple[int, ...] | str | None] = {}
+        self._written: set[str] = set()
         self._first: dict[str, int] = {}
-        self._written: dict[str, set[str]] = {}
-        self._stamps: dict[str, tuple[int, ...] | str | None] = {}
         self._noting = threading.local()
-        self._events = frozenset((*_FILES, *FOLDERS, *_OUTSIDE))
+        self._events = frozenset((*_FILES, *_FOLDERS, *_OUTSIDE))
 
     def look(self) -> None:
         """Note reads from now on."""
-        if self._before is None:
-            for folder in module_folders(()):
-                self._stamps[MODULES + folder] = _stamp(MODULES + folder)
-            files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-            self._before = frozenset(os.path.realpath(file) for file in files if file)
+        if not self._began:
+            self._began = time.time_ns()
             sys.addaudithook(self._audit)
             atexit.register(self._end)
 
@@ -95,69 +87,32 @@ class FileReads:
         """Count what another process read for this one, as its `all` told."""
         self._elsewhere.update(reads)
 
-    def of(self, sources: Collection[str], *, modules: bool = False) -> tuple[str, ...]:
-        """What was read while one of these files was on the stack, without the files themselves.
-
-        Args:
-            sources: absolute paths.
-            modules: also every module that any file imported, and the folders in which it was looked for, for sources
-                that compute the names of their imports.
-        """
-        reads = set()
-        wanted = set().union(*(self._of_reader.get(reader, ()) for reader in (*sources, _ANY)))
-        for read in wanted | self._of_imports if modules else wanted:
-            if read.startswith(MODULES):
-                reads |= {self.listed(read.removeprefix(MODULES))} if modules else set()
-                continue
-            path = read.removeprefix(FILE).removeprefix(FOLDER)
-            # What a file reads back that it wrote itself is computed from what else it depends on; what it leaves
-            # behind may be read by the next run without being written again.
-            own = not self._written.get(path, set()).isdisjoint(sources)
-            if not (own and not os.path.exists(path)) and _real(path) not in sources:
-                reads.add(read.replace(FILE, OWN, 1) if own else self._said(read))
-        return tuple(sorted(reads))
-
-    def _add(self, read: str, readers: Iterable[str]) -> None:
-        """Note who read it."""
-        readers = set(readers)
-        self._reads.setdefault(read, set()).update(readers)
-        for reader in readers:
-            self._of_reader.setdefault(reader, set()).add(read)
-        if read.startswith(MODULES) or read.endswith(_SUFFIXES):
-            self._of_imports.add(read)
-
-    def _said(self, read: str) -> str:
-        """A read, or that it cannot be compared since another file or folder is there now."""
-        path = read.removeprefix(FILE)
-        moved = read in self._stamps and self._stamps[read] != _stamp(read)
-        return f"{OUTSIDE}reads {path.removeprefix(FOLDER)}, which {CHANGED}" if moved or self.is_stale(path) else read
-
-    def is_listed(self, folder: str) -> bool:
-        """Whether this process knows which modules a folder had before code looked for one in it."""
-        return MODULES + folder in self._stamps
-
-    def listed(self, folder: str) -> str:
-        """As a read, which modules a folder has; or that it cannot be compared, as it may have had others before."""
-        read = MODULES + folder
-        if not self.is_listed(folder):
-            return f"{OUTSIDE}looks for modules in {folder}, which is known only since it ran"
-        same = self._stamps[read] == _stamp(read)
-        return LISTED + folder if same else f"{OUTSIDE}looks for modules in {folder}, which {CHANGED}"
-
     def all(self) -> tuple[str, ...]:
-        """What any file of users has read so far, without what it wrote itself and removed."""
-        written = {f"{kind}{path}": os.path.exists(path) for path in list(self._written) for kind in (FILE, FOLDER)}
-        reads = [read for read in list(self._reads) if written.get(read, True) and not read.startswith(MODULES)]
-        return tuple(sorted({*self._elsewhere, *(read if read in written else self._said(read) for read in reads)}))
+        """What users' code has read so far, and the files of their modules.
+
+        What it wrote itself and removed does not count; what it leaves behind, the next run may read as it is.
+        """
+        own = {read for read in list(self._reads) if _path(read) in self._written}
+        kept = {read for read in own if os.path.exists(_path(read))}
+        others = {self._said(read, stamp) for read, stamp in list(self._reads.items()) if read not in own}
+        modules = loaded_files()
+        host = {HOST} if any(map(_asks_for_host, modules)) else set()
+        loaded = {self._said(FILE + file, None) for file in modules}
+        return tuple(sorted({*self._elsewhere, *kept, *others, *loaded, *host}))
 
     def is_stale(self, path: str) -> bool:
         """Whether a file was changed after this process first opened it, and may have retained what was in it."""
-        real = _real(path)
-        since = self._imported if real in (self._before or ()) else self._first.get(real)
         try:
-            return since is not None and os.stat(path).st_ctime_ns > since
+            return os.stat(path).st_ctime_ns > self._first.get(_real(path), self._began or time.time_ns())
         except OSError:  # it does not exist
             return False
+
+    def _said(self, read: str, stamp: tuple[int, ...] | str | None) -> str:
+        """A read, or that it cannot be compared since another file or folder is there now."""
+        path = _path(read)
+        moved = stamp is not None and stamp != _stamp(read)
+        changed = moved or (read.startswith(FILE) and self.is_stale(path))
+        return f"{OUTSIDE}reads {path}, which {CHANGED}" if changed else read
 
     def _end(self) -> None:
         """Note nothing while Python ends: this module's names are gone then, and files are opened still."""
@@ -166,121 +121,170 @@ class FileReads:
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in self._events or getattr(self._noting, "now", False):
             return
-        self._noting.now = True  # to list a folder is an event too
+        self._noting.now = True  # to look at a file is an event too
         try:
             self._note(event, arguments)
         except Exception:  # an exception here would be one of the user's `open`
-            self._add(f"{OUTSIDE}reads what cannot be named", readers_on(caller(__file__)))
+            self._reads[f"{OUTSIDE}reads what cannot be named"] = None
         finally:
             self._noting.now = False
 
     def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        frame = caller(__file__)
-        if is_for_keys(frame):
-            if event == "open":
-                self._reads_of(event, arguments, frame)  # for when a file was first opened, whoever did
-            return
-        for read in self._reads_of(event, arguments, frame):
-            readers = set(readers_on(frame))
-            if not readers and is_in_callback(frame):
-                readers = {_ANY}
-            if not readers and threading.current_thread() is not threading.main_thread():
-                # As in `pool.map(np.load, paths)`, for whose results the main thread waits.
-                main = sys._current_frames().get(threading.main_thread().ident or 0)
-                readers = set(readers_on(main))
-                if not readers and event == "open" and os.path.isfile(read.removeprefix(FILE)):
-                    readers = {_ANY}  # of a pool that reads ahead, while the main thread is elsewhere
-            if readers or read.startswith(MODULES):
-                if not read.startswith(OUTSIDE) and read not in self._stamps:
-                    self._stamps[read] = _stamp(read)
-                self._add(read, readers)
+        frame = sys._getframe(2)
+        read = self._read(event, arguments, frame)
+        if read is not None and read not in self._reads and _is_for_user(frame, read):
+            self._reads[read] = None if read.startswith(OUTSIDE) else _stamp(read)
 
-    def _reads_of(self, event: str, arguments: tuple[Any, ...], frame: Any) -> list[str]:
-        """What an event reads; nothing where it writes, or reads what need not be noted."""
+    def _read(self, event: str, arguments: tuple[Any, ...], frame: FrameType) -> str | None:
+        """What an event reads; None where it writes, or reads what need not be noted."""
         if event in _OUTSIDE:
-            return [f"{OUTSIDE}{_OUTSIDE[event]}"]
-        if event == "os.mkdir":
-            self._written.setdefault(os.path.abspath(os.fsdecode(arguments[0])), set()).update(readers_on(frame))
-            return []
-        if event == "ctypes.dlopen" and isinstance(arguments[0], str) and os.sep not in arguments[0]:
-            return [f"{OUTSIDE}loads {arguments[0]} from wherever the system has it"]
-        if event in (*FOLDERS, "open") and removes(frame):
-            return []
-        mode, flags = (arguments[1], arguments[2]) if event == "open" else ("r", 0)
-        if event == "open" and appends(mode, flags):
-            return []
-        if event == "open" and is_relative(arguments[0], mode) and not writes(mode, flags):
-            return [f"{OUTSIDE}opens {os.fsdecode(arguments[0])}, perhaps in a folder that is open (dir_fd)"]
-        path = path_of(opened_by(event, arguments))
-        if path is None:
-            return []
-        if event in FOLDERS:
-            return [(MODULES if looks_for_modules(frame) else FOLDER) + path]
-        if mode is None and os.path.isdir(path):
-            return [FOLDER + path]
-        if writes(mode, flags):
+            return OUTSIDE + _OUTSIDE[event]
+        opened, mode = arguments[0], arguments[1] if event == "open" else "r"
+        code = frame.f_code
+        for_others = code.co_filename == _IMPORT or (code.co_filename == shutil.__file__ and "rmtree" in code.co_name)
+        if for_others and (event in _FOLDERS or mode is None):
+            return None
+        if event == "open" and _adds(mode, arguments[2]):
+            return None
+        if isinstance(opened, int) and event in _FOLDERS:
+            return f"{OUTSIDE}lists a folder that is open"
+        if not isinstance(opened, str | bytes | os.PathLike):
+            return None
+        name = os.fsdecode(opened)
+        if event == "ctypes.dlopen" and os.sep not in name:
+            return f"{OUTSIDE}loads {name} from wherever the system has it"
+        if event == "open" and mode is None and not os.path.isabs(name):
+            return f"{OUTSIDE}opens {name}, perhaps in a folder that is open (dir_fd)"
+        path = _source_of(os.path.abspath(name))
+        if path.startswith(_OF_THE_SYSTEM) and not path.startswith("/dev/shm/"):
+            return None
+        if _is_of_library(path) or _is_cached(path):
+            return None
+        if event in _FOLDERS or os.path.isdir(path):
+            return FOLDER + path
+        if event == "open" and _writes(mode, arguments[2]):
             if FILE + path not in self._reads:
-                self._written.setdefault(path, set()).update(readers_on(frame))
-            return []
-        return self._file(event, path)
-
-    def _file(self, event: str, path: str) -> list[str]:
-        """The reads of a file that is opened."""
-        self._first.setdefault(os.path.realpath(path), time.time_ns())
-        if event == "sqlite3.connect":
-            return [FILE + path + end for end in _DATABASE]
-        folder = MODULES + os.path.dirname(path)
-        if path.endswith(_SUFFIXES) and folder not in self._stamps:
-            self._stamps[folder] = _stamp(folder)  # before its code looks for modules beside it
-        if FILE + path not in self._stamps and _is_pipe(path):
-            return [f"{OUTSIDE}reads {path}, which is a pipe"]
-        return [FILE + path]
+                self._written.add(path)
+            return None
+        self._first.setdefault(_real(path), time.time_ns())
+        return f"{OUTSIDE}reads {path}, which is a pipe" if _is_pipe(path) else FILE + path
 
 
 READS = FileReads()
 """Of this process: there is one audit hook."""
 
 
-def changed_since(reads: Iterable[str], moment: int) -> str | None:
-    """A file among what was read that was changed later, in nanoseconds since the epoch; None where none was."""
-    for read in reads:
-        if read.startswith(FILE):
-            path = read.removeprefix(FILE)
-            with contextlib.suppress(OSError):  # it does not exist
-                if os.stat(path).st_ctime_ns > moment and not _is_empty_log(path):
-                    return path
-    return None
+def loaded_files() -> set[str]:
+    """The files of modules that were imported and that are neither installed nor of samebits itself."""
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    return {_real(file) for file in files if isinstance(file, str) and _is_users(file)}
 
 
 def state_of(read: str) -> str:
     """The digest of what was read, as it is now; of what does not exist, an empty text."""
-    if read.startswith((FOLDER, MODULES, LISTED)):
-        folder = read.removeprefix(FOLDER).removeprefix(MODULES).removeprefix(LISTED)
-        try:
-            names = sorted(name for name in os.listdir(folder) if name != "__pycache__")
-        except OSError:  # it does not exist
-            return ""
-        if not read.startswith(FOLDER):
-            packages = {name for name in names if name.isidentifier() and os.path.isdir(os.path.join(folder, name))}
-            names = [name for name in names if name.endswith(_SUFFIXES) or name in packages]
-        return hashlib.sha256(repr(names).encode()).hexdigest()
     if read == HOST:
         return hashlib.sha256(platform.node().encode()).hexdigest()
-    path = read.removeprefix(FILE).removeprefix(OWN)
     try:
+        if read.startswith(FOLDER):
+            names = sorted(name for name in os.listdir(read.removeprefix(FOLDER)) if name != "__pycache__")
+            return hashlib.sha256(repr(names).encode()).hexdigest()
+        path = read.removeprefix(FILE)
         if _is_pipe(path):  # to open it would wait for who writes
             return "a pipe"
-        if _is_empty_log(path):
-            return ""
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:  # it does not exist, or is a folder
         return ""
 
 
-def _is_empty_log(path: str) -> bool:
-    """Whether it is the log of an SQLite database without an entry, which every reader makes and removes."""
-    return path.endswith(_DATABASE[1:]) and os.path.getsize(path) == 0
+def _is_for_user(frame: FrameType | None, read: str) -> bool:
+    """Whether it is not samebits itself that reads there, for its keys, digests and documents.
+
+    In a thread that has no code of either, a pool reads for the code that waits for it.
+    """
+    while frame is not None:
+        kind = _kind(frame.f_code.co_filename)
+        if kind is not None:
+            return kind
+        frame = frame.f_back
+    return threading.current_thread() is not threading.main_thread() and os.path.isfile(read.removeprefix(FILE))
+
+
+@functools.lru_cache(maxsize=65536)
+def _kind(name: str) -> bool | None:
+    """Whether code is the user's, or of a room of samebits that calls it; None for libraries, which anything calls."""
+    if name.startswith("<"):  # Python's own import; typed code has no frame of a file below it
+        return None if name.startswith("<frozen ") else True
+    path = os.path.realpath(name)  # a repository may be reached by a link
+    if path.startswith(_OWN_ROOMS):
+        return False
+    if path.startswith(str(PACKAGE) + os.sep):
+        return True
+    return None if _is_of_library(path) else True
+
+
+def _writes(mode: Any, flags: Any) -> bool:
+    """Whether a file is opened to be written anew: what was in it before does not count."""
+    if isinstance(mode, str):
+        return mode.replace("b", "").replace("t", "") in ("w", "w+", "x", "x+")
+    return isinstance(flags, int) and bool(flags & (os.O_TRUNC | os.O_EXCL))
+
+
+def _adds(mode: Any, flags: Any) -> bool:
+    """Whether a file is opened only to write more into it: nothing is read, and what was in it stays."""
+    if isinstance(mode, str):
+        return mode.replace("b", "").replace("t", "") == "a"
+    return isinstance(flags, int) and bool(flags & os.O_WRONLY) and not _writes(mode, flags)
+
+
+@functools.lru_cache(maxsize=65536)
+def _source_of(path: str) -> str:
+    """The source of a compiled module, or the file itself."""
+    with contextlib.suppress(ValueError, NotImplementedError):
+        return importlib.util.source_from_cache(path) if path.endswith(".pyc") else path
+    return path
+
+
+@functools.lru_cache(maxsize=65536)
+def _is_of_library(path: str) -> bool:
+    """Whether a file is installed, and not linked to from there, as packages under development are."""
+    return is_installed(path) and is_installed(os.path.realpath(path))
+
+
+@functools.lru_cache(maxsize=65536)
+def _is_users(file: str) -> bool:
+    return not _is_of_library(file) and os.path.isfile(file)
+
+
+def _is_cached(path: str) -> bool:
+    """Whether a file holds what this or other runs compute: samebits' own caches, and jax's compiled programs."""
+    root = str(cache_root())
+    if path.startswith(tuple(os.path.join(root, name, "") for name in CACHES)):
+        return True
+    folder = getattr(getattr(sys.modules.get("jax"), "config", None), "jax_compilation_cache_dir", None)
+    if not folder:
+        return False
+    # Not all of the folder: people may have data in it too.
+    inside = os.path.relpath(path, os.path.abspath(str(folder)))
+    return (os.sep not in inside and inside.endswith(_COMPILED)) or inside.startswith("xla_gpu_") or inside == os.curdir
+
+
+def _asks_for_host(file: str) -> bool:
+    state = os.stat(file) if os.path.exists(file) else None
+    return state is not None and _host_in(file, state.st_size, state.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=16384)
+def _host_in(file: str, *_state: int) -> bool:
+    try:
+        with open(file, "rb") as text:
+            return _ASKS_FOR_HOST.search(text.read()) is not None
+    except OSError:  # removed meanwhile
+        return False
+
+
+def _path(read: str) -> str:
+    return read.removeprefix(FILE).removeprefix(FOLDER)
 
 
 def _is_pipe(path: str) -> bool:
@@ -292,17 +296,16 @@ def _is_pipe(path: str) -> bool:
 
 @functools.lru_cache(maxsize=65536)
 def _real(path: str) -> str:
-    return os.path.realpath(path)
+    """A source without links."""
+    return os.path.realpath(_source_of(path))
 
 
-def _stamp(read: str) -> tuple[int, ...] | str | None:
-    """What shows that a file or a folder is another one than before; None where it does not exist."""
-    if read.startswith((FOLDER, MODULES)):
-        return state_of(read) or None
+def _stamp(read: str) -> tuple[int, ...] | str:
+    """What shows that a file or a folder is another one than before; empty where it does not exist."""
+    if read.startswith(FOLDER):
+        return state_of(read)
     try:
         there = os.stat(read.removeprefix(FILE))
-        if _is_empty_log(read.removeprefix(FILE)):
-            return None
     except OSError:  # it does not exist
-        return None
+        return ()
     return there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns

@@ -1,32 +1,44 @@
-"""What every result of a process depends on: sources, packages, settings; beside what was read meanwhile (`FileReads`).
+"""What every result of a process depends on: sources, packages, settings; beside what is read meanwhile (`FileReads`).
 
-Coarse on purpose: it changes with any source or setting that a result could depend on.
+Coarse on purpose: it changes with any source or setting that a result could depend on. A file too many costs a run; one
+too few would be a wrong verdict.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import os
 import platform
 import re
 import sys
+import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from samebits.host.file_reads import loaded_files
+from samebits.host.installed import is_installed
 from samebits.host.libtpu import package_version
 from samebits.host.package import PACKAGE
 from samebits.host.processors import instruction_sets
-from samebits.host.source_facts import facts_of
 
 _VARIABLES = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "PYTHONPATH", "HOME")
-_ENVIRONMENT = re.compile(rb"environ|getenv|expandvars")
-"""What the text of a file has where it reads the environment; only those are parsed."""
+
+_ENVIRONMENT = re.compile(rb"environ\b|environb\b|getenvb?\b|expandvars\b")
+_IMPORT = re.compile(rb"^[ \t]*from os import [^\n(]*$", re.MULTILINE)
+_NAMED = re.compile(
+    rb"(?:\benviron\s*\[|\benviron\s*\.\s*(?:get|pop|setdefault)\s*\(|\bgetenv\s*\()\s*[\"'](\w+)[\"']\s*[\]),]"
+    rb"|[\"'](\w+)[\"']\s+(?:not\s+)?in\s+os\s*\.\s*environ\b"
+)
+"""How code reads one variable by a name that is written there."""
 
 _SKIPPED = ("site-packages", "dist-packages", "node_modules", "__pycache__", "build")
 """Folders whose files are installed or made, not written."""
+
+_MODULES = (".py", ".pyc", ".so", ".pyd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +47,54 @@ class ProcessSources:
 
     Args:
         parts: digests of sources, versions and settings, to be digested as JSON.
-        written: the Python files of the tree that count in `parts`, by their absolute paths.
+        written: the modules of the tree that count in `parts`, by their absolute paths.
+        loaded: loaded modules of users', and what lies in their packages.
     """
 
     parts: dict[str, Any]
     written: frozenset[str]
+    loaded: frozenset[str] = frozenset()
 
 
-def sources_of_process(tree: Path) -> ProcessSources:
+def sources_of_process(*trees: Path, most: int = 2**31) -> ProcessSources:
     """What every result of this process depends on.
 
     Args:
-        tree: whose Python files count, whether they are loaded or not.
+        trees: whose modules count, whether they are loaded or not.
+        most: of more files and folders than these nothing is digested; what they have is equal to nothing then.
     """
-    written = sorted(_written(tree.resolve()))
+    folders = {tree.resolve() for tree in trees}
+    every = itertools.chain.from_iterable(_entries(folder) for folder in sorted(folders))
+    seen = list(itertools.islice(every, most + 1))
+    written = sorted({path for path in seen if path.endswith(_MODULES)}) if len(seen) <= most else []
+    loaded = loaded_files()
+    packages = {folder for file in loaded - set(written) if (folder := _package(file)) is not None}
+    beside = {path for folder in packages for path in _entries(folder) if path.endswith(_MODULES)}
     names = ("samebits", "jax", "jaxlib", "libtpu", "numpy", "ml_dtypes", "flax", "optax")
     parts = {
         "samebits": _known(sorted(map(str, PACKAGE.rglob("*.py")))),
-        "loaded": _known(sorted(_loaded() - {*map(str, written)})),
-        "sources": _digest_of(written),
+        "loaded": _known(sorted((loaded | beside) - set(written))),
+        "sources": _known(written) if len(seen) <= most else uuid.uuid4().hex,
+        "modules": [(folder, _modules_in(folder)) for folder in _path_outside(*folders)],
         "versions": [sys.version, *sys.warnoptions, *(package_version(name) for name in names)],
         "processor": [platform.machine(), *instruction_sets()],
         "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(_VARIABLES)},
-        "variables read": _variables_read(_loaded(), map(str, written)),
+        "variables read": _variables_read(loaded, written),
     }
-    return ProcessSources(parts, frozenset(map(str, written)))
+    return ProcessSources(parts, frozenset(written), frozenset(loaded | beside))
+
+
+def variables_in(file: str) -> tuple[tuple[str, ...], bool]:
+    """The environment variables that a file reads by their names, and whether it may read others."""
+    try:
+        text = Path(file).read_bytes()
+    except OSError:  # removed meanwhile
+        return (), False
+    if not _ENVIRONMENT.search(text):
+        return (), False
+    named = [(match[1] or match[2]).decode() for match in _NAMED.finditer(text)]
+    rest = _ENVIRONMENT.search(_IMPORT.sub(b"", _NAMED.sub(b"", text)))
+    return tuple(dict.fromkeys(named)), rest is not None
 
 
 def _variables_read(loaded: Iterable[str], written: Iterable[str]) -> dict[str, str | None]:
@@ -67,60 +102,57 @@ def _variables_read(loaded: Iterable[str], written: Iterable[str]) -> dict[str, 
 
     Others of the tree that do are not known to be used, and in most trees there is one.
     """
-    facts = [facts_of(text) for file in loaded if _ENVIRONMENT.search(text := _bytes(file))]
-    if any(each.whole_environment for each in facts):
+    known = [variables_in(file) for file in loaded]
+    if any(whole for _, whole in known):
         return dict(sorted(os.environ.items()))
-    facts += [facts_of(text) for file in written if _ENVIRONMENT.search(text := _bytes(file))]
-    return {name: os.environ.get(name) for each in facts for name in each.variables}
+    known += [variables_in(file) for file in written]
+    return {name: os.environ.get(name) for names, _ in known for name in names}
 
 
-def _bytes(file: str) -> bytes:
-    try:
-        return Path(file).read_bytes()
-    except OSError:  # removed meanwhile
-        return b""
-
-
-def _written(tree: Path) -> Iterator[Path]:
-    """The Python files of a tree, but for those of installed packages and hidden folders."""
+def _entries(tree: Path) -> Iterator[str]:
+    """The files of a tree, but for those of installed packages and hidden folders."""
     for folder, folders, files in os.walk(tree):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in _SKIPPED]
         if "pyvenv.cfg" in files:
             folders.clear()
             continue
-        yield from (Path(folder, name) for name in files if name.endswith(".py"))
+        yield from (os.path.join(folder, name) for name in files)
 
 
-def _loaded() -> set[str]:
-    """The files of modules that were imported and that are neither installed nor of samebits itself."""
-    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    return {
-        os.path.realpath(file) for file in files if isinstance(file, str) and _is_written(file) and os.path.isfile(file)
-    }
+def _package(file: str) -> Path | None:
+    """The top-level package that a file lies in; None where it is in none."""
+    packages = [folder for folder in Path(file).parents if (folder / "__init__.py").is_file()]
+    return packages[-1] if packages else None
 
 
-@functools.lru_cache(maxsize=65536)
-def _is_written(file: str) -> bool:
-    path = Path(file)
-    return not (PACKAGE in path.parents or {*_SKIPPED} & {*path.parts} or path.is_relative_to(sys.base_prefix))
+def _path_outside(*known: Path) -> list[str]:
+    """The folders on Python's path that are not installed, nor in these: a module may come to stand before another."""
+    folders = dict.fromkeys(os.path.realpath(entry or os.curdir) for entry in sys.path)
+    return [
+        folder
+        for folder in folders
+        if not is_installed(os.path.join(folder, "")) and not any(map(Path(folder).is_relative_to, known))
+    ]
 
 
-def _digest_of(files: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in files:
-        try:
-            digest.update(f"{path}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-        except OSError:  # a link to nowhere; what imports it fails anyway
-            digest.update(f"{path} cannot be read\0".encode())
-    return digest.hexdigest()
+def _modules_in(folder: str) -> list[str]:
+    """The names of what may be modules and packages in a folder."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:  # an archive, or a folder that does not exist
+        return []
+    return [e.name for e in entries if e.name.endswith(_MODULES) or (e.name.isidentifier() and e.is_dir())]
 
 
 def _known(files: list[str]) -> str:
-    """As `_digest_of`, of files that hardly change while a process runs: read again where their state is another."""
+    """A digest of files with their contents; a file is read again only where its state is another one."""
     digest = hashlib.sha256()
     for file in files:
-        state = os.stat(file)
-        digest.update(f"{file}\0".encode() + _content(file, state.st_ino, state.st_size, state.st_ctime_ns))
+        try:
+            state = os.stat(file)
+            digest.update(f"{file}\0".encode() + _content(file, state.st_ino, state.st_size, state.st_ctime_ns))
+        except OSError:  # a link to nowhere; what imports it fails anyway
+            digest.update(f"{file} cannot be read\0".encode())
     return digest.hexdigest()
 
 

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import DeclarationError
+from samebits.host.cache_keys import ByIdentity
 from samebits.host.isolation import undone
 from samebits.numerics import floats
 from samebits.numerics.seeds import generator
+from samebits.programs.asked import record
 from samebits.programs.given_values import given_array, redrawn, variation
 from samebits.programs.input_bounds import arg_below, check_finite, check_values, equal_array
 from samebits.programs.made_values import made_array
@@ -122,7 +124,14 @@ def records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int = 0) -
         DeclarationError: values of the wrong shape or dtype, constant or without a finite number, or equal rows.
     """
     with undone(f"{pair.name}: case '{case.id}': making its arguments"):
-        return _records(pair, case, dtype, mesh, draw)
+        drawn = _records(pair, case, dtype, mesh, draw)
+    record_drawn(case, dtype, mesh, draw, drawn)
+    return drawn
+
+
+def record_drawn(case: Case, dtype: str, mesh: MeshSpec, draw: int, drawn: Mapping[str, Record]) -> None:
+    """Record that a judgement uses what was drawn for a case: the user's functions make some of it."""
+    record(("records", ByIdentity(case), dtype, mesh.id, draw), case, dtype, mesh, draw, drawn)
 
 
 def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int) -> dict[str, Record]:

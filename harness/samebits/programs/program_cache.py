@@ -34,6 +34,8 @@ from samebits.user_errors import one_line
 EMULATED = "emulated_"
 """Operations that a backend lacks run inside `jax.named_scope("emulated_<operation>")`; see `Program`."""
 
+_CALL = re.compile(r"custom_call @\"?([\w.$-]+)")
+
 EVERY = 16
 """How many programs are made between two looks at how much machine code there is."""
 
@@ -66,6 +68,21 @@ class CompileSetup:
             yield
 
 
+@dataclass(frozen=True, slots=True)
+class StableHlo:
+    """What is known of the StableHLO of a program.
+
+    Args:
+        digest: of the text.
+        calls: the names of its custom calls.
+        calls_python: whether it calls back into Python.
+    """
+
+    digest: bytes
+    calls: tuple[str, ...]
+    calls_python: bool
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Program:
     """One side of a pair, traced for one set of argument types; compiled on request.
@@ -80,6 +97,7 @@ class Program:
         constants: a digest of all arrays that it captured, when it was traced.
         restart: has it compiled again, once it was started.
         advice: what to do where tracing raised.
+        stablehlo: what is known of its text, once that was asked.
     """
 
     label: str
@@ -93,6 +111,7 @@ class Program:
     constants: str = ""
     restart: Callable[[Program], object] | None = None
     advice: str = ""
+    stablehlo: StableHlo | None = None
 
     def result(self) -> Any:
         """The compiled program; waits for its thread, and has it compiled again where its machine code was freed.
@@ -118,6 +137,15 @@ class Program:
             with self.setup.active():
                 self.lowered = self.traced.lower()
         return self.lowered
+
+    def text(self) -> StableHlo:
+        """What its StableHLO says, without the text itself, which may be long."""
+        if self.stablehlo is None:
+            text = self.lower().as_text()
+            calls = tuple(dict.fromkeys(_CALL.findall(text)))
+            digest = hashlib.sha256(text.encode()).digest()
+            self.stablehlo = StableHlo(digest, calls, calls_python(self.traced.jaxpr, text))
+        return self.stablehlo
 
     def emulated(self) -> tuple[str, ...]:
         """The operations that an emulation stands in for, from the scopes in this program's own lowering.
@@ -274,16 +302,15 @@ def _alike(program: Program) -> Hashable:
     The trees are part of it: outputs in a tuple and in a list have one text, and a compiled program gives its own tree.
     """
     lowered, mesh = program.lowered, program.setup.mesh
-    text = lowered.as_text()
-    program.calls_python = calls_python(program.traced.jaxpr, text)
+    text = program.text()
+    program.calls_python = text.calls_python
     if program.constants != constants_of(program.traced.jaxpr):
         raise DeclarationError(f"{program.label} an array that it captures was changed in place after it was traced")
     program.captured = captured_arrays(program.traced.jaxpr)
     place = mesh and (mesh.axis_names, mesh.devices.shape, tuple(device.id for device in mesh.devices.flat))
     trees = lowered.in_tree, lowered.out_tree
     apart = ByIdentity(program) if program.calls_python or not _hashable(trees) else None
-    digest = hashlib.sha256(text.encode()).digest()
-    return digest, program.setup.x64, program.setup.options, place, program.captured, apart or trees
+    return text.digest, program.setup.x64, program.setup.options, place, program.captured, apart or trees
 
 
 def _has_scope(jaxpr: Any, start: str) -> bool:

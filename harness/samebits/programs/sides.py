@@ -13,6 +13,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.programs.argument_writes import WrittenLeaves, returned, touched
+from samebits.programs.asked import record
 from samebits.programs.host_trees import inexact_leaves, named_leaves
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
@@ -125,10 +126,12 @@ class TracedSides:
         """The declared arguments at a site."""
         key = "args", ByIdentity(site.case), site.mesh.id
         args: Mapping[str, Arg] = self._once(key, lambda: self.pair.arguments(site.case, site.mesh))
+        record(key, site, args)
         return args
 
     def types(self, site: Site) -> dict[str, Any]:
         """The argument types at a site, shardings included."""
+        self.args(site)  # what the types are made of is recorded each time
         types: dict[str, Any] = self._once(("types", site.key), lambda: self._types(site))
         return types
 
@@ -146,6 +149,7 @@ class TracedSides:
     def forward(self, side: str, site: Site) -> Program:
         """The traced forward program of a side; compile it with `programs.start`."""
         program: Program = self._once(("forward", side, site.key), lambda: self._forward(side, site))
+        record(("forward", side, site.key), site, program)
         return program
 
     def _forward(self, side: str, site: Site) -> Program:
@@ -159,6 +163,7 @@ class TracedSides:
         program: Program = self._once(("by itself", side, site.key), lambda: self._with_writes(side, site, ()))
         if program.error is None:
             self._writes.note(side, site.case, program.traced.out_info)
+        record(("by_itself", side, site.key), site, program)
         return program
 
     def _with_writes(self, side: str, site: Site, wanted: tuple[str, ...]) -> Program:
@@ -202,6 +207,7 @@ class TracedSides:
             CouldNotRun: the forward does not trace, or has no float output.
         """
         program: Program = self._once(("gradient", side, site.key), lambda: self._gradient(side, site))
+        record(("gradient", side, site.key), site, program)
         return program
 
     def _gradient(self, side: str, site: Site) -> Program:
@@ -255,7 +261,9 @@ class TracedSides:
             rest = {name: array for name, array in arrays.items() if name not in names}
             return self._differentiated(call, {name: arrays[name] for name in names}, rest)[0]
 
-        return self._traced("differentiated", side, site, lambda: (outputs_of, (self.types(site),)))
+        program = self._traced("differentiated", side, site, lambda: (outputs_of, (self.types(site),)))
+        record(("differentiated", side, site.key), site, program)
+        return program
 
     def cotangent_types(self, side: str, site: Site) -> dict[str, Any]:
         """The types of the cotangents of a side's float outputs, by leaf.
@@ -263,6 +271,7 @@ class TracedSides:
         Over explicit axes their sharding is the output's own; over auto axes the declaration's `out_spec`, or else that
         of the first argument of the same shape, or else not split.
         """
+        self.forward(side, site)  # what they are the types of is recorded each time
         types: dict[str, Any] = self._once(("cotangents", side, site.key), lambda: self._cotangent_types(side, site))
         return types
 

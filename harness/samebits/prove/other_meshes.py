@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from samebits.errors import CouldNotRun, DeclarationError
 from samebits.interpret.float64_differences import differences
@@ -40,7 +41,7 @@ def on_other_meshes(
         question: of their programs, at inputs that hold on any mesh.
     """
     name, site = variant
-    if not any(equation.primitive.name == "shard_map" for equation in equations(question.variant)):
+    if not is_divided(question.variant):
         return {}
     shown: dict[str, Counterexample] = {}
     declared = _declared(sides)
@@ -61,6 +62,11 @@ def on_other_meshes(
                 text = f"{words}, in float64, on mesh '{mesh.id}'"
                 shown[leaf] = Counterexample(text, mesh in declared, f"mesh '{mesh.id}'")
     return shown
+
+
+def is_divided(program: Any) -> bool:
+    """Whether a program is divided by `shard_map`, so that other meshes are tried."""
+    return any(equation.primitive.name == "shard_map" for equation in equations(program))
 
 
 def _declared(sides: TracedSides) -> list[MeshSpec]:

@@ -18,9 +18,10 @@ from samebits.interpret.jumps import other_jumps
 from samebits.interpret.label_proof import LabelIdentity, LabelProver
 from samebits.interpret.other_values import Counterexample, counterexamples
 from samebits.interpret.problem import Question
+from samebits.programs.asked import record_outside
 from samebits.programs.inputs import Array, Record
 from samebits.programs.sides import Site, TracedSides
-from samebits.prove.other_meshes import is_first, on_other_meshes
+from samebits.prove.other_meshes import is_divided, is_first, on_other_meshes
 from samebits.prove.problem import questions
 from samebits.prove.second_derivatives import SecondDerivatives
 from samebits.schema.assumption import Assumption
@@ -153,6 +154,8 @@ class Prover:
         """Other values than those of the first inputs at which both sides differ in a leaf."""
         question = next(iter(questions.values()))
         key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest(question))
+        if ByIdentity(question.variant) in self._places and is_divided(question.variant):
+            record_outside("it is traced on other meshes")
         if key not in self._elsewhere:
             self._elsewhere[key] = {} if question.uneven is not None else self._counterexamples(question)
         return self._elsewhere[key].get(leaf)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from samebits.errors import SamebitsError
 from samebits.interpret.float64_differences import differences, values_of
 from samebits.programs.alone import baseline, on_mesh_of
+from samebits.programs.asked import Asked, record_all, recorded
 from samebits.programs.inputs import records
 from samebits.programs.own_rules import own_rules, own_stops
 from samebits.programs.program_cache import Program
@@ -33,6 +34,7 @@ class SecondDerivatives:
         self._sides = sides
         self._platform = platform
         self._by_variant: dict[str, dict[str, str] | str] = {}
+        self._asked: dict[str, Asked] = {}
 
     def assumption(self, variant: str, argument: str) -> Assumption | None:
         """Return the assumption that only first derivatives are used, where second ones differ or cannot be compared.
@@ -42,10 +44,12 @@ class SecondDerivatives:
             argument: whose gradient is taken.
         """
         if variant not in self._by_variant:
-            try:
-                self._by_variant[variant] = self._tried(variant)
-            except SamebitsError as error:
-                self._by_variant[variant] = f"the gradient is differentiated again, which fails: {error}"
+            with recorded(self._asked.setdefault(variant, Asked())):
+                try:
+                    self._by_variant[variant] = self._tried(variant)
+                except SamebitsError as error:
+                    self._by_variant[variant] = f"the gradient is differentiated again, which fails: {error}"
+        record_all(self._asked[variant])
         known = self._by_variant[variant]
         why, shown = (known, None) if isinstance(known, str) else ("the gradient is differentiated again", known)
         if shown is not None and argument not in shown:

@@ -12,7 +12,7 @@ import pytest
 from samebits.audit.faults.fault import Fault
 from samebits.audit.faults.find import all_faults
 from samebits.schema.result import VERDICTS
-from tests.support.foreign import write_pair
+from tests.support.foreign import AXES, FORWARD, write_pair
 from tests.support.invoke import REPOSITORY, Ended, clean_environment, command
 from tests.support.planted_edits import FOLDERS, edited, locator_of, source_of
 from tests.support.rope_tree import FAULT, OPTIMIZED, write_tree
@@ -65,11 +65,62 @@ def test_the_same_document_until_something_changes(tmp_path: Path) -> None:
     path = tree / "optimized_impls" / "rope.py"
     path.write_text(OPTIMIZED.replace(*FAULT))
     planted, third = check(tree)
-    assert (planted.code, remembered(third)) == (1, [])
+    assert planted.code == 1 and {row["variant"] for row in third["results"] if row["remembered"]} == {"complex_form"}
     path.write_text(OPTIMIZED)
     again, fourth = check(tree)
     assert (again.code, timeless(fourth)) == (0, timeless(first))
     assert len(remembered(fourth)) == len(first["results"])
+    path.write_text("# moved\n" + OPTIMIZED)
+    edited_again, fifth = check(tree)
+    assert (edited_again.code, timeless(fifth)["results"]) == (0, timeless(first)["results"])
+    assert len(remembered(fifth)) == len(first["results"]), "by their programs"
+
+
+CALLS_BACK = """
+    import jax
+    import numpy as np
+
+
+    def fast(x):
+        return jax.pure_callback(lambda y: np.asarray(y) * np.float32(2), jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+    """
+
+
+@pytest.mark.slow
+def test_what_calls_back_into_python_runs_each_time(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    write_pair(tree, "called", optimized=CALLS_BACK, axes=AXES.replace("data2", "none"), extra=FORWARD)
+    for _ in range(2):
+        ended, document = check(tree)
+        assert ended.code == 0, ended.out + ended.err
+        assert not any(row["variant"] == "fast" for row in document["results"] if row["remembered"])
+        assert any("calls back into Python" in note for note in document["summary"]["notes"])
+
+
+STARTS_A_PROGRAM = """
+    import subprocess
+    from pathlib import Path
+
+    TABLE = Path(__file__).with_name("table.txt")
+
+
+    def fast(x):
+        return x * float(subprocess.run(["cat", TABLE], capture_output=True, check=True).stdout)
+    """
+
+
+@pytest.mark.slow
+def test_what_cannot_be_compared_is_traced(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    write_pair(tree, "started", optimized=STARTS_A_PROGRAM)
+    table = tree / "optimized_impls" / "table.txt"
+    table.write_text("2")
+    assert check(tree)[0].code == 0
+    warm, document = check(tree)
+    assert warm.code == 0 and len(remembered(document)) == len(document["results"])
+    table.write_text("3")
+    planted, document = check(tree)
+    assert planted.code == 1 and not any(row["variant"] == "fast" for row in document["results"] if row["remembered"])
 
 
 LATE = """
@@ -124,7 +175,8 @@ def test_a_fault_is_caught_with_a_warm_cache(fault: Fault, tmp_path: Path) -> No
     assert path.is_relative_to(tree)
     path.write_text(edited(fault, path.read_text()))
     planted, after = check(tree, *words)
-    assert remembered(after) == []
+    _, fresh = check(tree, "--fresh", *words)
+    assert timeless(after)["results"] == timeless(fresh)["results"]
     verdicts = {row["verdict"] for row in after["results"] if not row["ok"]}
     # Equal bits beyond a contract are lost without a failure, where no snapshot holds them.
     assert planted.code in (1, 2) or timeless(before)["results"] != timeless(after)["results"], planted.out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -34,8 +35,8 @@ def installed_once(*names: str) -> Iterator[None]:
         yield
 
 
-def keys(effort: Effort = USUAL, here: Environment | None = None) -> VerdictKeys:
-    return VerdictKeys(here or environment(), effort)
+def keys(*trees: Path, effort: Effort = USUAL, here: Environment | None = None) -> VerdictKeys:
+    return VerdictKeys(here or environment(), effort, trees)
 
 
 def loaded(locator: Locator, request: Request | None = None) -> LoadedPair:

@@ -12,20 +12,22 @@ from typing import Any
 import msgspec
 import pytest
 
+from samebits.check.point_memory import rememberable
 from samebits.engine.check_work import check_items
 from samebits.engine.drive import Done
-from samebits.engine.pair_sources import watch_reads
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.sweep import sweep
-from samebits.engine.verdict_cache import VerdictCache, rememberable, shared_entries
+from samebits.engine.verdict_cache import VerdictCache, shared_entries
 from samebits.errors import RequestError
+from samebits.host import file_reads, process_sources
 from samebits.host.entry_store import EntryStore
-from samebits.host.file_reads import FILE, HOST, MODULES
+from samebits.host.file_reads import FILE, HOST, OUTSIDE
 from samebits.host.isolation import note, take_notes
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.schema.result import Result
 from tests.engine.loaded_pairs import installed_once, keys
+from tests.host.reading import reads_of
 from tests.support.documents import different, result
 from tests.support.rope_tree import OPTIMIZED, REFERENCE, write_tree
 
@@ -39,13 +41,21 @@ def _installed_once() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _no_notes() -> Iterator[None]:
-    watch_reads()
+def _no_notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    reads_of(monkeypatch)
+    for module in (process_sources, file_reads):  # those of other tests pass on the environment
+        monkeypatch.setattr(module, "loaded_files", set)
     yield
     take_notes()
 
 
 TWO_POINTS = Request(variants=("paired",), directions=("forward",))  # one for each case
+
+
+class BySources(VerdictCache):
+    """Without what is known by programs."""
+
+    memory = None
 
 
 class Memory:
@@ -64,7 +74,7 @@ class Memory:
 
     def cache(self, *, fresh: bool = False) -> VerdictCache:
         entries = EntryStore(self.tree / "verdicts.sqlite")
-        return VerdictCache(keys(), [self.item], entries, fresh=fresh)
+        return BySources(keys(self.tree), [self.item], entries, fresh=fresh)
 
     def results(self, *, fresh: bool = False) -> list[Result]:
         with contextlib.closing(self.cache(fresh=fresh)) as cache:
@@ -111,8 +121,6 @@ def test_an_edit_of_a_source_is_run(memory: Memory) -> None:
     # This process has the module of before: what it found is not remembered under the new text.
     assert memory.remarks == [f"rope: its results are not remembered: {path} changed while it ran"]
     assert remembered(memory.results()) == 0
-    path.write_text(OPTIMIZED)
-    assert remembered(memory.results()) > 0
 
 
 def with_table(tree: Path, line: str) -> Path:
@@ -150,46 +158,58 @@ def test_an_edit_of_what_is_read_while_it_runs(tmp_path: Path, line: str) -> Non
         ("SCALE = 2\n", []),
         ("import os\nS = os.environ['S_OF_ROPE']\n", ["variable:S_OF_ROPE"]),
         ("import os\nALL = dict(os.environ)\n", ["variable:*"]),
-        ("import os\nNAME = os.uname().nodename\n", [HOST]),
     ],
 )
 def test_a_source_found_while_it_ran(
-    text: str, more: list[str], memory: Memory, monkeypatch: pytest.MonkeyPatch
+    text: str, more: list[str], memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by a worker process whose code extends the path: its content counts, and the variables that it reads."""
-    path = memory.tree / "late" / "fast.py"
-    path.parent.mkdir()
+    path = tmp_path.parent / f"{tmp_path.name}-late.py"
     path.write_text(text)
     with contextlib.closing(memory.cache()) as cache:
         (item, *_) = check_items([memory.item])
-        sign = cache.sign(item)
-        assert sign is not None
         own = f"{FILE}{memory.tree / 'optimized_impls' / 'rope.py'}"
-        states = cache.rests_on(sign, Done(item, (), (), reads=(own, f"{FILE}{path}")))
+        states = cache.rests_on(cache.sign(item), Done(item, (), (), reads=(own, f"{FILE}{path}")))
         assert states is not None and cache.remarks() == []
         assert [read for read, _ in states] == [f"{FILE}{path}", *more], "what the key has is left to it"
     with contextlib.closing(memory.cache()) as cache:
         assert cache.holds(states)
     monkeypatch.setenv("S_OF_ROPE", "3")
-    monkeypatch.setattr(platform, "node", lambda: "elsewhere")
     with contextlib.closing(memory.cache()) as cache:
         assert cache.holds(states) != bool(more)
 
 
-def test_folders_of_modules_known_only_since_it_ran(memory: Memory) -> None:
-    """What was in them before is not known."""
+def test_the_name_of_the_machine_counts_where_it_is_asked_for(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    (item, *_) = check_items([memory.item])
     with contextlib.closing(memory.cache()) as cache:
-        (item, *_) = check_items([memory.item])
-        sign = cache.sign(item)
-        assert sign is not None
-        assert cache.rests_on(sign, Done(item, (), (), reads=(f"{MODULES}{memory.tree}",))) is None
-        assert "it looks for modules in " in cache.remarks()[0]
+        states = cache.rests_on(cache.sign(item), Done(item, (), (), reads=(HOST,)))
+    assert states is not None
+    monkeypatch.setattr(platform, "node", lambda: "elsewhere")
+    with contextlib.closing(memory.cache()) as cache:
+        assert not cache.holds(states)
 
 
-def test_another_program_is_not_remembered(memory: Memory) -> None:
+def test_what_cannot_be_compared_is_left_to_programs(memory: Memory) -> None:
     with_table(memory.tree, "import subprocess; subprocess.run(['true'])")
     memory.results()
-    assert memory.remarks == ["rope: its results are not remembered: starts another program"]
+    assert memory.remarks == []
+    assert remembered(memory.results()) == 0
+
+
+def test_what_programs_call_is_said(memory: Memory) -> None:
+    (item, *_) = check_items([memory.item])
+    with contextlib.closing(memory.cache()) as cache:
+        reads = (f"{OUTSIDE}calls: calls back into Python",)
+        assert cache.rests_on(cache.sign(item), Done(item, (), (), reads=reads)) is None
+        assert cache.remarks() == ["rope: its results are not remembered: it calls back into Python"]
+
+
+def test_an_edit_while_it_runs_is_seen_at_the_end(memory: Memory) -> None:
+    """However short before the end: what ran may be of the old text or of the new one."""
+    with contextlib.closing(memory.cache()) as cache:
+        assert list(sweep([memory.item], on_problem=lambda problem: None, settings=HERE, store=cache))
+        (memory.tree / "reference_impls" / "rope.py").write_text(REFERENCE + "\n")
+    (memory.tree / "reference_impls" / "rope.py").write_text(REFERENCE)
     assert remembered(memory.results()) == 0
 
 
@@ -200,7 +220,7 @@ def test_what_the_user_was_told_is_told_again(memory: Memory) -> None:
     cache = memory.cache()
     (item, *_) = check_items([memory.item])
     sign = cache.sign(item)
-    assert sign is not None and cache.recall(sign)
+    assert cache.recall(sign)
     note("pair 'rope': a remark")
     note("pair 'ropes': of another pair")
     note("pair 'rope': what happened in one run", lasting=False)
@@ -217,7 +237,6 @@ def test_a_damaged_entry_is_run(tmp_path: Path) -> None:
     signs = [cache.sign(item) for item in check_items([memory.item])]
     assert cache.entries is not None
     for sign, damage in zip(signs, (b"{", b"[]", b'{"executed": 3}', b'{"executed": "", "rows": 1}'), strict=False):
-        assert sign is not None
         cache.entries.put(sign, damage)
     cache.close()
     second = memory.results()
@@ -244,7 +263,7 @@ def test_a_damaged_entry_is_run(tmp_path: Path) -> None:
     ],
 )
 def test_what_fails_or_may_change_is_run_again(row: Result, is_remembered: bool) -> None:
-    assert rememberable(msgspec.Raw(msgspec.json.encode(row))) == is_remembered
+    assert rememberable(row) == is_remembered
 
 
 @pytest.mark.slow
@@ -259,7 +278,6 @@ def test_the_audit_rests_on_the_very_results(memory: Memory) -> None:
     assert cache.recall_audit(memory.item, results) is None  # nothing was recalled yet that it could rest on
     for item in check_items([memory.item]):
         sign = cache.sign(item)
-        assert sign is not None
         assert cache.recall(sign) is not None
     cache.remember_audit(memory.item, results, audit)
     assert cache.recall_audit(memory.item, results) == audit
@@ -272,7 +290,6 @@ def stored(memory: Memory, rows: Sequence[Result], *, lost: bool = False) -> lis
     item = check_items([memory.item])[0]
     with contextlib.closing(memory.cache(fresh=True)) as cache:
         sign = cache.sign(item)
-        assert sign is not None
         encoded = tuple(msgspec.Raw(msgspec.json.encode(row)) for row in rows)
         done: Done[Result] = Done(item, tuple(rows), encoded)
         if lost:
@@ -287,7 +304,7 @@ def is_recalled(memory: Memory) -> bool:
     item = check_items([memory.item])[0]
     with contextlib.closing(memory.cache()) as cache:
         sign = cache.sign(item)
-        return sign is not None and cache.recall(sign) is not None
+        return cache.recall(sign) is not None
 
 
 @pytest.mark.parametrize(("row", "remarked"), [(different(), 1), (result(verdict="error", ok=False), 0)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -15,8 +14,8 @@ import pytest
 
 from samebits.audit.snapshots.record import processor_here
 from samebits.engine import verdict_keys
-from samebits.engine.verdict_keys import PairKeys
-from samebits.host import installed
+from samebits.engine.verdict_keys import VerdictKeys
+from samebits.host import installed, process_sources
 from samebits.host.package import PACKAGE
 from samebits.programs.catalogue import Locator
 from samebits.schema.point import Effort
@@ -29,7 +28,7 @@ HELPERS = {
     "tools/in_function.py": "",
     "tools/by_name.py": "",
     "tools/relative.py": "",
-    "tools/settings.py": "import os\nMODE = os.environ.get('MODE_OF_ROPE')\n",
+    "tools/settings.py": "import os\n\nMODE = os.environ.get('MODE_OF_ROPE')\n",
     "tools/whole.py": "",
 }
 IMPORTS = """
@@ -72,7 +71,10 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     suite = root / "suites" / "test_rope.py"
     suite.write_text(suite.read_text() + OTHERS)
     (tmp_path / "site-packages" / "flash-1.0.dist-info").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.syspath_prepend(tmp_path / "elsewhere")
     monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    monkeypatch.setattr(process_sources, "loaded_files", set)  # those of other tests
     monkeypatch.syspath_prepend(root)
     yield root
     for name in [name for name in sys.modules if name == "tools" or name.startswith("tools.")]:
@@ -119,18 +121,23 @@ def _upgrade(tree: Path, patch: pytest.MonkeyPatch) -> None:
     (place / "flash-1.0.dist-info").rename(place / "flash-1.1.dist-info")
 
 
-def _whole_environment(tree: Path, patch: pytest.MonkeyPatch) -> None:
-    path = tree / "tools" / "settings.py"
-    path.write_text(path.read_text().replace(".get('MODE_OF_ROPE')", ".copy()"))
+def _unnamed(tree: Path, patch: pytest.MonkeyPatch) -> None:
+    (tree / "anything.py").write_text("")
 
 
-def _host(tree: Path, patch: pytest.MonkeyPatch) -> None:
-    path = tree / "tools" / "settings.py"
-    path.write_text(path.read_text() + "import socket\nNAME = socket.gethostname()\n")
+def _loaded_module(tree: Path, patch: pytest.MonkeyPatch) -> None:
+    path = tree.parent / "loaded_of_test.py"
+    path.write_text("")
+    patch.setattr(process_sources, "loaded_files", lambda: {str(path)})
 
 
 def _removed(tree: Path, patch: pytest.MonkeyPatch) -> None:
     (tree / "tools" / "by_name.py").unlink()
+
+
+def _module_outside(tree: Path, patch: pytest.MonkeyPatch) -> None:
+    """Code that tries to import it found none before."""
+    (tree.parent / "elsewhere" / "fast_module.py").write_text("")
 
 
 def _shadowed(tree: Path, patch: pytest.MonkeyPatch) -> None:
@@ -172,9 +179,9 @@ CHANGES = (
     Change("a helper is gone", frozenset({"sources"}), _removed),
     Change("a helper has another name", frozenset({"sources"}), _renamed),
     Change("a module before a package", frozenset({"sources"}), _shadowed),
-    Change("the whole environment", frozenset({"sources", "variables read"}), _whole_environment),
-    Change("the name of the machine is read", frozenset({"sources", "host"}), _host),
-    replaced(platform, "node", lambda: "elsewhere"),
+    Change("a module on the path, outside of the tree", frozenset({"modules"}), _module_outside),
+    Change("a loaded module", frozenset({"loaded"}), _loaded_module),
+    Change("a source that is nowhere named", frozenset({"sources"}), _unnamed),
     variable("MODE_OF_ROPE", "variables read"),
     variable("XLA_FLAGS", "variables"),
     variable("JAX_DEFAULT_PRNG_IMPL", "variables"),
@@ -187,6 +194,7 @@ CHANGES = (
     variable("PYTHONPATH", "variables"),
     variable("HOME", "variables"),
     variable("SOMETHING_ELSE"),
+    variable("PATH", "search path"),
     Change("flags in a file", frozenset({"variables", "flags in a file"}), _flags_in_a_file),
     Change("another version of a distribution", frozenset({"distributions"}), _upgrade),
     Change("a setting of jax", frozenset({"settings"}), _settings),
@@ -198,37 +206,31 @@ CHANGES = (
         frozenset({"environment"}),
         lambda tree, patch: {"here": replace(environment(), devices=9)},
     ),
-    Change("how it is found", frozenset({"locator"}), lambda tree, patch: {"attribute": "AGAIN"}),
-    Change("another pair of the file", frozenset({"locator", "pair"}), lambda tree, patch: {"attribute": "OTHER"}),
-    replaced(sys, "version", "3.99", "python"),
-    replaced(sys, "warnoptions", ["error"], "python"),
+    replaced(sys, "version", "3.99", "python", "versions"),
+    replaced(sys, "warnoptions", ["error"], "python", "versions"),
     replaced(verdict_keys, "FORMAT", 99, "format"),
     replaced(verdict_keys, "processor_here", lambda here: replace(processor_here(here), model="another"), "processor"),
 )
 
 
-def of_tree(tree: Path, attribute: str = "PAIR", **more: Any) -> PairKeys:
-    return keys(**more).of(loaded(Locator(name=f"{tree}/suites/test_rope.py:{attribute}")))
+def of_tree(tree: Path, **more: Any) -> VerdictKeys:
+    return keys(tree, **more)
 
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("changed", CHANGES, ids=lambda changed: changed.name)
 def test_a_change_is_in_its_ingredient(tree: Path, monkeypatch: pytest.MonkeyPatch, changed: Change) -> None:
     """A key without this ingredient would be the same before and after, and the result a wrong one."""
+    item = loaded(Locator(name=f"{tree}/suites/test_rope.py:PAIR"))
     before = of_tree(tree)
     more = changed.apply(tree, monkeypatch) or {}
     after = of_tree(tree, **more)
     differing = {name for name in before.ingredients if before.ingredients[name] != after.ingredients[name]}
     assert differing == changed.ingredients
-    point = loaded(Locator(name=f"{tree}/suites/test_rope.py:PAIR")).plan.points[0]
-    assert (before.of(point) != after.of(point)) == bool(changed.ingredients)
-
-
-def test_the_host_counts_where_it_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _host(tree, monkeypatch)
-    here = of_tree(tree)
-    monkeypatch.setattr(platform, "node", lambda: "elsewhere")
-    assert here.ingredients["host"] != of_tree(tree).ingredients["host"] == "elsewhere"
+    point = item.plan.points[0]
+    assert (before.of(item, point) != after.of(item, point)) == bool(changed.ingredients)
+    of_sources = {"sources", "modules", "loaded", "variables read", "versions", "search path"}
+    assert (before.programs != after.programs) == bool(changed.ingredients - of_sources)
 
 
 def test_every_ingredient_has_such_a_change(tree: Path) -> None:
@@ -243,11 +245,20 @@ def test_every_ingredient_is_in_the_key(tree: Path) -> None:
     assert len(digests | {verdict_keys.digest(complete)}) == len(complete) + 1
 
 
-def test_points_have_keys_of_their_own(tree: Path) -> None:
-    item = loaded(Locator(name=f"{tree}/suites/test_rope.py:PAIR"))
-    pair_keys = keys().of(item)
-    assert len({pair_keys.of(point) for point in item.plan.points}) == len(item.plan.points)
-    assert keys().of(item).base == pair_keys.base
+def test_points_and_pairs_have_keys_of_their_own(tree: Path) -> None:
+    items = [loaded(Locator(name=f"{tree}/suites/test_rope.py:{name}")) for name in ("PAIR", "AGAIN", "OTHER")]
+    known = keys(tree)
+    assert len({known.of(item, point) for item in items for point in item.plan.points}) == sum(
+        len(item.plan.points) for item in items
+    )
+    assert keys(tree).of(items[0], items[0].plan.points[0]) == known.of(items[0], items[0].plan.points[0])
+
+
+def test_a_tree_that_is_too_large_equals_none(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To digest it would take longer than to trace; what is remembered by programs is found all the same."""
+    monkeypatch.setattr(verdict_keys, "MOST", 3)
+    first, second = keys(tree), keys(tree)
+    assert first.ingredients["sources"] != second.ingredients["sources"] and first.programs == second.programs
 
 
 def test_a_link_that_points_to_another_tree(tree: Path, tmp_path: Path) -> None:
@@ -255,11 +266,10 @@ def test_a_link_that_points_to_another_tree(tree: Path, tmp_path: Path) -> None:
     other = write_tree(tmp_path / "other", fault=True)
     link = tmp_path / "link"
     link.symlink_to(tree)
-    verdicts = keys()
-    first = verdicts.of(loaded(Locator(name="rope", root=str(link)))).base
+    first = keys(link).ingredients["sources"]
     link.unlink()
     link.symlink_to(other)
-    assert verdicts.of(loaded(Locator(name="rope", root=str(link)))).base != first
+    assert keys(link).ingredients["sources"] != first
 
 
 def test_settings_without_addresses() -> None:

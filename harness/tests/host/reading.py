@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from samebits.host.file_reads import READS
+import pytest
+
+from samebits.host.file_reads import HOST, READS, loaded_files
 
 CODE = """
 import ctypes, glob, json, os, sqlite3, subprocess
@@ -41,38 +45,11 @@ def library(path):
     except OSError:
         pass
 
-def pickled(path):
-    import pickle
-    return pickle.loads(Path(path).read_bytes())
-
-def beside(path):
-    import sys
-    Path(path).mkdir()
-    sys.path.insert(0, str(path))
-    try:
-        import extra_of_a_test
-    except ImportError:
-        pass
-    finally:
-        sys.path.remove(str(path))
-
-def listed_and_removed(path):
-    os.mkdir(path)
-    names = os.listdir(path)
-    os.rmdir(path)
-    return names
-
 def program(path):
     subprocess.run(["true"])
 
 def numbered(path):
     os.close(os.open(path, os.O_RDONLY))
-
-def imported(path):
-    import importlib.util
-    spec = importlib.util.spec_from_file_location("module_read_by_a_test", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
 
 def back(path):
     Path(path).with_suffix(".out").write_text("x")
@@ -144,13 +121,24 @@ def load_reader(folder: Path) -> types.ModuleType:
     return module
 
 
-def reads(reader: types.ModuleType) -> tuple[str, ...]:
-    """What was read while the file was on the stack."""
-    return READS.of({str(reader.__file__)})
+@contextlib.contextmanager
+def unnoticed() -> Iterator[None]:
+    """Inside, what this process does to files is done by another one."""
+    READS._noting.now = True
+    try:
+        yield
+    finally:
+        READS._noting.now = False
 
 
-def forget(read: str) -> None:
-    """Drop a read that would count for the files of other tests too."""
-    READS._reads.pop(read, None)
-    for known in (*READS._of_reader.values(), READS._of_imports):
-        known.discard(read)
+def reads_of(patch: pytest.MonkeyPatch) -> Callable[[], tuple[str, ...]]:
+    """Tells what is read from now on, without modules of users."""
+    READS.look()
+    for name in ("_reads", "_elsewhere", "_written"):
+        patch.setattr(READS, name, type(vars(READS)[name])())
+
+    def reads() -> tuple[str, ...]:
+        modules = loaded_files()
+        return tuple(read for read in READS.all() if read != HOST and not any(file in read for file in modules))
+
+    return reads

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import subprocess
 import sys
 import time
@@ -11,19 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from samebits.host.file_reads import OUTSIDE, READS
+from samebits.host.file_reads import OUTSIDE, READS, _kind
 from samebits.host.git import author
 from samebits.host.installed import tree_digest
 from samebits.host.loading import load_file
 from samebits.host.package import PACKAGE
-from samebits.host.read_events import _is_own
-
-HERE = {str(Path(__file__).resolve())}
 
 
-def _of_here(folder: Path) -> set[str]:
-    """The names of the files of a folder that were read while this file was on the stack."""
-    reads = [Path(read.partition(":")[2]) for read in READS.of(HERE) if not read.startswith(OUTSIDE)]
+def _of(folder: Path) -> set[str]:
+    """The names of the files of a folder that count as read in this process."""
+    reads = [Path(read.partition(":")[2]) for read in READS.all() if not read.startswith(OUTSIDE)]
     return {path.name for path in reads if path.parent == folder}
 
 
@@ -33,7 +29,7 @@ def test_what_samebits_digests_counts_for_nobody(tmp_path: Path, in_thread: bool
     (tmp_path / "data.txt").write_text("1")
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(tree_digest, tmp_path).result() if in_thread else tree_digest(tmp_path)
-    assert digest and _of_here(tmp_path) == set()
+    assert digest and _of(tmp_path) == set()
 
 
 def test_what_the_test_reads_itself_counts(tmp_path: Path) -> None:
@@ -41,7 +37,7 @@ def test_what_the_test_reads_itself_counts(tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_text("1")
     tree_digest(tmp_path)
-    assert path.read_text() == "1" and _of_here(tmp_path) == {"data.txt"}
+    assert path.read_text() == "1" and _of(tmp_path) == {"data.txt"}
 
 
 def test_what_a_module_reads_that_samebits_loads_counts(tmp_path: Path) -> None:
@@ -51,37 +47,37 @@ def test_what_a_module_reads_that_samebits_loads_counts(tmp_path: Path) -> None:
     code = f"from pathlib import Path\nFACTOR = float(Path({str(tmp_path / 'data.txt')!r}).read_text())\n"
     (tmp_path / "loaded.py").write_text(code)
     assert load_file(tmp_path / "loaded.py").FACTOR == 1.0
-    assert _of_here(tmp_path) == {"data.txt", "loaded.py"}
+    assert _of(tmp_path) == {"data.txt", "loaded.py"}
 
 
 def test_git_that_samebits_starts_is_no_other_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     READS.look()
-    monkeypatch.setattr(READS, "_of_reader", {})
+    monkeypatch.setattr(READS, "_reads", {})
     author(tmp_path)
-    assert not any(read.startswith(OUTSIDE) for read in READS.of(HERE))
+    assert not any(read.startswith(OUTSIDE) and "starts" in read for read in READS._reads)
 
 
 def test_a_repository_that_is_reached_by_a_link_is_the_same(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(PACKAGE)
-    assert _is_own(str(tmp_path / "link" / "host" / "git.py")) is True
-    assert _is_own(str(tmp_path / "link" / "programs" / "binding.py")) is False
+    assert _kind(str(tmp_path / "link" / "host" / "git.py")) is False
+    assert _kind(str(tmp_path / "link" / "programs" / "binding.py")) is True
 
 
 @pytest.mark.parametrize(
-    ("file", "own"),
+    ("file", "is_users"),
     [
-        (tree_digest.__code__.co_filename, True),
+        (tree_digest.__code__.co_filename, False),
         (Path.open.__code__.co_filename, None),
         ("<frozen posixpath>", None),
-        ("<frozen importlib._bootstrap_external>", False),
-        ("<string>", False),
-        (pytest.__file__, False),
-        (__file__, False),
-        (functools.__file__.replace("functools.py", "site-packages/package.py"), False),
+        ("<frozen importlib._bootstrap_external>", None),
+        ("<string>", True),
+        (pytest.__file__, None),
+        (__file__, True),
     ],
 )
-def test_whose_file_it_is(file: str, own: bool | None) -> None:
-    assert _is_own(file) is own
+def test_whose_file_it_is(file: str, is_users: bool | None) -> None:
+    """None for libraries: whoever calls them reads."""
+    assert _kind(file) is is_users
 
 
 def test_a_file_that_samebits_opened_before_it_changed_is_stale(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ JAX_AT_IMPORT = (
     "prove/counted_loops",
     "prove/jax_types",
     "programs/placement",
+    "programs/program_digest",
     "programs/program_cache",
     "programs/spanning",
     "prove/partitioned_gather",
@@ -103,8 +104,8 @@ LOADERS = (
 )
 """The only users of `LOADING`, which imports files by path."""
 
-FINDERS = ("host/read_events", "host/source_closure")
-"""What finds the files of modules without loading them."""
+FINDERS = ("host/file_reads",)
+"""What finds the sources of modules without loading them."""
 
 MODEL = "suites/model/"
 MODEL_DATA = ("__init__.py", "settings.py", "data.py", "matrices.py", "documented.py")
@@ -124,6 +125,7 @@ PACKAGES = {
     "msgspec": (
         "audit/defaults",
         "audit/snapshots",
+        "check/point_memory",
         "engine",
         "host/fingerprint",
         "host/sealed_file",
