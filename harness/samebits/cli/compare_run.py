@@ -1,4 +1,4 @@
-"""`samebits compare` as a command: two functions come in, verdicts go out. To be imported after `prepare`."""
+"""`samebits compare`, and `samebits prove` of two functions, as commands. To be imported after `prepare`."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from samebits.check.contract_audit import ANY_DEVICES
+from samebits.check.prove_points import prove_points
+from samebits.check.size_points import prove_sizes
 from samebits.cli.check_run import CheckCommand, CheckInputs
 from samebits.cli.compare_options import CompareFunctionsOptions, in_options
 from samebits.cli.pipeline import CommandRun
+from samebits.cli.prove_run import ProveCommand, ProveInputs
 from samebits.engine.journal import Journal
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.functions.as_pair import MESH, takes_mesh
 from samebits.functions.call_assumptions import with_call_assumptions
 from samebits.functions.default_layout import split_by_default
 from samebits.functions.names import check_renames, side_names
-from samebits.functions.run import function_request, pair_mesh, with_gradients
+from samebits.functions.run import function_plan, function_request, pair_mesh, to_prove, with_gradients
 from samebits.functions.session import session
 from samebits.host.backend_start import require_answer
-from samebits.host.isolation import note
+from samebits.host.isolation import note, take_notes
 from samebits.programs.binding import order_remark
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import function_named
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.report.document import Document
+from samebits.report.prove import show_pair
 from samebits.schema.argument_text import EXAMPLES, argument_word, parse_arguments
 from samebits.schema.argument_trees import argument_tree
 from samebits.schema.case import Arg, Case, ContextMesh
@@ -32,6 +37,7 @@ from samebits.schema.contract import Contract
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_meshes import WIDEST
+from samebits.schema.proof import ProofResult
 from samebits.schema.result import Problem, Result
 from samebits.schema.values import Integers, Normal
 
@@ -195,3 +201,42 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
         rename=renamed,
         ignore=chosen.ignore,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProveFunctionsCommand(ProveCommand):
+    """Prove two functions, in this process.
+
+    Args:
+        chosen: the functions and their arguments.
+    """
+
+    chosen: CompareFunctionsOptions
+
+    def load(self, run: CommandRun) -> ProveInputs:
+        """The functions as a pair, without the gradients that there are none of, with notes about those."""
+        pair = functions_as_pair(self.chosen)
+        here = run.start_backend(shown=True, workers=0, ray=None)
+        try:
+            pair, notes = to_prove(pair, "all" if self.all_sizes else None)
+        except DeclarationError as error:
+            raise DeclarationError(in_options(str(error))) from error
+        run.notes += notes
+        again = self.chosen.words("prove") + (" --all-sizes" if self.all_sizes else "")
+        locator = Locator(name=f"{self.chosen.reference} {self.chosen.variant}", rerun=again)
+        return ProveInputs(
+            loaded=[LoadedPair(locator=locator, pair=pair, plan=function_plan(pair, ANY_DEVICES))], environment=here
+        )
+
+    def execute(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> None:
+        """Prove all points, and say what they leave at its default."""
+        (item,) = inputs.loaded
+        points = item.pair, item.locator, item.plan, self.platform
+        proofs = prove_sizes(*points) if self.all_sizes else prove_points(*points, assuming=self.assuming)
+        for row in with_call_assumptions([*proofs], item.pair, assuming=self.assuming):
+            results.append(replace(row, reason=None if row.reason is None else in_options(row.reason)))
+        run.notes += take_notes()
+        if not all(row.ok for row in results):
+            run.notes += anything_drawn(self.chosen.arg)
+        if self.verbose:
+            show_pair(run.console, item.pair.name, results)

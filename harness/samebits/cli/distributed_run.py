@@ -12,8 +12,7 @@ from typing import TypeVar
 from rich.console import Console
 
 from samebits.cli.common import say
-from samebits.cli.interrupt import exit_without_waiting
-from samebits.cli.pipeline import Command, CommandRun, ReportFiles, run_command
+from samebits.cli.pipeline import Command, CommandRun, ReportFiles, exit_without_waiting, run_command
 from samebits.engine.distributed.inputs import RunInputs, compare_inputs, described, sources
 from samebits.errors import COULD_NOT_TELL, RequestError, SamebitsError
 from samebits.host import environment

@@ -7,19 +7,21 @@ code. What went wrong so far, the clock and the terminal are in a `CommandRun`, 
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import sys
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 import click
 from rich.console import Console
 
-from samebits.cli.common import problem_line, say
-from samebits.cli.interrupt import exit_without_waiting, require_not_interrupted, signals_ignored
+from samebits.cli.common import ends_with, printed, problem_line, say
 from samebits.cli.supervision import say_problem
 from samebits.engine.ray_probe import cluster_environment
 from samebits.engine.ray_request import RayRequest
@@ -28,7 +30,7 @@ from samebits.host import environment
 from samebits.host.accelerator import expected_platform
 from samebits.host.backend_start import leave_to_workers, require_answer
 from samebits.host.environment import Environment
-from samebits.host.interrupts import Stop
+from samebits.host.interrupts import Stop, handled
 from samebits.host.output_files import write_text
 from samebits.host.own_output import is_stdout
 from samebits.host.written import Written, written_now
@@ -274,3 +276,37 @@ def _write(texts: Iterable[tuple[Path | None, Callable[[], str]]]) -> bool:
                 say(f"{path}: could not be written: {error.strerror or error}")
                 complete = False
     return complete
+
+
+# --- the end of an interrupted run: its report is written as a whole, and nothing is waited for ----------------------
+
+
+def require_not_interrupted() -> None:
+    """Raise what a callback swallowed while the command was imported, as jax's callback of the collector can.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C has arrived since the process began.
+    """
+    context = click.get_current_context(silent=True)
+    stop = None if context is None else context.find_root().obj
+    if isinstance(stop, Stop):
+        stop.require_none()
+
+
+@contextlib.contextmanager
+def signals_ignored() -> Iterator[None]:
+    """Inside, signals are ignored, so that a report is written as a whole."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with handled(signal.SIG_IGN):
+        yield
+
+
+def exit_without_waiting(code: int) -> NoReturn:
+    """End the process without waiting for compilations that are under way, which can take minutes."""
+    code = printed(code)
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    ends_with(code)
+    os._exit(code)

@@ -143,7 +143,7 @@ def prove(chosen: ProveOptions) -> int:
         )
         model = ProveModelCommand(request=steps, root=chosen.root, settings=settings, verbose=chosen.verbose)
         return run_command(model, files)
-    from samebits.cli.prove_functions_run import ProveFunctionsCommand
+    from samebits.cli.compare_run import ProveFunctionsCommand
     from samebits.cli.prove_run import ProveCommand
 
     command = ProveCommand(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
-from samebits.cli.run_items import run_items
+from samebits.cli.run_items import InOrder, run_in_order
 from samebits.engine.journal import JournalHead
 from samebits.engine.prove_model_work import ProvedStep, ProveModelWork, step_items
 from samebits.engine.run_work import EngineSettings
@@ -61,15 +60,9 @@ class ProveModelCommand(Command[ProveModelInputs, ProvedStep, StepDocument]):
 
     def execute(self, run: CommandRun, inputs: ProveModelInputs, results: list[ProvedStep]) -> None:
         """Prove step by step, and have the steps in the order of the request."""
-        rows: dict[str, ProvedStep] = {}
+        steps = InOrder[ProvedStep](inputs.items, lambda item: item.key, lambda done: results.extend(done[0].rows))
         work = ProveModelWork(inputs.tree, self.request)
-        ran = run_items(run, work, inputs.items, self.settings, self._head(inputs), inputs.tree)
-        try:
-            with contextlib.closing(ran):
-                for done in ran:
-                    (rows[done.item.key],) = done.rows
-        finally:
-            results += [rows[item.key] for item in inputs.items if item.key in rows]
+        run_in_order(run, work, steps, self.settings, self._head(inputs), inputs.tree)
 
     def _head(self, inputs: ProveModelInputs) -> JournalHead:
         """What was asked for, for the journal."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.cli import interrupt
+from samebits.cli import pipeline
 from samebits.host.interrupts import Interrupted, Stop
 from tests.support.foreign import write_pair
 from tests.support.invoke import clean_environment
@@ -95,10 +95,10 @@ def test_nothing_to_report_has_an_end_of_its_own() -> None:
 
 
 def test_reports_are_written_as_a_whole() -> None:
-    with interrupt.signals_ignored():
+    with pipeline.signals_ignored():
         os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_outside_of_a_command_nothing_has_arrived() -> None:
-    interrupt.require_not_interrupted()
+    pipeline.require_not_interrupted()
     assert not Stop().asked
