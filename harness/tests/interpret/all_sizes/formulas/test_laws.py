@@ -8,7 +8,7 @@ import pytest
 
 from samebits.interpret.all_sizes.facts import Element
 from samebits.interpret.all_sizes.formulas.formula import Formula, NoFormula, atom, number
-from samebits.interpret.all_sizes.formulas.laws import LAWS
+from samebits.interpret.all_sizes.formulas.normal_form import LAWS
 from samebits.interpret.all_sizes.formulas.ring import FormulaRing
 from samebits.interpret.all_sizes.space import Space
 
