@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import msgspec
 import numpy as np
 import pytest
 
-from samebits.check.point_memory import PointMemory
+from samebits.check.point_memory import PointMemory, Remembered
 from samebits.check.run_points import How, PointDone, point_steps
 from samebits.check.runner import Runner
 from samebits.host.entry_store import EntryStore
@@ -258,3 +259,24 @@ def test_a_fresh_run_that_ends_its_process_leaves_nothing(checked: Checked, monk
 
 def _ended(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_a_point_asks_the_same_after_other_points(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an earlier point has concluded, as of second derivatives, is asked for this one too."""
+    OWN_RULE(checked.tree, monkeypatch)
+    asked: dict[str, frozenset[tuple[tuple[str, ...], str]]] = {}
+
+    def put(store: EntryStore, key: str, content: bytes) -> None:
+        questions = msgspec.json.decode(content, type=Remembered).asked
+        # Others are asked within these, where nothing is cached.
+        asked[key] = frozenset(words for words in questions if words[0][0] in ("forward", "gradient", "records"))
+
+    monkeypatch.setattr(EntryStore, "put", put)
+    both = replace(GRADIENT, cases=("small", "base"))
+    checked.results(both)
+    together = dict(asked)
+    asked.clear()
+    for case in both.cases:
+        checked.results(replace(both, cases=(case,)))
+    assert len(together) == 2 and asked == together
+    assert all(any("small" in words[0] for words in questions) for questions in together.values()), "the first case"
