@@ -144,7 +144,7 @@ def _scaled(
     last, least = int(info.maxexp) - 1, min(int(info.minexp) + 8, -4)
     if last > 64:
         last, least = last - 11, least + 32
-    now = int(np.ceil(np.log2(max(map(_largest, arrays.values())))))
+    now = int(np.ceil(np.log2(max(map(_largest, arrays.values())) or 1.0)))
     for exponent in dict.fromkeys(min(max(each, least), last) for each in exponents):
         if (exponent > now) == (exponent > 0):
             factor = 2.0 ** (exponent - now)

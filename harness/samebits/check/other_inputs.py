@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from samebits.check.contract_audit import ANY_DEVICES
 from samebits.check.execution import PendingPoint
 from samebits.check.point_proofs import PointProofs
 from samebits.errors import CouldNotRun, NotCovered
@@ -229,7 +230,8 @@ class Searches:
         import jax
 
         pair = self._proofs.execution.pair
-        points = sorted(plan(pair, Request(), len(jax.devices())).points, key=lambda p: MeshSpec.parse(p.mesh).devices)
+        devices = len(jax.devices()) if self._executed else ANY_DEVICES
+        points = sorted(plan(pair, Request(), devices).points, key=lambda p: MeshSpec.parse(p.mesh).devices)
         return frozenset(
             {(p.variant, p.dtype, p.direction): p for p in points[::-1] if p.variant != pair.reference_name}.values()
         )

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
+import ml_dtypes
 import numpy as np
 
 from samebits.errors import NotCovered
@@ -159,7 +160,10 @@ def _differs(left: Any, right: Any, kind: Type, relative: float) -> Any:
     """Where an output differs by more than is as good as nothing."""
     if left.dtype.kind not in "biuf" or right.dtype.kind not in "biuf" or left.shape != right.shape:
         return np.zeros(left.shape, bool)
-    return apart(left, right, relative) if kind.is_float else np.asarray(left != right)
+    if not kind.is_float:
+        return np.asarray(left != right)
+    least = float(ml_dtypes.finfo(kind.dtype).smallest_subnormal)  # what is below it is zero in the output
+    return apart(*(np.where(np.abs(side) < least, 0, side) for side in (left, right)), relative)
 
 
 def apart(first: Array, second: Array, relative: float) -> Array:

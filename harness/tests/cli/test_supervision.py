@@ -196,7 +196,7 @@ def test_a_problem_is_printed_once_whatever_ends_later(tree: Path) -> None:
         (tree / "suites" / f"test_{name}.py").write_text(code)
     process = _start(tree, "list")
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 3
+    assert process.returncode == 2, "the code of a declaration that is wrong, beside pairs that could not be read"
     assert [line.split("'")[1] for line in err.splitlines()] == ["b_raises", "c_ends", "d_ends"]
 
 

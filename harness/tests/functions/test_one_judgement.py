@@ -135,7 +135,7 @@ def scaled_in_parts(x: Array, s: Array) -> Array:
     return jnp.where(s < 100, x * (s / 100.0), 0) + jnp.where(s < 100, 0, x * (s / 100.0))
 
 
-HELD["zero is added to a product that is not -0.0"] = (scaled, scaled_in_parts, X, jnp.int32(5), {"gradients": True})
+HELD["zero is added to a product that is not -0.0"] = (scaled, scaled_in_parts, X, np.int32(5), {"gradients": True})
 FAST = (
     "small rows of a product",
     "zero is added to a product that is not -0.0",
@@ -168,7 +168,7 @@ def test_no_proof_holds_what_a_check_rejects(case: tuple[Any, ...]) -> None:
 
 
 def test_neither_holds_where_a_negative_zero_is_lost() -> None:
-    proof, check = both(scaled, scaled_in_parts, np.where(X > 1, -0.0, X).astype(np.float32), jnp.int32(5))
+    proof, check = both(scaled, scaled_in_parts, np.where(X > 1, -0.0, X).astype(np.float32), np.int32(5))
     assert not check.ok and not proof.ok, (str(proof), str(check))
     assert "no -0.0" in str(proof)
 

@@ -51,7 +51,7 @@ def test_what_holds_for_every_input_assumes_nothing() -> None:
 
 def test_the_table_of_a_proof_shows_the_kinds() -> None:
     proved = samebits.prove(gated, clipped, f.rows(), gradients=False)
-    assert proved.ok and "by fields; assumes comparisons, range; error probability" in str(proved)
+    assert proved.ok and "by fields; assumes comparisons, range, values; error probability" in str(proved)
     assert "\nassumes: comparisons come out" in str(proved)
 
 
