@@ -41,8 +41,8 @@ def _installed_once() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _no_notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    reads_of(monkeypatch)
+def _no_notes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    reads_of(monkeypatch)  # after pytest has listed the folder in which it makes that of a test
     for module in (process_sources, file_reads):  # those of other tests pass on the environment
         monkeypatch.setattr(module, "loaded_files", set)
     yield
