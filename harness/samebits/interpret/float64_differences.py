@@ -163,7 +163,8 @@ def _differs(left: Any, right: Any, kind: Type, relative: float) -> Any:
     if not kind.is_float:
         return np.asarray(left != right)
     least = float(ml_dtypes.finfo(kind.dtype).smallest_subnormal)  # what is below it is zero in the output
-    return apart(*(np.where(np.abs(side) < least, 0, side) for side in (left, right)), relative)
+    first, second = (np.where(np.abs(side) < least, 0, side) for side in (left, right))
+    return apart(first, second, relative)
 
 
 def apart(first: Array, second: Array, relative: float) -> Array:
