@@ -134,14 +134,15 @@ def _of_integers(rows: Array, fixed: bool, axes: Sequence[int], has_sums: bool) 
     if distinct:
         is_distinct = GivenFact(lambda others: _is_distinct(others.reshape(1, -1) if flat else others))
         facts["distinct"] = is_distinct._replace(words="distinct" if flat else "distinct in each row")
-    if (low, high) == (0, 1) and count > 1 and np.ptp(sums) == 0:
+    is_segment = not {"sorted", "groups"}.isdisjoint(facts)
+    if (low, high) == (0, 1) and count > 1 and np.ptp(sums) == 0 and not is_segment:
         facts["sums"] = _same_sums(rows, f"{sums[0]} of {length} in each row")
     elif low >= 0 and high > 1 and has_sums and axes and sums.max() <= max(axes):
         facts["sums"] = _same_sums(rows, "its sum" if count == 1 else "the sums of rows")
     elif numbers.size > high - low:
         facts["occurs"] = GivenFact(lambda others: np.array_equal(np.unique(others), numbers))
     first, last = rows.min(0), rows.max(0)
-    if count >= _LONG and 1 < length <= _TUPLES and not {"sorted", "groups"} & {*facts} and last.max() > 2 * last.min():
+    if count >= _LONG and 1 < length <= _TUPLES and not is_segment and last.max() > 2 * last.min():
         facts["columns"] = GivenFact(lambda others: bool(np.all((others >= first) & (others <= last))), "its columns")
     return facts
 

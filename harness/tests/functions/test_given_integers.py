@@ -157,6 +157,12 @@ LIKE: dict[str, tuple[Side, Side, tuple[Any, ...], str]] = {
         (X, ids(0, 0, 1, 1, 2, 2, 3, 3)),
         r"with other boundaries \(given: 0 to 3, sorted",
     ),
+    "two segments in each row": (
+        lambda x, n: jnp.where((n == 1)[..., None], x, 0),
+        lambda x, n: jnp.where((jnp.arange(8) >= 4)[:, None], x, 0),
+        (np.stack([X, 2 * X, 3 * X, 4 * X]), np.tile(np.repeat(np.array([0, 1], np.int32), 4), (4, 1))),
+        r"with other boundaries \(given: 0 to 1, sorted",
+    ),
     "an expert that overflows": (
         lambda x, experts: 2 * x,
         within_capacity,
@@ -236,7 +242,7 @@ def test_what_differs_beyond_given_integers_is_told(name: str) -> None:
             assert compared.ok and told == {"forward", "gradient"}
 
 
-@pytest.mark.parametrize("name", cases(LIKE, ("segments of one length", "a mask of rows")))
+@pytest.mark.parametrize("name", cases(LIKE, ("segments of one length", "two segments in each row", "a mask of rows")))
 def test_what_differs_at_integers_like_the_given_fails(name: str) -> None:
     reference, variant, args, words = LIKE[name]
     for compare in (samebits.check, samebits.prove):
