@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AbstractMesh, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
 from samebits.interpret.conditions import conditions, value_of
 from samebits.interpret.integer_solver import IntegerSolver
@@ -56,7 +56,8 @@ def in_a_gradient(x: Any, n: Any) -> Any:
 
 def on_a_mesh(side: Side) -> Side:
     spec = PartitionSpec("a")
-    return jax.shard_map(side, mesh=AbstractMesh((4,), ("a",)), in_specs=(spec, spec), out_specs=spec)
+    mesh = AbstractMesh((4,), ("a",), axis_types=(AxisType.Auto,))  # newer versions of jax make others by default
+    return jax.shard_map(side, mesh=mesh, in_specs=(spec, spec), out_specs=spec)
 
 
 def three_others(x: Any, n: Any, m: Any) -> Any:

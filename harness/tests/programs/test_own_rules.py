@@ -32,6 +32,8 @@ def test_rules_are_found_inside_of_loops_and_calls() -> None:
 
 def test_a_primitive_written_in_python_has_rules_of_its_own() -> None:
     hijax = pytest.importorskip("jax.experimental.hijax")
+    if not hasattr(hijax, "VJPHiPrimitive"):
+        pytest.skip("this version of jax has no primitives that are written so")
 
     class Doubled(hijax.VJPHiPrimitive):  # type: ignore[misc,name-defined]
         def __init__(self, aval: Any) -> None:
