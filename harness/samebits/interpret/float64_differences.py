@@ -68,8 +68,9 @@ def differences(
             least = hidden(question, name) if relative is None else relative
             left, right = np.asarray(first[number]), np.asarray(second[number])
             differs = _differs(left, right, kinds[number], least)
-            if differs.any() and kinds[number].is_float and not question.ties:
-                differs &= excuses.certain(name, left, right) if name in certain else excuses.beyond(name, left, right)
+            if differs.any() and kinds[number].is_float:
+                excused = excuses.beyond_constants if question.ties else excuses.beyond
+                differs &= (excuses.certain if name in certain else excused)(name, left, right)
             if differs.any():
                 at = first_place(differs)
                 place = f"{name}[{', '.join(map(str, at))}]"

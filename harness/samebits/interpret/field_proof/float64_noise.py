@@ -222,6 +222,11 @@ class Excuses:
         """Where neither float64 nor the rounding of constants, in whatever dtype, explains what differs."""
         return ~self._all_constants.explains(output, first, second)
 
+    def beyond_constants(self, output: str, first: Array, second: Array) -> Array:
+        """Where the rounding of constants is not what explains a difference; at ties float64 alone explains any."""
+        by_constants = self._all_constants.explains(output, first, second)
+        return ~by_constants | self.float64.explains(output, first, second)
+
     def certain(self, output: str, first: Array, second: Array) -> Array:
         """Where float64 itself shows that two finite numbers differ; nowhere without a bound."""
         noise = self._all_constants
