@@ -196,7 +196,7 @@ class Searches:
             path: the leaf.
             same_program: both sides are, so that nothing that is written takes them apart.
         """
-        searched = self._first_found(job, path)
+        searched = self._best_found(job, path)
         if same_program or (searched is not None and searched.allowed):
             return searched
         written = self._proofs.counterexample(job, path)
@@ -204,7 +204,7 @@ class Searches:
             return written or searched
         return replace(searched, words=f"{searched.words}; {written.words}")
 
-    def _first_found(self, job: PendingPoint, path: str) -> Counterexample | None:
+    def _best_found(self, job: PendingPoint, path: str) -> Counterexample | None:
         if self._proofs.execution.sides.programs.group is not None:  # one process alone may ask, and the others wait
             return None
         others = (self._found(ByIdentity(job), search).get(path) for search in self._searches)

@@ -119,7 +119,7 @@ def _is_pulled_back(dtype: Any) -> bool:
 
 
 def facts_not_kept(needed: Iterable[RequiredFact], questions: Iterable[Question]) -> tuple[RequiredFact, ...]:
-    """Find facts that do not hold, or may not, of the inputs of questions or of what programs compute from these.
+    """Find the facts that the inputs of questions, or what the programs compute from them, break or may break.
 
     Args:
         needed: facts of an input, or of an operation of inputs: of all operands and results of that operation.

@@ -52,18 +52,31 @@ def gelu(x: Any) -> Any:
     return jax.nn.gelu(x, approximate=False)
 
 
+def bent(x: Any) -> Any:
+    return jnp.where(x > 0.75, x * 0.044715, -x * 0.044715)
+
+
+def bent_in_float32(x: Any) -> Any:
+    """The factor is rounded to float32 here, and to bfloat16 there: no difference, at ties of the condition either."""
+    wide, factor = x.astype(jnp.float32), np.float32(0.044715)
+    return jnp.where(wide > 0.75, wide * factor, -wide * factor).astype(x.dtype)
+
+
 HONEST: dict[str, tuple[Side, Side, Any, bool]] = {
     "tables": (transform, by_tables(), X, False),
     "tables, with gradients": (transform, by_tables(), X, True),
     "a complex table": (transform, by_complex_table(), X, True),
     "a GELU in float32": (gelu, wide_gelu, SHORT, True),
+    "a factor beside a tie": (bent, bent_in_float32, SHORT, False),
 }
 
 
 @pytest.mark.parametrize(
     "rewrite",
     [
-        each if each in ("tables", "a GELU in float32") else pytest.param(each, marks=pytest.mark.slow)
+        each
+        if each in ("tables", "a GELU in float32", "a factor beside a tie")
+        else pytest.param(each, marks=pytest.mark.slow)
         for each in HONEST
     ],
 )

@@ -223,7 +223,10 @@ class Excuses:
         return ~self._all_constants.explains(output, first, second)
 
     def beyond_constants(self, output: str, first: Array, second: Array) -> Array:
-        """Where the rounding of constants is not what explains a difference; at ties float64 alone explains any."""
+        """Find what is not due to the rounding of constants, at inputs where conditions tie.
+
+        Where float64's own noise would explain a difference too, it stays: at a tie that noise is taken out.
+        """
         by_constants = self._all_constants.explains(output, first, second)
         return ~by_constants | self.float64.explains(output, first, second)
 
