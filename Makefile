@@ -39,7 +39,7 @@ check: $(STAMP)  ## install, then hold every pair against its contracts
 test: check  ## check, then every test but the slow ones; the points of check are not run twice
 	$(PYTEST) -m "not slow and not swept"
 
-# The slow tests plant every fault, so that `samebits faults` is not run besides.
+# The slow tests plant every fault, so that `samebits audit faults` is not run besides.
 slow: $(STAMP)  ## every pair's whole product, all goldens, all planted faults, the slow tests; SHARD=1/4 is a quarter
 	$(BIN)/samebits check --full $(PART)
 	$(BIN)/samebits golden check $(PART)
@@ -59,7 +59,7 @@ libraries: $(LIBRARIES_STAMP)  ## pairs over real libraries, with planted faults
 	mkdir -p build/libraries
 	pairs=$$($(LIBRARIES_VENV)/bin/python $(LIBRARIES)/installed.py) && \
 	  $(LIBRARIES_VENV)/bin/samebits check $$pairs --root $(LIBRARIES) --json build/libraries/check.json && \
-	  $(LIBRARIES_VENV)/bin/samebits faults $$pairs --root $(LIBRARIES) --json build/libraries/faults.json
+	  $(LIBRARIES_VENV)/bin/samebits audit faults $$pairs --root $(LIBRARIES) --json build/libraries/faults.json
 	$(LIBRARIES_VENV)/bin/python $(LIBRARIES)/findings.py build/libraries/check.json build/libraries/faults.json \
 	  > build/libraries/libraries.md
 	cp build/libraries/libraries.md docs/findings/libraries.md
@@ -86,7 +86,7 @@ compile: $(STAMP)  ## both sides of every pair through the compilers of CPU and 
 	$(BIN)/samebits compile --whole --markdown docs/findings/compiled_jax_$$($(BIN)/python -c 'import jax; print(jax.__version__)').md
 
 claims: $(STAMP)  ## every claim of the design documents, and memory inside scans; tables in docs/findings/
-	$(BIN)/samebits claims --whole --markdown docs/findings/claims.md
+	$(BIN)/samebits audit claims --whole --markdown docs/findings/claims.md
 	$(BIN)/samebits compile scanned_stack --whole --markdown docs/findings/memory_in_scans.md
 
 sizes: $(STAMP)  ## every pair put to proof for all sizes; the table in docs/findings/

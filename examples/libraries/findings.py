@@ -50,7 +50,7 @@ def page(document: Document, faults: FaultTable) -> str:
 
     Args:
         document: of `samebits check` on this tree.
-        faults: of `samebits faults` on it.
+        faults: of `samebits audit faults` on it.
     """
     caught = sum(row.caught and row.honest for row in faults.results)
     planted = [(row.pair, row.side, row.fault, "yes" if row.caught else "no") for row in faults.results]

@@ -24,6 +24,6 @@ FAULTS = (
     _fault("another order", "axes: [data, fsdp, tensor]", "axes: [fsdp, data, tensor]"),
     _fault("an axis left out", "axes: [data, fsdp, tensor]", "axes: [data, fsdp]"),
     _fault("the last digit", "b2: 0.95", "b2: 0.9500000000000001"),
-    # The last one wins in silence; `samebits defaults` refuses such a file.
+    # The last one wins in silence; `samebits audit defaults` refuses such a file.
     _fault("a key given twice", "num_experts: 1", "num_experts: 1\nfloat32_weight_sum: true"),
 )

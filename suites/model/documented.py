@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samebits import Documented
 
-_ADVISE = ("advise", "--target", "tpu7x", "--mesh", "tensor4")
+_ADVISE = ("audit", "advise", "--target", "tpu7x", "--mesh", "tensor4")
 
 DOCUMENTED = (
     Documented(

@@ -48,29 +48,17 @@ def main() -> None:
     """
 
 
-bisect.add_command(bisect_commits)
-bisect.add_command(bisect_flags)
-bisect.add_command(bisect_mesh)
-bisect.add_command(pairs)
-bisect.add_command(steps)
-bisect.add_command(tensors)
-main.add_command(accept)
-main.add_command(advise)
-main.add_command(bisect)
-main.add_command(cache)
-main.add_command(check)
-main.add_command(claims)
-main.add_command(compare)
-main.add_command(compile_)
-main.add_command(defaults)
-main.add_command(diff)
-main.add_command(faults)
-main.add_command(golden)
-main.add_command(worker)
-main.add_command(launch)
-main.add_command(list_pairs)
-main.add_command(merge)
-main.add_command(new)
-main.add_command(prove)
-main.add_command(report)
-main.add_command(train)
+@main.group()
+def audit() -> None:
+    """Check what others rely on: claims of documents, defaults, published figures, and the checks themselves."""
+
+
+GROUPS = (
+    (audit, (advise, claims, defaults, faults, worker)),
+    (bisect, (bisect_commits, bisect_flags, bisect_mesh, pairs, steps, tensors)),
+    (main, (accept, bisect, cache, check, compare, compile_, diff, golden, launch, list_pairs, merge, new, prove)),
+    (main, (report, train)),
+)
+for group, commands in GROUPS:
+    for command in commands:
+        group.add_command(command)

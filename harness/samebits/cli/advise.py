@@ -1,4 +1,4 @@
-"""`samebits advise`: is a layer on a mesh bound by compute or by communication? Published figures, no device."""
+"""`samebits audit advise`: is a layer on a mesh bound by compute or by communication? Published figures, no device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES = ("embed", "mlp", "heads", "kv_heads", "head_dim", "layers", "experts", "
 
 @dataclass(frozen=True, kw_only=True)
 class AdviseOptions(options.ReportOptions):
-    """The options of `samebits advise`."""
+    """The options of `samebits audit advise`."""
 
     model: str | None
     target: str

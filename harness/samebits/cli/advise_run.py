@@ -1,4 +1,4 @@
-"""`samebits advise` as a command: a model and a mesh come in, what limits each parallelism goes out; no device."""
+"""`samebits audit advise`: says what limits each parallelism of a model on a mesh; no device is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`samebits claims`: every claim of the design documents beside the results of check and compile."""
+"""`samebits audit claims`: every claim of the design documents beside the results of check and compile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from samebits.cli import options
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimsOptions(options.ReportOptions):
-    """The options of `samebits claims`."""
+    """The options of `samebits audit claims`."""
 
     pairs: tuple[str, ...]
     ids: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""`samebits claims` as a command: claims come in, a row for each goes out. jax runs only in the processes it starts."""
+"""`samebits audit claims`: makes a row for each claim. jax runs only in the processes that it starts."""
 
 from __future__ import annotations
 

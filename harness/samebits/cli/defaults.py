@@ -1,4 +1,4 @@
-"""`samebits defaults`: do two sources of configuration agree in keys, types and values?"""
+"""`samebits audit defaults`: do two sources of configuration agree in keys, types and values?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from samebits.cli import options
 
 @dataclass(frozen=True, kw_only=True)
 class DefaultsOptions(options.ReportOptions):
-    """The options of `samebits defaults`."""
+    """The options of `samebits audit defaults`."""
 
     first: str
     second: str

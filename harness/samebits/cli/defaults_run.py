@@ -1,4 +1,4 @@
-"""`samebits defaults` as a command: two sources of configuration come in, their disagreements go out."""
+"""`samebits audit defaults` as a command: two sources of configuration come in, their disagreements go out."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ class DiffOptions(options.ContinuousIntegration, options.ReportOptions):
 def diff(chosen: DiffOptions) -> int:
     """Compare two documents of one command: last night's and today's, two machines, two versions of jax.
 
-    OLD and NEW are files that `--json` wrote: of check, prove, compile, tune, train, golden check, claims, faults,
-    bisect, defaults or advise. Shown are new and worse failures, verdicts that fell although the contract holds,
+    OLD and NEW are files that `--json` wrote: of check, prove, compile, train, golden check, bisect, or one of
+    audit. Shown are new and worse failures, verdicts that fell although the contract holds,
     results that are no longer compared, changed contracts, where the reference itself has other bits, what is slower,
     figures of compiled programs that changed, and where the environments differ. Nothing is run again.
 

@@ -1,4 +1,4 @@
-"""`samebits faults`: plant every known fault, and show that the check catches each."""
+"""`samebits audit faults`: plant every known fault, and show that the check catches each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from samebits.cli import engine_options, options
 
 @dataclass(frozen=True, kw_only=True)
 class FaultsOptions(engine_options.EngineOptions, options.ReportOptions):
-    """The options of `samebits faults`."""
+    """The options of `samebits audit faults`."""
 
     patterns: tuple[str, ...]
     fault: tuple[str, ...]

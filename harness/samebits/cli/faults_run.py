@@ -1,4 +1,4 @@
-"""`samebits faults` as a command: planted faults come in, the result of the check on each goes out."""
+"""`samebits audit faults` as a command: planted faults come in, the result of the check on each goes out."""
 
 from __future__ import annotations
 

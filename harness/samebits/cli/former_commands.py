@@ -1,7 +1,8 @@
-"""Commands that are gone: what to type in their place."""
+"""Commands that are gone or have another name: what to type in their place."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -19,14 +20,21 @@ FORMER = {
 }
 """By its name, what does the same today."""
 
+RENAMED = {name: ("audit", name) for name in ("advise", "claims", "defaults", "faults")}
+"""By its former name, the words of a command."""
+
 
 class Commands(click.Group):
-    """A group of commands that answers the name of a former one with its successor."""
+    """A group of commands that answers a former name with what to type."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the command; the exit code is 2 for a former one."""
-        if args[0] in FORMER and args[0] not in self.commands:
-            say(f"`samebits {args[0]}` is gone; {FORMER[args[0]]}")
-            ends_with(WRONG_REQUEST)
-            ctx.exit(WRONG_REQUEST)
-        return super().resolve_command(ctx, args)
+        name, *rest = args
+        if name in self.commands or name not in FORMER.keys() | RENAMED.keys():
+            return super().resolve_command(ctx, args)
+        if name in RENAMED:
+            say(f"`samebits {name}` has another name; type: {shlex.join(['samebits', *RENAMED[name], *rest])}")
+        else:
+            say(f"`samebits {name}` is gone; {FORMER[name]}")
+        ends_with(WRONG_REQUEST)
+        ctx.exit(WRONG_REQUEST)

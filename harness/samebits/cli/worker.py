@@ -1,4 +1,4 @@
-"""`samebits worker`: runs the commands that `samebits.audit.claims.jobs` sends; not meant to be typed."""
+"""`samebits audit worker`: runs the commands that `samebits.audit.claims.jobs` sends; not meant to be typed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def worker(context: click.Context) -> int:
             words, out, err = list(job["words"]), str(job["out"]), str(job["err"])
         except (ValueError, KeyError, TypeError):
             raise RequestError(
-                f"worker: got {line.strip()[:60]!r} on its input, expected a command from `samebits claims` as a line "
-                "of JSON; type the command itself instead"
+                f"worker: got {line.strip()[:60]!r} on its input, expected a command from `samebits audit claims` as "
+                "a line of JSON; type the command itself instead"
             ) from None
         answers.write(json.dumps({"code": _run(program, words, out, err)}) + "\n")
         answers.flush()

@@ -1,4 +1,4 @@
-"""The planted faults of `samebits faults` as work: each is planted in one process, and costs no other if that ends."""
+"""Plants the faults of `samebits audit faults` as work: one that ends its process costs no other."""
 
 from __future__ import annotations
 
@@ -89,4 +89,4 @@ class FaultsWork(OneByOne[FaultRow]):
 
 
 def _replay(tree: Path, fault: Fault) -> str:
-    return shlex.join(["samebits", "faults", fault.pair, "--fault", fault.name, *of_tree(tree)])
+    return shlex.join(["samebits", "audit", "faults", fault.pair, "--fault", fault.name, *of_tree(tree)])

@@ -1,4 +1,4 @@
-"""The report of `samebits advise`: the document, the tables and the sentences."""
+"""The report of `samebits audit advise`: the document, the tables and the sentences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLOSE = 0.02
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdviseDocument:
-    """Everything that `samebits advise` found.
+    """Everything that `samebits audit advise` found.
 
     Args:
         model, target, mesh, batch, seq, dtype: what was asked.

@@ -69,7 +69,7 @@ class ClaimsSummary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClaimsDocument:
-    """Everything that a run of `samebits claims` found, as it is written to JSON.
+    """Everything that a run of `samebits audit claims` found, as it is written to JSON.
 
     Args:
         environment: of the checks; null where none ended.
@@ -260,7 +260,7 @@ def claims_markdown(document: ClaimsDocument, *, whole: bool = False) -> str:
         whole: whether everything is written, however long it is; else of the rows behind the table those that fail.
     """
     parts = [
-        f"### samebits claims: {state_word(exit_code(document), 'as declared', 'not as declared')}",
+        f"### samebits audit claims: {state_word(exit_code(document), 'as declared', 'not as declared')}",
         escaped(closing(document)),
         escaped(compiler_line(document)),
         markdown_table(*claims_table(document)),

@@ -1,4 +1,4 @@
-"""The report of `samebits defaults`: the document, the table and the sentence."""
+"""The report of `samebits audit defaults`: the document, the table and the sentence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADS = ["key", "differs in", "first", "second"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DefaultsDocument:
-    """Everything that `samebits defaults` found.
+    """Everything that `samebits audit defaults` found.
 
     Args:
         first, second: the sources as they were given.
@@ -71,7 +71,7 @@ def show_defaults(to: Console, document: DefaultsDocument) -> None:
 def defaults_markdown(document: DefaultsDocument) -> str:
     """The same for a pull request."""
     parts = [
-        f"### samebits defaults: {'differ' if document.results.disagreements else 'agree'}",
+        f"### samebits audit defaults: {'differ' if document.results.disagreements else 'agree'}",
         escaped(closing(document)),
     ]
     rows = disagreement_rows(document)

@@ -24,7 +24,7 @@ from samebits.schema.result import Problem
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FaultTable:
-    """The document of `samebits faults --json`.
+    """The document of `samebits audit faults --json`.
 
     Args:
         results: a row per fault, in the order of the tree's tables.
@@ -162,7 +162,7 @@ def _failing(key: tuple[str, str, str], group: Sequence[FaultRow], every: Sequen
         likely=_LIKELY[state],
         where=names + (f" and {len(group) - _LISTED} more" if len(group) > _LISTED else ""),
         example=f"{first.fault}, expected {first.expected}: {first.error or first.said}",
-        next_command=shlex.join(["samebits", "faults", pair, "--fault", first.fault]),
+        next_command=shlex.join(["samebits", "audit", "faults", pair, "--fault", first.fault]),
     )
 
 
@@ -173,7 +173,7 @@ def faults_markdown(document: FaultTable) -> str:
     """The document as Markdown of at most 60 lines: what came out, what was not caught, a row per fault."""
     failing = failing_faults(document)
     rows, planned = document.results, document.planned or len(document.results)
-    parts = opening(f"faults: {state_of_faults(document)}", closing(rows, planned), failing, document.problems)
+    parts = opening(f"audit faults: {state_of_faults(document)}", closing(rows, planned), failing, document.problems)
     if rows:
         cells = [
             (

@@ -16,6 +16,7 @@ from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import Document, read_document
+from samebits.report.words import typed
 from samebits.schema.result import Problem, Result
 
 Asked = TypeVar("Asked")
@@ -113,7 +114,8 @@ def _of_journal(path: Path) -> ShardFile:
     text = read_journal(path)
     head = text.head
     if head is None or head.command != "check":
-        raise RequestError(f"{path}: is the journal of `samebits {head and head.command}`; expected one of a check")
+        of = "no command" if head is None else f"`{typed(head.command)}`"
+        raise RequestError(f"{path}: is the journal of {of}; expected one of a check")
     try:
         environment = msgspec.convert(head.environment, Environment)
         results = [msgspec.json.decode(row, type=Result) for entry in text.entries.values() for row in entry.rows]

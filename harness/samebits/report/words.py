@@ -13,6 +13,15 @@ State = Literal["failed", "incomplete", "passed"]
 """What a command's run comes to; in the order in which a page shows its sections."""
 
 
+TYPED = {**{name: f"audit {name}" for name in ("claims", "defaults", "advise", "faults")}, "tune": "compile --tune"}
+"""By the command of a document, what is typed, where they differ: documents keep the names of their schema."""
+
+
+def typed(command: str) -> str:
+    """Return what is typed for the command of a document."""
+    return f"samebits {TYPED.get(command, command)}"
+
+
 _PLURALS = {"entry": "entries", "leaf": "leaves", "mesh": "meshes"}
 
 

@@ -1,4 +1,4 @@
-"""What a design document says of a change, as data: a row of `samebits claims`."""
+"""What a design document says of a change, as data: a row of `samebits audit claims`."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ class Model:
             order of execution (`layer1`, `layer2`, ...); `choice` may name a side for one of them, as `PAIR@SITE`.
         smallest: a function from a configuration to the same at the smallest sizes at which a proof of it says
             something.
-        documented: claims of design documents that a whole command stands for, for `samebits claims`.
+        documented: claims of design documents that a whole command stands for, for `samebits audit claims`.
         origin: the folder of the model.
 
     Raises:

@@ -64,7 +64,7 @@ class Pair:
         compiled: settings of production shape for `samebits compile`, and what their programs must show.
         contracts: what is promised; without one, `bitwise` where both sides only move data, else `rounding`.
         exemptions: known differences, each with its reason.
-        documented: what design documents say of this pair, for `samebits claims`.
+        documented: what design documents say of this pair, for `samebits audit claims`.
         gradients: whether gradients are compared; False for a component without a derivative.
         has_aux: whether the sides return `(outputs, auxiliary)`, of which only the first is differentiated.
         rename: by the name of a declared argument, what a side that has no parameter of this name calls it:

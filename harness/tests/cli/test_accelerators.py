@@ -22,7 +22,7 @@ EXECUTING = (
     "accept",
     "compare",
     "train",
-    "faults",
+    "audit faults",
     "golden check",
     "golden accept",
     "bisect pairs",
@@ -98,7 +98,7 @@ def test_compare_asks_for_its_platform_before_it_imports(tree: Path, tmp_path: P
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",
-    [("check",), ("compare", "operator:neg", "operator:neg", "--arg", "x=f32[2]"), ("faults",)],
+    [("check",), ("compare", "operator:neg", "operator:neg", "--arg", "x=f32[2]"), ("audit", "faults")],
     ids=lambda words: words[0],
 )
 def test_a_tpu_that_another_process_uses(words: tuple[str, ...], tree: Path, tmp_path: Path) -> None:
@@ -179,8 +179,8 @@ def test_a_worker_that_finds_the_accelerator_taken(tree: Path, tmp_path: Path) -
 def test_a_fault_that_needs_more_devices_has_no_answer(tree: Path) -> None:
     """As on a machine with one GPU; neither is the fault missed, nor does the honest implementation fail."""
     (tree / "suites" / "faults" / "good.py").write_text(FAULT.replace('old="2.0", new="1.0"', 'old="2 * x", new="x"'))
-    assert samebits(tree, "faults").returncode == 0
-    done = samebits(tree, "faults", JAX_NUM_CPU_DEVICES="1")
+    assert samebits(tree, "audit", "faults").returncode == 0
+    done = samebits(tree, "audit", "faults", JAX_NUM_CPU_DEVICES="1")
     assert done.returncode == 3
     assert "NO ANSWER good/fast: halved" in done.stdout
     assert "not tried here: mesh 'data2' needs 2 devices and 1 are there" in done.stdout

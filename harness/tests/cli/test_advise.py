@@ -1,4 +1,4 @@
-"""`samebits advise` as a user runs it: tables, documents, exit codes, and one line for a wrong request."""
+"""`samebits audit advise` as a user runs it: tables, documents, exit codes, and one line for a wrong request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES = ("--embed", "4096", "--mlp", "16384", "--heads", "32")
 
 def advise(*words: str, model: str | None = "llama3-70b", target: str = "tpu7x", mesh: str = "tensor4") -> Ended:
     named = () if model is None else ("--model", model)
-    return samebits("advise", *named, "--target", target, "--mesh", mesh, *words)
+    return samebits("audit", "advise", *named, "--target", target, "--mesh", mesh, *words)
 
 
 def document(tmp_path: Path, *words: str, **more: str | None) -> tuple[Ended, dict[str, object]]:

@@ -292,7 +292,7 @@ def test_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("samebits.audit.faults.plant.FaultChecks.check", check)
     file = tmp_path / "faults.json"
-    ended = samebits("faults", "--json", file)
+    ended = samebits("audit", "faults", "--json", file)
     assert ended.code == 1
     assert ended.out.splitlines() == [
         "  1/3  caught  norm/fast: no epsilon",
@@ -302,17 +302,17 @@ def test_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "  3/3  caught  reorder/slice: swapped",
         "         2 of 4 results fail; data2: different",
         "2 of 3 planted faults are caught, with the honest implementation passing beside each",
-        "next: samebits faults norm --fault 'wrong axis'",
+        "next: samebits audit faults norm --fault 'wrong axis'",
     ]
     assert [row["caught"] for row in json.loads(file.read_text())["results"]] == [True, False, True]
-    assert samebits("faults", "reo*").code == 0
-    parts = [samebits("faults", "--verbose", "--shard", part) for part in ("1/2", "2/2")]
+    assert samebits("audit", "faults", "reo*").code == 0
+    parts = [samebits("audit", "faults", "--verbose", "--shard", part) for part in ("1/2", "2/2")]
     assert [(part.code, part.out.count("norm/fast"), part.out.count("reorder/slice")) for part in parts] == [
         (1, 2, 0),
         (0, 0, 1),
     ]
-    nothing = samebits("faults", "--shard", "3/3")
+    nothing = samebits("audit", "faults", "--shard", "3/3")
     message = "samebits: --shard 3/3: nothing is left for this part; ask for fewer parts"
     assert (nothing.code, nothing.lines) == (2, [message])
-    ended = samebits("faults", "rope")
+    ended = samebits("audit", "faults", "rope")
     assert (ended.code, ended.lines) == (2, ["samebits: no fault is planted in 'rope'; expected one of norm, reorder"])

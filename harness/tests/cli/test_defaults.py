@@ -1,4 +1,4 @@
-"""`samebits defaults`: every way in which a schema and a file can disagree is found, and agreement passes."""
+"""`samebits audit defaults`: every way in which a schema and a file can disagree is found, and agreement passes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def held(text: str, *words: str, name: str = "base.yml", schema: str = "Config") -> Ended:
     Path(name).write_text(textwrap.dedent(text))
-    return samebits("defaults", f"their_schema:{schema}", name, *words)
+    return samebits("audit", "defaults", f"their_schema:{schema}", name, *words)
 
 
 def test_they_agree() -> None:
@@ -143,7 +143,7 @@ def test_other_files(name: str, text: str) -> None:
 def test_signs_and_nan_count() -> None:
     Path("a.yml").write_text("zero: 0.0\nnan: .nan\n")
     Path("b.yml").write_text("zero: -0.0\nnan: .nan\n")
-    ended = samebits("defaults", "a.yml", "b.yml")
+    ended = samebits("audit", "defaults", "a.yml", "b.yml")
     assert ended.code == 1 and "2 compared; 1 disagreement" in ended.out
 
 
@@ -182,5 +182,5 @@ def test_wrong_files(text: str, words: tuple[str, ...], code: int, message: str)
 )
 def test_wrong_sources(source: str, message: str) -> None:
     Path("base.yml").write_text("layers: 2\n")
-    ended = samebits("defaults", source, "base.yml")
+    ended = samebits("audit", "defaults", source, "base.yml")
     assert (ended.code, ended.out) == (2, "") and message in ended.err and ended.err.count("\n") == 1, ended

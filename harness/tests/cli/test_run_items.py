@@ -78,7 +78,10 @@ def test_an_interrupted_proof_is_resumed(tmp_path: Path) -> None:
     ("words", "line"),
     [
         (("train", "--distributed", "--timeout", "9"), "--timeout is about worker processes; `samebits train --distr"),
-        (("faults", "--in-process", "--workers", "2"), "--workers is about worker processes, and --in-process has no"),
+        (
+            ("audit", "faults", "--in-process", "--workers", "2"),
+            "--workers is about worker processes, and --in-process has no",
+        ),
     ],
 )
 def test_options_of_processes_are_rejected_where_there_are_none(words: tuple[str, ...], line: str) -> None:

@@ -64,7 +64,7 @@ def test_a_lost_fault_is_neither_caught_nor_missed(tmp_path: Path) -> None:
     (item,) = fault_items(tree, [1])
     row = FaultsWork(tree).lost(item, Loss(kind="timeout", text="more than 5 s"), "checking")
     assert (row.caught, row.honest, row.error) == (False, False, "its process ended while checking: more than 5 s")
-    assert item.replay == f"samebits faults good --fault abort --root {tree}"
+    assert item.replay == f"samebits audit faults good --fault abort --root {tree}"
 
 
 def _rows(file: Path) -> dict[str, dict[str, Any]]:
@@ -76,7 +76,7 @@ def test_faults_that_end_their_process_have_no_answer(tmp_path: Path) -> None:
     """The others are caught as in one process; what was not told is exit code 3, a miss would be 1."""
     tree, file = _tree(tmp_path), tmp_path / "faults.json"
     chosen = [word for name in ("three", "abort", "exit") for word in ("--fault", name)]
-    ended = samebits("faults", "--root", tree, *chosen, "--workers", "2", "--json", file)
+    ended = samebits("audit", "faults", "--root", tree, *chosen, "--workers", "2", "--json", file)
     assert ended.code == 3, ended.err
     rows = _rows(file)
     assert list(rows) == ["three", "abort", "exit"]
@@ -84,7 +84,7 @@ def test_faults_that_end_their_process_have_no_answer(tmp_path: Path) -> None:
     assert "  2/3  NO ANSWER good/fast: abort" in ended.out.splitlines()
     assert any(line.startswith("1 of 3 planted faults are caught") for line in ended.out.splitlines())
     assert "2 checks did not come to an end" in ended.out
-    ended = samebits("faults", "--root", tree, "--fault", "three", "--json", file)
+    ended = samebits("audit", "faults", "--root", tree, "--fault", "three", "--json", file)
     assert ended.code == 0
     assert _rows(file) == {"three": rows["three"]}
 
@@ -92,12 +92,12 @@ def test_faults_that_end_their_process_have_no_answer(tmp_path: Path) -> None:
 def test_a_stale_fault_is_a_wrong_declaration(tmp_path: Path) -> None:
     """The others are checked; an unknown name is a wrong request."""
     tree, file = _tree(tmp_path), tmp_path / "faults.json"
-    ended = samebits("faults", "--root", tree, "--fault", "three", "--fault", "stale", "--json", file)
+    ended = samebits("audit", "faults", "--root", tree, "--fault", "three", "--fault", "stale", "--json", file)
     assert ended.code == 2
     assert list(_rows(file)) == ["three"]
     assert len(ended.lines) == 1 and "fault 'stale': '4 * x' occurs 0 times" in ended.lines[0]
-    ended = samebits("faults", "--root", tree, "--fault", "thre")
+    ended = samebits("audit", "faults", "--root", tree, "--fault", "thre")
     assert ended.code == 2
     assert ended.lines[0].startswith("samebits: no fault is called 'thre'; expected some of 'three', 'abort'")
-    ended = samebits("faults", "--root", tree, "--fault", "three", "--fault", "thre")  # beside a known one too
+    ended = samebits("audit", "faults", "--root", tree, "--fault", "three", "--fault", "thre")  # beside a known one too
     assert (ended.code, ended.lines[0][:40]) == (2, "samebits: no fault is called 'thre'; exp")

@@ -131,6 +131,9 @@ def unknown_words(words: list[str]) -> list[str]:
     if words[0] not in main.commands and not words[0].startswith("--"):
         return [words[0]]
     command, _ = _command(words)
+    rest = words[_depth(words) :]
+    if isinstance(command, click.Group) and rest and re.fullmatch("[a-z]+", rest[0]):
+        return [rest[0]]
     known = {name for parameter in command.params for name in parameter.opts}
     return [word for word in words if word.startswith("--") and word.split("=")[0] not in known | {"--", "--help"}]
 

@@ -58,7 +58,7 @@ THROUGH = (
     ),
     Through(
         "audit/claims/test_jobs.py",
-        "`samebits claims` on a tree, its jobs in a worker process",
+        "`samebits audit claims` on a tree, its jobs in a worker process",
         ("cli/claims", "cli/claims_run", "cli/worker"),
     ),
     Through(
@@ -143,12 +143,12 @@ THROUGH = (
     Through("check/test_mesh_argument.py", "where sides run that need a mesh", ("check/sites",)),
     Through(
         "cli/test_advise.py",
-        "`samebits advise`",
+        "`samebits audit advise`",
         ("audit/guide/block", "audit/guide/communication", "cli/advise_run"),
     ),
     Through(
         "cli/test_defaults.py",
-        "`samebits defaults`",
+        "`samebits audit defaults`",
         ("audit/defaults/compare", "audit/defaults/sources", "cli/defaults_run"),
     ),
     Through(

@@ -27,9 +27,6 @@ from tests.project.pages import (
 )
 from tests.support.invoke import REPOSITORY
 
-INTERNAL = {"worker"}
-"""Commands that people do not type."""
-
 GENERATED = {"index.md", "changelog.md", "contributing.md", "reference/json.md"}
 """Pages that `docs/hooks.py` makes from other files; the build of the site shows that they exist."""
 
@@ -101,7 +98,7 @@ def other_commands(table: str, known: Iterable[str]) -> set[str]:
     named = set()
     for row in re.findall(r"^\| (`samebits .*?) \|", table, re.MULTILINE):
         named |= {words.removeprefix("samebits ").split()[0] for words in re.findall(r"`([^`]+)`", row)}
-    return named ^ (set(known) - INTERNAL)
+    return named ^ set(known)
 
 
 def test_the_table_names_every_command() -> None:
@@ -132,6 +129,7 @@ def test_every_command_is_accepted(page: Path) -> None:
         ("```sh\nsamebits bisect pears --config x\n```\n", "No such command"),
         ("```console\n$ samebits check --repeat 1\n```\n", "--repeat"),
         ("Use `samebits chek rope` first.", "samebits chek rope: chek"),
+        ("Use `samebits audit fault norm` first.", "samebits audit fault norm: fault"),
         ("Use `samebits check\n--ful` then.", "samebits check --ful: --ful"),
         ("With `--ful` it runs everything.", "--ful"),
     ],

@@ -11,16 +11,18 @@ def test_many_faults_take_sixty_lines_at_most() -> None:
     rows = [fault(fault=f"f{n}", side=f"s{n % 20}", caught=n % 2 == 0) for n in range(120)]
     text = faults_markdown(FaultTable(results=tuple(rows), problems=(PROBLEM,), planned=120))
     assert len(text.splitlines()) <= LINES
-    assert text.startswith("### samebits faults: failed\n")
+    assert text.startswith("### samebits audit faults: failed\n")
     assert "<details><summary>5 more groups</summary>" in text
     assert "| missed | norm/s1 | f1 |" in text
 
 
 def test_the_states() -> None:
-    assert faults_markdown(FaultTable(results=(fault(),), planned=1)).startswith("### samebits faults: passed\n")
-    assert faults_markdown(FaultTable(results=(fault(),), planned=2)).startswith("### samebits faults: incomplete\n")
+    assert faults_markdown(FaultTable(results=(fault(),), planned=1)).startswith("### samebits audit faults: passed\n")
+    assert faults_markdown(FaultTable(results=(fault(),), planned=2)).startswith(
+        "### samebits audit faults: incomplete\n"
+    )
     honest = FaultTable(results=(fault(honest=False),), planned=1)
-    assert faults_markdown(honest).startswith("### samebits faults: failed\n")
+    assert faults_markdown(honest).startswith("### samebits audit faults: failed\n")
 
 
 def test_a_check_without_results_counts_none() -> None:

@@ -1,4 +1,4 @@
-"""The end of `samebits faults`: at most 40 lines whatever is missed, with the command that plants the first again."""
+"""The end of `samebits audit faults`: at most 40 lines, with the command that plants the first missed one again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_it_fits_on_a_screen(sides: int) -> None:
     ]
     lines = screen(table(*rows))
     assert sum(height(line, 120) for line in lines) <= LINES
-    assert lines[-1] == "next: samebits faults norm --fault 'fault 0'"
+    assert lines[-1] == "next: samebits audit faults norm --fault 'fault 0'"
     assert "--verbose prints every fault with what the check says" in lines
 
 
@@ -52,7 +52,7 @@ def test_faults_of_one_side_are_one_group() -> None:
 def test_few_faults_are_all_shown() -> None:
     lines = screen(table(fault(), missed("mean over n - 1")))
     assert "  2/2  MISSED  norm/multiply: mean over n - 1" in lines
-    assert lines[-1] == "next: samebits faults norm --fault 'mean over n - 1'"
+    assert lines[-1] == "next: samebits audit faults norm --fault 'mean over n - 1'"
 
 
 def test_verbose_rows_were_shown_before() -> None:

@@ -38,7 +38,7 @@ def wrong_documented(
             "did you mean 'fused'?",
         ),
         "claim of a pair with a command": (
-            claim(command=("advise",), prints="above"),
+            claim(command=("audit", "advise"), prints="above"),
             "pair 'rope', claim '1.2': a command stands for claims of the model; leave it out here",
         ),
         "claim of a saving where nothing is compiled": (

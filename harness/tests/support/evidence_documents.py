@@ -238,7 +238,7 @@ def saving(target: str, ratio: float) -> Saving:
 
 
 def claims(*rows: ClaimRow, problems: Sequence[Problem] = ()) -> ClaimsDocument:
-    """A document of `samebits claims`."""
+    """A document of `samebits audit claims`."""
     return ClaimsDocument(
         environment=ENVIRONMENT,
         compilers={"v5p:2x2x1": "0.0.42"},
@@ -278,7 +278,7 @@ def advice(**given: Any) -> Advice:
 
 
 def advised(*results: Advice, exit_code: int = 0) -> AdviseDocument:
-    """A document of `samebits advise`."""
+    """A document of `samebits audit advise`."""
     return AdviseDocument(
         model="llama",
         target="tpu7x",

@@ -1,1 +1,1 @@
-"""Checks the claims of documents against the results of check and compile: `samebits claims`."""
+"""Checks the claims of documents against the results of check and compile: `samebits audit claims`."""

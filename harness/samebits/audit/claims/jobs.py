@@ -237,7 +237,7 @@ def _command_line(job: ClaimJob) -> list[str]:
     return [sys.executable, "-m", "samebits", *job.words, "--json", str(job.file)]
 
 
-COMMAND = (sys.executable, "-m", "samebits", "worker")
+COMMAND = (sys.executable, "-m", "samebits", "audit", "worker")
 """Reads one line of JSON per command (`words`, and the files `out` and `err`), and answers with one line (`code`)."""
 
 

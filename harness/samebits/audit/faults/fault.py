@@ -26,7 +26,7 @@ class Fault:
         verdict: the verdict that must come out, or the name of the exception that must be raised; `different` by
             default.
         kind: the class of difference that must be among those found; None, the default, takes any.
-        slow: whether only the slow tests plant it; `samebits faults` always does.
+        slow: whether only the slow tests plant it; `samebits audit faults` always does.
 
     Raises:
         DeclarationError: the verdict is neither one of `VERDICTS` nor the name of an exception.

@@ -31,6 +31,7 @@ from samebits.report.changes.diff_records import (
 from samebits.report.changes.environments import environment_changes
 from samebits.report.changes.rows import PARTS, DocumentRows, EnvelopedRun, ResultPlace, VerdictRow, document_rows
 from samebits.report.train import nearest
+from samebits.report.words import typed
 from samebits.schema.result import Problem, gravest
 from samebits.train.compare import Pairing, judge_beside, other_request
 from samebits.train.distance import SCALARS
@@ -56,7 +57,7 @@ def compare_documents(
     """
     if old.command != new.command:
         raise RequestError(
-            f"{files[0]} is a document of `samebits {old.command}` and {files[1]} one of `samebits {new.command}`; "
+            f"{files[0]} is a document of `{typed(old.command)}` and {files[1]} one of `{typed(new.command)}`; "
             "expected two of one command"
         )
     before, after = document_rows(old), document_rows(new)

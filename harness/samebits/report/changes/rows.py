@@ -11,6 +11,7 @@ from samebits.audit.claims.row import Holds
 from samebits.errors import RequestError
 from samebits.report.outcomes import witness_words
 from samebits.report.train import measured_envelope
+from samebits.report.words import typed
 from samebits.schema.contract import COMPUTES, MOVES, leaf_words
 from samebits.schema.result import VERDICTS
 from samebits.train.envelope import Envelope
@@ -184,8 +185,8 @@ def document_rows(document: Any) -> DocumentRows:
     read = READERS.get(document.command)
     if read is None:
         raise RequestError(
-            f"documents of `samebits {document.command}` have no verdicts to compare; expected one of "
-            f"{', '.join(READERS)}"
+            f"documents of `{typed(document.command)}` have no verdicts to compare; expected one of "
+            f"{', '.join(typed(command).removeprefix('samebits ') for command in READERS)}"
         )
     rows = DocumentRows()
     read(document, rows)

@@ -30,7 +30,7 @@ def advise_section(document: AdviseDocument) -> Section:
     """The section of the advice for a model on a mesh of chips.
 
     Args:
-        document: of `samebits advise`.
+        document: of `samebits audit advise`.
     """
     charts = _charts(document.results)
     rows = [*zip(document.results, rule_rows(document.results), strict=True)]

@@ -38,7 +38,7 @@ def claims_section(document: ClaimsDocument) -> Section:
     """The section of a run of claims.
 
     Args:
-        document: of `samebits claims`.
+        document: of `samebits audit claims`.
     """
     heads, cells = claims_table(document)
     rows = [_row(row, line) for row, line in zip(document.results, cells, strict=True)]

@@ -25,7 +25,7 @@ def faults_section(document: FaultTable) -> Section:
     """The section of a run of planted faults.
 
     Args:
-        document: of `samebits faults`.
+        document: of `samebits audit faults`.
     """
     rows = sorted(document.results, key=lambda row: _ORDER.index(outcome(row)))
     wrong = [row for row in rows if outcome(row) != "caught"]
@@ -62,7 +62,7 @@ def _headline(document: FaultTable, wrong: Sequence[FaultRow]) -> str:
 
 
 def _next(wrong: Sequence[FaultRow]) -> str | None:
-    return shlex.join(["samebits", "faults", wrong[0].pair, "--fault", wrong[0].fault]) if wrong else None
+    return shlex.join(["samebits", "audit", "faults", wrong[0].pair, "--fault", wrong[0].fault]) if wrong else None
 
 
 def _pairs(rows: Sequence[FaultRow]) -> list[list[Any]]:

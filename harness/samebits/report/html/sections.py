@@ -43,7 +43,7 @@ from samebits.report.prove_model import StepDocument
 from samebits.report.snapshots import AcceptDocument
 from samebits.report.train import TrainDocument
 from samebits.report.tune import TuneDocument
-from samebits.report.words import State
+from samebits.report.words import State, typed
 
 SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Document: check_section,
@@ -87,14 +87,14 @@ def section_of(document: object, source: str | None = None) -> Section:
     """
     if type(document) not in SECTIONS:
         command = getattr(document, "command", type(document).__name__)
-        raise RequestError(f"a document of `samebits {command}` has no HTML page; --json FILE writes all of it")
+        raise RequestError(f"a document of `{typed(command)}` has no HTML page; --json FILE writes all of it")
     return replace(SECTIONS[type(document)](document), source=source)
 
 
 def page_of(sections: Iterable[Section]) -> str:
     """One page of sections, called after their commands."""
     sections = list(sections)
-    commands = [*dict.fromkeys(section.command for section in sections)]
+    commands = [*dict.fromkeys(typed(section.command).removeprefix("samebits ") for section in sections)]
     return html_page(sections, f"samebits {', '.join(commands)}" if len(commands) <= _NAMED else "samebits")
 
 

@@ -143,7 +143,7 @@ def defaults_section(document: DefaultsDocument) -> Section:
     """The section of a comparison of defaults.
 
     Args:
-        document: of `samebits defaults`.
+        document: of `samebits audit defaults`.
     """
     agreement = document.results
     headline = _defaults_headline(document)

@@ -1,4 +1,4 @@
-"""`samebits claims` as a command: processes, a tree from its declaration to the table, wrong requests."""
+"""`samebits audit claims` as a command: processes, a tree from its declaration to the table, wrong requests."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_an_end_from_outside_ends_the_jobs_too(tmp_path: Path, monkeypatch: pyte
 def test_a_tree_from_its_declaration_to_the_table(tmp_path: Path) -> None:
     tree = write_tree(tmp_path, "no gather any more", tests=', finding="on cpu", tests=("test_it",)')
     file, report = tmp_path / "claims.json", tmp_path / "claims.md"
-    ended = samebits("claims", "--root", tree, "--json", file, "--markdown", report, "--no-cache")
+    ended = samebits("audit", "claims", "--root", tree, "--json", file, "--markdown", report, "--no-cache")
     document = json.loads(file.read_text())
     (one,) = document["results"]
     assert (ended.code, one["holds"], one["shown_by"]) == (0, "holds in part", {"test_it": True}), ended
@@ -127,7 +127,7 @@ def test_a_tree_from_its_declaration_to_the_table(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_fault_in_the_tree_fails_its_row(tmp_path: Path) -> None:
     tree = write_tree(tmp_path, "half of the work", optimized="quarter")
-    ended = samebits("claims", "--root", tree, "--no-cache")
+    ended = samebits("audit", "claims", "--root", tree, "--no-cache")
     assert ended.code == 1 and "FAILS: does not hold" in ended.out and "witness: quarter" in ended.out
 
 
@@ -138,12 +138,12 @@ def test_wrong_requests(tmp_path: Path) -> None:
         (("reorder",), "pair 'reorder' declares no claims; write documented=(Documented(...),)"),
         (("reordr",), "pair 'reordr' is unknown; did you mean reorder?"),
     ):
-        ended = samebits("claims", *words, "--root", tmp_path)
+        ended = samebits("audit", "claims", *words, "--root", tmp_path)
         assert (ended.code, ended.out) == (2, "") and message in ended.err and ended.err.count("\n") == 1
     tree = write_tree(tmp_path / "other", "smaller")
-    ended = samebits("claims", "--root", tree, "--claim", "9.2")
+    ended = samebits("audit", "claims", "--root", tree, "--claim", "9.2")
     assert ended.code == 2 and "--claim 9.2: expected some of 9.1; did you mean '9.1'?" in ended.err
-    ended = samebits("claims", "--root", tree, "--list")
+    ended = samebits("audit", "claims", "--root", tree, "--list")
     assert (ended.code, ended.out.count("\n")) == (0, 2) and ended.out.startswith(
         "samebits compile reorder --target cpu:8"
     )

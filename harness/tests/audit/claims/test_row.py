@@ -1,4 +1,4 @@
-"""Rows of `samebits claims`: verdicts and figures in words; a row that is not as declared fails."""
+"""Rows of `samebits audit claims`: verdicts and figures in words; a row that is not as declared fails."""
 
 from __future__ import annotations
 
@@ -226,8 +226,8 @@ def test_a_claim_of_a_program_that_is_not_true_is_a_finding() -> None:
     ],
 )
 def test_a_command_must_end_and_print_as_declared(ended: ProcessResult | None, holds: str) -> None:
-    claim = Documented(id="1", document="d", says="s", command=("advise",), exits=1, prints="above 46 140$")
-    one = command_claim_row(claim, "decoder", ended, "samebits advise")
+    claim = Documented(id="1", document="d", says="s", command=("audit", "advise"), exits=1, prints="above 46 140$")
+    one = command_claim_row(claim, "decoder", ended, "samebits audit advise")
     assert (one.holds, one.ok) == (holds, holds == "holds")
     assert one.said == "mlp above 46 140" if holds == "holds" else one.said
 
@@ -251,8 +251,8 @@ def test_a_cell_ranges_from_the_least_to_the_most() -> None:
         ({"finding": "it gathers"}, "claim '1.2' has a finding and no tests"),
         ({"tests": ("test_it",)}, "claim '1.2' has a test and no finding"),
         ({"saves": None, "compiled_only": True}, "asks the compilers alone and says of nothing that it is saved"),
-        ({"command": ("advise",)}, "a command and the line that it must print belong together"),
-        ({"command": ("advise",), "prints": "("}, "prints='(' is not a valid regex"),
+        ({"command": ("audit", "advise")}, "a command and the line that it must print belong together"),
+        ({"command": ("audit", "advise"), "prints": "("}, "prints='(' is not a valid regex"),
         ({"variants": "fast"}, "variants is the text 'fast'; expected a tuple"),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_process_that_cannot_be_started(never: threading.Event) -> None:
 @pytest.mark.parametrize("line", ["check rms_norm", "[]", '{"words": 3, "out": "o", "err": "e"}'])
 def test_a_person_who_types_into_a_worker_is_told(line: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "samebits", "worker"], input=line, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "samebits", "audit", "worker"], input=line, capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.count("\n") == 1
-    assert f"got '{line}' on its input, expected a command from `samebits claims`" in ended.stderr
+    assert f"got '{line}' on its input, expected a command from `samebits audit claims`" in ended.stderr

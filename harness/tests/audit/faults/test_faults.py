@@ -56,9 +56,10 @@ def _param(fault: Fault) -> Any:
 
 
 def _at_few_points(fault: Fault) -> Fault:
-    """It must be caught with less to see: at one case if it breaks samebits, else forward. `samebits faults` sees all.
+    """It must be caught with less to see: at one case if it breaks samebits, else forward.
 
-    The honest implementation is checked at all of these points by the suite of its pair.
+    The honest implementation is checked at all of these points by the suite of its pair; `samebits audit faults` has
+    all of the pair's points.
     """
     if fault.patch is not None:
         cases = TWO_CASES if "between cases" in fault.name else ONE_CASE

@@ -1,4 +1,4 @@
-"""Own axis names in the roles of the guide; the messages are those of `samebits advise`, tested there."""
+"""Own axis names in the roles of the guide; the messages are those of `samebits audit advise`, tested there."""
 
 from __future__ import annotations
 

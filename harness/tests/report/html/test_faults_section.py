@@ -24,7 +24,7 @@ def test_a_missed_fault_is_the_headline() -> None:
         "1 of 2 planted faults not caught; first norm/multiply: mean over n - 1 (expected different): "
         "data2 forward out: bitwise"
     )
-    assert section.next_command == "samebits faults norm --fault 'mean over n - 1'"
+    assert section.next_command == "samebits audit faults norm --fault 'mean over n - 1'"
     assert section.body.index("mean over n - 1") < section.body.index("epsilon dropped")
 
 
