@@ -23,7 +23,7 @@ from samebits.host.environment import Environment
 from samebits.host.own_output import own_stdout
 from samebits.host.subprocesses import ProcessResult
 from samebits.programs.catalogue import Locator, default_root, load, names
-from samebits.report.claims import ClaimsDocument, Ran, claims_markdown, exit_code, show_claims, summarise
+from samebits.report.claims import ClaimsDocument, Ran, exit_code, summarise
 from samebits.report.compile import CompileDocument
 from samebits.report.document import Document, read_as
 from samebits.schema.document_claim import Documented
@@ -137,15 +137,6 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
             problems=tuple(run.problems),
             summary=summarise(rows, run.seconds, run.interrupted),
         )
-
-    def markdown(self, document: ClaimsDocument) -> str:
-        """The table for a document."""
-        return claims_markdown(document, whole=self.whole)
-
-    def show(self, run: CommandRun, inputs: ClaimInputs, document: ClaimsDocument) -> None:
-        """The table, and one sentence for all."""
-        if document.results:
-            show_claims(run.console, document)
 
     def exit_code(self, inputs: ClaimInputs, document: ClaimsDocument) -> int:
         """1 where a row is not as declared."""

@@ -18,7 +18,8 @@ from samebits.engine.run_work import EngineSettings
 from samebits.engine.work import Item
 from samebits.errors import RequestError
 from samebits.programs.catalogue import default_root, suggest
-from samebits.report.faults import FaultTable, faults_markdown, show_fault, show_faults
+from samebits.report.faults import FaultTable, fault_lines
+from samebits.report.terminal_page import show_blocks
 from samebits.schema.result import gravest
 
 
@@ -83,7 +84,7 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
             for row in done[0].rows:
                 results.append(row)
                 if self.verbose:
-                    show_fault(run.console, len(results), len(inputs.items), row)
+                    show_blocks(run.console, [fault_lines(len(results), len(inputs.items), row)])
 
         blocks = InOrder[FaultRow](inputs.items, lambda item: item.key, show)
         head = JournalHead(
@@ -98,13 +99,10 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
         """A row per fault."""
         return FaultTable(results=tuple(results), problems=tuple(run.problems), planned=len(inputs.items))
 
-    def markdown(self, document: FaultTable) -> str:
-        """A table for a pull request."""
-        return faults_markdown(document)
-
-    def show(self, run: CommandRun, inputs: FaultInputs, document: FaultTable) -> None:
-        """What no check caught, and one sentence for all."""
-        show_faults(run.console, document, verbose=self.verbose)
+    @property
+    def shows_live(self) -> bool:
+        """Whether each fault is shown as soon as it has been checked."""
+        return self.verbose
 
     def exit_code(self, inputs: FaultInputs, document: FaultTable) -> int:
         """1 where a fault is not caught or an honest implementation fails; 3 where not all were tried to the end."""

@@ -37,8 +37,10 @@ from samebits.host.written import Written, written_now
 from samebits.report.document import to_json
 from samebits.report.junit import junit_xml
 from samebits.report.outcomes import Outcomes
+from samebits.report.page import Paged
 from samebits.report.progress import ProgressBar
 from samebits.report.terminal import console, show_head
+from samebits.report.terminal_page import show_page
 from samebits.report.workflow_commands import workflow_command, workflow_commands
 from samebits.schema.result import Problem, gravest
 from samebits.user_errors import one_line
@@ -172,17 +174,34 @@ class Command(ABC, Generic[Inputs, Item, Report]):
 
         return page_of([section_of(document)])
 
+    whole: bool = False
+    """Whether the Markdown has everything, however long it is."""
+
+    verbose: bool = False
+    """Whether all is shown, however long it is; otherwise one screen."""
+
+    @property
+    def shows_live(self) -> bool:
+        """Whether the live blocks of the page are shown while the command runs."""
+        return False
+
     def markdown(self, document: Report) -> str:
         """The document for a pull request."""
-        raise NotImplementedError(f"{type(self).__name__} has no --markdown")
+        from samebits.report.markdown_page import markdown_page
+
+        if not isinstance(document, Paged):
+            raise NotImplementedError(f"{type(self).__name__} has no --markdown")
+        return markdown_page(document.page(), whole=self.whole)
 
     def outcomes(self, inputs: Inputs, document: Report) -> Outcomes:
         """The results as continuous integration reads them."""
         raise NotImplementedError(f"{type(self).__name__} has no --junitxml and no --github")
 
-    @abstractmethod
     def show(self, run: CommandRun, inputs: Inputs, document: Report) -> None:
         """Print the report, or what of it is not printed yet."""
+        if not isinstance(document, Paged):
+            raise NotImplementedError(f"{type(self).__name__} shows nothing")
+        show_page(run.console, document.page(), verbose=self.verbose, live=self.shows_live)
 
     def exit_code(self, inputs: Inputs, document: Report) -> int:
         """0, 1, 2 or 3, as `samebits --help` explains them; by default that of the gravest problem."""

@@ -1,22 +1,20 @@
-"""Shows the table of claims in a terminal and a pull request."""
+"""The documents of `samebits audit claims`, and their page."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-from rich.console import Console
+from typing import Any, Literal
 
 from samebits.audit.claims.row import ClaimRow
 from samebits.audit.claims.savings import NOISE, Saving
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.markdown_fit import escaped, joined, markdown_table
-from samebits.report.tables import WIDTH, line, show_table
-from samebits.report.words import plural, state_word, verdict_counts
+from samebits.report.html.charts import spec
+from samebits.report.page import Badge, Chart, Command, Fold, Line, Lines, Page, Table
+from samebits.report.words import plural, state_of, state_word, verdict_counts
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.result import Problem, code_of
 
@@ -89,6 +87,10 @@ class ClaimsDocument:
     summary: ClaimsSummary
     written: Written | None = None
 
+    def page(self) -> Page:
+        """Return what is shown."""
+        return claims_page(self)
+
 
 def exit_code(document: ClaimsDocument) -> int:
     """0: every row is as declared; 1: one is not; 2: a wrong declaration; 3: something could not be decided."""
@@ -123,11 +125,11 @@ def chip(target: str) -> str:
     return target.partition(":")[0]
 
 
-def claims_table(document: ClaimsDocument) -> tuple[list[str], list[list[str]]]:
-    """Heads, and a row per claim and pair."""
-    columns = chips(document.results)
+def claims_table(rows: Sequence[ClaimRow]) -> tuple[list[str], list[list[str]]]:
+    """Return the heads, and of each row the cells but the last, which is what the claim comes to."""
+    columns = chips(rows)
     heads = ["claim", "what the document says", "pair", "values", *columns, "the claim"]
-    return heads, [_cells(row, columns) for row in document.results]
+    return heads, [_cells(row, columns) for row in rows]
 
 
 def _cells(row: ClaimRow, columns: Sequence[str]) -> list[str]:
@@ -137,7 +139,7 @@ def _cells(row: ClaimRow, columns: Sequence[str]) -> list[str]:
     if row.values == "not asked" and row.shown_by:
         values = f"shown by {plural(len(row.shown_by), 'test')}"
     figures = [cell([saving for saving in row.savings if chip(saving.target) == name]) for name in columns]
-    return [row.id, row.says, sides, values, *figures, row.holds if row.ok else f"FAILS: {row.holds}"]
+    return [row.id, row.says, sides, values, *figures]
 
 
 def cell(savings: Sequence[Saving]) -> str:
@@ -158,7 +160,7 @@ def _times(ratio: float) -> str:
 
 
 def notes(row: ClaimRow) -> list[str]:
-    """What stands below the table: conditions, findings, numbers, and what to type."""
+    """Return what stands behind a row: conditions, findings and numbers."""
     lines = [f"{row.document}: {row.says}"]
     if row.figure and row.figure != "temp_bytes":
         lines.append(f"said to be saved: {row.figure}")
@@ -177,7 +179,7 @@ def notes(row: ClaimRow) -> list[str]:
     if row.said is not None:
         lines.append(f"said: {row.said}")
     lines += [figure_line(saving) for saving in row.savings]
-    return [*lines, *(f"again: {command}" for command in row.commands)]
+    return lines
 
 
 def figure_line(saving: Saving) -> str:
@@ -223,53 +225,151 @@ def compiler_line(document: ClaimsDocument) -> str:
 
 
 _CUT = 72
-"""Columns of what a document says, in a terminal; whole in Markdown and JSON."""
+"""Characters of what a document says, in a terminal; whole in Markdown and JSON."""
+
+_BADGES: Mapping[str, Badge] = {
+    "holds": Badge(text="holds", sign="✓", tone="good"),
+    "holds but for rounding": Badge(text="holds but for rounding", sign="≈", tone="warn"),
+    "holds in part": Badge(text="holds in part", sign="◐", tone="warn"),
+    "does not hold": Badge(text="does not hold", sign="≠", tone="warn"),
+    "not told": Badge(text="not told", sign="!", tone="bad"),
+}
 
 
-def show_claims(to: Console, document: ClaimsDocument) -> None:
-    """The table; below it findings, what fails, and one sentence."""
-    if not to.is_terminal:
-        to.width = max(to.width, WIDTH)
-    line(to, compiler_line(document), "dim")
-    heads, lines = claims_table(document)
-    for cells in lines:
-        cells[1] = cells[1] if len(cells[1]) <= _CUT else cells[1][: _CUT - 3] + "..."
-    show_table(to, heads, lines)
-    line(to)
-    line(to, EXPLAINED, "dim")
-    for row in document.results:
-        name = f"{row.id} {row.subject}"
-        for text in row.findings:
-            line(to, f"{name}: finding: {text}", "yellow")
-        if row.witness and row.exempt:
-            line(to, f"{name}: witness: {row.witness}", "yellow")
-        if not row.ok:
-            for text in notes(row):
-                line(to, f"{name}: {text}", "bold red")
-    for problem in document.problems:
-        line(to, f"problem: {problem.pair}: {problem.message}", "bold red")
-    good = exit_code(document) == 0
-    line(to, closing(document), "bold green" if good else "bold red")
+_LONGEST_CHART = 40
+"""Claims in the chart at most."""
+
+_LABEL = (
+    "The compilers' figures that are claimed to become smaller, as multiples of the reference's: left of the dashed "
+    "line less, right of it more. The table has the same figures."
+)
 
 
-def claims_markdown(document: ClaimsDocument, *, whole: bool = False) -> str:
-    """The document as Markdown: the table, then what stands behind each row.
+def claims_page(document: ClaimsDocument) -> Page:
+    """Return the table, what is otherwise than declared first, each row with its evidence."""
+    rows = sorted(document.results, key=_order)
+    heads, cells = claims_table(rows)
+    bad = [number for number, row in enumerate(rows) if not row.ok]
+    table = Table(
+        heads=heads,
+        rows=[[*line, _badge(row)] for row, line in zip(rows, cells, strict=True)],
+        caption="Every claim and pair, what is otherwise than declared first; the evidence is folded below each",
+        bad=bad,
+        wide=heads[1:2],
+        most=_CUT,
+        details={number: _evidence(row) for number, row in enumerate(rows)},
+    )
+    findings = [Line(f"{row.id} {row.subject}: {text}", "warn") for row in rows for text in _found(row)]
+    return Page(
+        command="claims",
+        state=state_of(exit_code(document)),
+        word=state_word(exit_code(document), "as declared", "not as declared"),
+        headline=_headline(document),
+        closing=closing(document),
+        command_next=_next(document),
+        problems=document.problems,
+        blocks=[
+            table,
+            Lines(lines=findings, media=("terminal",)),
+            Lines(lines=[Line(EXPLAINED, "dim")], listed=False),
+            *_chart(document.results),
+            Lines(lines=[Line(longest(document), "dim"), Line(compiler_line(document), "dim")], listed=False),
+        ],
+        environment=document.environment,
+    )
 
-    Args:
-        document: of the claims.
-        whole: whether everything is written, however long it is; else of the rows behind the table those that fail.
-    """
-    parts = [
-        f"### samebits audit claims: {state_word(exit_code(document), 'as declared', 'not as declared')}",
-        escaped(closing(document)),
-        escaped(compiler_line(document)),
-        markdown_table(*claims_table(document)),
-        escaped(EXPLAINED),
-        escaped(longest(document)),
-        *("problem: " + escaped(f"{problem.pair}: {problem.message}") for problem in document.problems),
-        "#### What stands behind each row",
+
+def _order(row: ClaimRow) -> int:
+    return 2 if row.ok and row.holds != "not told" else 1 if row.holds == "not told" else 0
+
+
+def _badge(row: ClaimRow) -> Badge:
+    badge = _BADGES[row.holds]
+    return badge if row.ok else Badge(text=f"FAILS: {row.holds}", sign="✗", tone="bad")
+
+
+def _found(row: ClaimRow) -> list[str]:
+    witness = [f"witness: {row.witness}"] if row.witness and row.exempt else []
+    return [*(f"finding: {text}" for text in row.findings), *witness]
+
+
+def _evidence(row: ClaimRow) -> Fold:
+    title = f"evidence of {row.id}, {row.subject}"
+    commands = [Command(text=command) for command in row.commands]
+    return Fold(title=title, blocks=[Lines(lines=notes(row), indent=4), *commands], open=not row.ok)
+
+
+def _headline(document: ClaimsDocument) -> str:
+    """Say which claim is otherwise than declared, and why."""
+    broken, unknown = _broken(document), [row for row in document.results if row.holds == "not told"]
+    if broken:
+        row = broken[0]
+        count = f"{plural(len(broken), 'row')} of {len(document.results)} otherwise than declared"
+        return f"{count}; first {row.id} ({row.subject}), {row.holds}: {_why(row)}"
+    if document.problems:
+        first = document.problems[0]
+        return f"{plural(len(document.problems), 'problem')}; first {first.pair}: {first.message}"
+    if unknown:
+        rows = f"{plural(len(unknown), 'row')} of {len(document.results)}"
+        return f"{rows} could not be decided; first {unknown[0].id} ({unknown[0].subject})"
+    return closing(document)
+
+
+def _broken(document: ClaimsDocument) -> list[ClaimRow]:
+    return [row for row in document.results if not row.ok and row.holds != "not told"]
+
+
+def _why(row: ClaimRow) -> str:
+    """Say what of a row is otherwise than declared."""
+    untested = [name for name, ok in row.shown_by.items() if not ok]
+    if row.failed:
+        return f"{plural(row.failed, 'result')} against the contract" + (f", {row.witness}" if row.witness else "")
+    if untested:
+        return f"test {untested[0]} failed or did not run"
+    if row.figure and not row.savings:
+        return f"no compiled figure of {row.figure}"
+    if row.said is not None:
+        return f"said: {row.said}"
+    return row.findings[0] if row.findings else "a claim about its programs is not true"
+
+
+def _next(document: ClaimsDocument) -> str | None:
+    rows = _broken(document) or [row for row in document.results if row.holds == "not told"]
+    return next((command for row in rows for command in row.commands), None)
+
+
+def _chart(rows: Sequence[ClaimRow]) -> list[Chart]:
+    """Draw the compilers' figures beside the reference's; nothing without any."""
+    points = [
+        {
+            "claim": f"{row.id} {row.subject}",
+            "times": saving.ratio,
+            "compiler": chip(saving.target),
+            "figure": f"{saving.variant}, {saving.case}, {saving.direction}, {saving.target}",
+        }
+        for row in rows
+        for saving in row.savings
+        if saving.ratio is not None and saving.ratio > 0
     ]
-    for row in document.results if whole else [row for row in document.results if not row.ok]:
-        parts.append(f"**{escaped(row.id)}, {escaped(row.subject)}: {row.holds}**")
-        parts.append("\n".join(f"- {escaped(text)}" for text in notes(row)))
-    return joined(parts, whole=whole)
+    names = list(dict.fromkeys(str(point["claim"]) for point in points))[:_LONGEST_CHART]
+    shown = [point for point in points if point["claim"] in set(names)]
+    return [Chart(name="savings", label=_LABEL, draw=lambda: _drawn(shown, names))] if shown else []
+
+
+def _drawn(shown: Sequence[Mapping[str, object]], names: Sequence[str]) -> Mapping[str, Any]:
+    import altair
+
+    x = altair.X("times:Q", title="times the reference's figure", scale=altair.Scale(type="log"))
+    y = altair.Y("claim:N", title=None, sort=names, axis=altair.Axis(labelLimit=160))
+    tooltip = [altair.Tooltip(f"{name}:N") for name in ("claim", "figure", "times")]
+    legend = altair.Legend(orient="top")
+    marks = altair.Chart(altair.InlineData(values=shown)).mark_point(filled=True, size=55, opacity=0.8)
+    marks = marks.encode(
+        x=x.axis(altair.Axis(format="~g")),
+        y=y,
+        tooltip=tooltip,
+        color=altair.Color("compiler:N", title=None, legend=legend),
+        shape=altair.Shape("compiler:N", title=None, legend=legend),
+    )
+    same = altair.Chart(altair.InlineData(values=[{"times": 1}])).mark_rule(strokeDash=[4, 3])
+    return spec(altair.layer(same.encode(x=x), marks), height=max(80, 22 * len(names)))

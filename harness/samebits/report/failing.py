@@ -59,7 +59,13 @@ def shortened(groups: Sequence[Failing]) -> list[Form]:
     return [explained(groups, count) for count in range(min(WORST, len(groups)), 0, -1)] or [in_turn()]
 
 
-def opening(head: str, sentence: str, groups: Sequence[Failing], problems: Sequence[Problem] = ()) -> list[Part]:
+def opening(
+    head: str,
+    sentence: str,
+    groups: Sequence[Failing],
+    problems: Sequence[Problem] = (),
+    command: str | None = None,
+) -> list[Part]:
     """Return the beginning of a report for a pull request: what came out, what to type, the worst failures.
 
     Args:
@@ -67,8 +73,9 @@ def opening(head: str, sentence: str, groups: Sequence[Failing], problems: Seque
         sentence: that closes the report in a terminal.
         groups: the gravest first.
         problems: what could not be looked at.
+        command: what to run next; that of the first group by default.
     """
-    command = next_command(groups)
+    command = command or next_command(groups)
     parts: list[Part] = [f"### samebits {head}", escaped(sentence), *([] if command is None else [fenced([command])])]
     return [*parts, *problem_parts(problems), *failing_parts(groups)]
 

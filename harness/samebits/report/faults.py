@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
-
-from rich.console import Console
-from rich.text import Text
 
 from samebits.audit.faults.fault import FaultRow
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.failing import Failing, next_lines, opening, shortened
-from samebits.report.markdown_fit import fitted, table_rows
-from samebits.report.screen import Form, Styled, in_turn, show_fitted
-from samebits.report.tables import line
-from samebits.report.words import State, plural
+from samebits.report.failing import Failing
+from samebits.report.page import Badge, Cell, Fold, Line, Lines, Page, Table
+from samebits.report.words import State, first_problem, plural
 from samebits.schema.result import Problem
 
 
@@ -39,21 +34,22 @@ class FaultTable:
     planned: int = 0
     written: Written | None = None
 
+    def page(self) -> Page:
+        """Return what is shown."""
+        return faults_page(self)
 
-def show_fault(to: Console, number: int, of: int, row: FaultRow) -> None:
-    """One fault as soon as it has been checked: two lines, for what the check says is long."""
-    state, style = ("caught", "green") if row.caught else ("MISSED", "bold red")
+
+def fault_lines(number: int, of: int, row: FaultRow) -> Lines:
+    """Return two lines about one fault, for what the check says is long."""
+    state, tone = ("caught", "good") if row.caught else ("MISSED", "bad")
     if row.error is not None:
-        state, style = "NO ANSWER", "bold red"
+        state, tone = "NO ANSWER", "bad"
     elif not row.honest:
-        state, style = "HONEST FAILS", "bold red"
-    head = Text(f"{number:>3}/{of}  ")
-    head.append(f"{state:<7} ", style)
-    head.append(f"{row.pair}/{row.side}: {row.fault}")
-    to.print(head, soft_wrap=True)
+        state, tone = "HONEST FAILS", "bad"
     counted = f"{row.failed} of {row.results} results fail; " if row.results else ""  # none where nothing could run
     said = row.error if row.error is not None else f"{counted}{row.said}"
-    to.print(Text(f"         {said}", "dim"), soft_wrap=True)
+    first = Line(f"{number:>3}/{of}  {state:<7} {row.pair}/{row.side}: {row.fault}", "" if tone == "good" else "bad")
+    return Lines(lines=[first, Line(f"         {said}", "dim")], media=("terminal",))
 
 
 def closing(rows: Sequence[FaultRow], of: int) -> str:
@@ -106,52 +102,6 @@ def failing_faults(document: FaultTable) -> list[Failing]:
     return [_failing(key, rows, document.results) for key, rows in ordered]
 
 
-def show_faults(to: Console, document: FaultTable, *, verbose: bool = False) -> None:
-    """The end of the report.
-
-    Args:
-        to: where it is printed.
-        document: of the faults.
-        verbose: whether every fault has been shown already; else they are now, as far as they fit on one screen.
-    """
-    rows = document.results
-    failing = failing_faults(document)
-    good = rows and len(rows) == (document.planned or len(rows)) and not failing
-    end: list[Styled] = [(closing(rows, document.planned or len(rows)), "bold green" if good else "bold red")]
-    end += next_lines(failing)
-    few = shortened(failing)
-    forms: list[Form] = [in_turn()] if verbose else [_every(document)]
-    if not verbose:
-        forms += [in_turn(_pairs(document), form) for form in few]
-        forms += few
-    show_fitted(to, forms, end, "--verbose prints every fault with what the check says")
-
-
-def _every(document: FaultTable) -> Form:
-    def form(to: Console) -> None:
-        for number, row in enumerate(document.results, 1):
-            show_fault(to, number, document.planned or len(document.results), row)
-
-    return form
-
-
-def _pairs(document: FaultTable) -> Form:
-    """A line for each pair."""
-
-    def form(to: Console) -> None:
-        counts: dict[str, Counter[str]] = {}
-        for row in document.results:
-            counts.setdefault(row.pair, Counter())[outcome(row)] += 1
-        wide = max(map(len, counts), default=0)
-        for pair, of_pair in counts.items():
-            wrong = any(name in of_pair for name in WRONG)
-            words = ", ".join(f"{WRONG.get(name, name)} {count}" for name, count in of_pair.items())
-            line(to, f"{pair:<{wide}}  {words}", "bold red" if wrong else "")
-        line(to)
-
-    return form
-
-
 def _failing(key: tuple[str, str, str], group: Sequence[FaultRow], every: Sequence[FaultRow]) -> Failing:
     state, pair, side = key
     first = group[0]
@@ -166,29 +116,88 @@ def _failing(key: tuple[str, str, str], group: Sequence[FaultRow], every: Sequen
     )
 
 
-HEADS = ("outcome", "planted in", "fault", "expected", "caught by", "failing results")
+HEADS = ("outcome", "planted in", "fault", "expected", "caught by", "failing results", "what the check says")
+
+_BADGES = {
+    "missed": Badge(text="missed", sign="✗", tone="bad"),
+    "honest fails": Badge(text="honest fails", sign="✗", tone="bad"),
+    "no answer": Badge(text="no answer", sign="!", tone="warn"),
+    "caught": Badge(text="caught", sign="✓", tone="good"),
+}
+"""By outcome, the gravest first."""
 
 
-def faults_markdown(document: FaultTable) -> str:
-    """The document as Markdown of at most 60 lines: what came out, what was not caught, a row per fault."""
-    failing = failing_faults(document)
-    rows, planned = document.results, document.planned or len(document.results)
-    parts = opening(f"audit faults: {state_of_faults(document)}", closing(rows, planned), failing, document.problems)
-    if rows:
-        cells = [
-            (
-                outcome(row),
-                f"{row.pair}/{row.side}",
-                row.fault,
-                row.expected,
-                row.by or "" if row.caught else "",
-                f"{row.failed} of {row.results}" if row.results else "",
-            )
-            for row in rows
-        ]
-        bad = [number for number, row in enumerate(rows) if outcome(row) != "caught"]
-        parts.append(replace(table_rows("Planted faults", HEADS, cells, bad), opened=False))
-    return fitted(parts)
+def faults_page(document: FaultTable) -> Page:
+    """Return a row per fault, those that no check caught first."""
+    planned = document.planned or len(document.results)
+    rows = sorted(document.results, key=lambda row: [*_BADGES].index(outcome(row)))
+    counts = {pair: Counter(outcome(row) for row in rows if row.pair == pair) for pair in _pairs(document)}
+    table = Table(
+        heads=HEADS,
+        rows=[_cells(row) for row in rows],
+        title="Planted faults",
+        caption="Every planted fault; those that no check caught are first",
+        bad=[number for number, row in enumerate(rows) if outcome(row) != "caught"],
+        right=HEADS[5:6],
+        wide=HEADS[6:],
+        media=("markdown", "html"),
+    )
+    by_pair = Table(
+        heads=("pair", "caught", "planted"),
+        rows=[[pair, str(count["caught"]), str(count.total())] for pair, count in counts.items()],
+        caption="Faults by pair",
+        right=("caught", "planted"),
+        media=("html",) if len(counts) > 1 else (),
+    )
+    live = [fault_lines(number, planned, row) for number, row in enumerate(document.results, 1)]
+    return Page(
+        command="faults",
+        state=state_of_faults(document),
+        closing=closing(document.results, planned),
+        headline=_headline(document, rows),
+        failing=failing_faults(document),
+        problems=document.problems,
+        live=[Fold(title="", blocks=live, short=_pair_lines(counts), media=("terminal",))],
+        blocks=[table, by_pair],
+        hint="--verbose prints every fault with what the check says",
+    )
+
+
+def _pairs(document: FaultTable) -> list[str]:
+    return list(dict.fromkeys(row.pair for row in document.results))
+
+
+def _pair_lines(counts: Mapping[str, Counter[str]]) -> Lines:
+    """Return a line for each pair."""
+    wide = max(map(len, counts), default=0)
+    lines = []
+    for pair, count in counts.items():
+        words = ", ".join(f"{WRONG.get(name, name)} {number}" for name, number in count.items())
+        lines.append(Line(f"{pair:<{wide}}  {words}", "bad" if any(name in count for name in WRONG) else ""))
+    return Lines(lines=[*lines, ""])
+
+
+def _cells(row: FaultRow) -> list[Cell]:
+    return [
+        _BADGES[outcome(row)],
+        f"{row.pair}/{row.side}",
+        row.fault,
+        row.expected,
+        row.by or "" if row.caught else "",
+        f"{row.failed} of {row.results}" if row.results else "",
+        row.error or row.said,
+    ]
+
+
+def _headline(document: FaultTable, rows: Sequence[FaultRow]) -> str:
+    """Say which fault nothing caught."""
+    wrong = [row for row in rows if outcome(row) != "caught"]
+    if not wrong:
+        return first_problem(document.problems) if document.problems else ""
+    row, state = wrong[0], outcome(wrong[0])
+    count = sum(outcome(other) == state for other in wrong)
+    where = f"{row.pair}/{row.side}: {row.fault} (expected {row.expected})"
+    return f"{count} of {len(rows)} planted faults {WRONG[state]}; first {where}: {row.error or row.said}"
 
 
 def state_of_faults(document: FaultTable) -> State:

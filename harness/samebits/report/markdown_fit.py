@@ -106,9 +106,12 @@ def joined(parts: Sequence[Part], *, whole: bool = False) -> str:
         whole: whether everything is written, as for a page of a documentation.
     """
     complete = [part for part in parts if part]
-    if not whole:
-        return fitted(_as_rows(complete))
-    return "\n\n".join(part if isinstance(part, str) else "\n".join(part.lines()) for part in complete) + "\n"
+    return unfitted(complete) if whole else fitted(_as_rows(complete))
+
+
+def unfitted(parts: Sequence[Part]) -> str:
+    """Return all parts as Markdown, with a blank line between them."""
+    return "\n\n".join(part if isinstance(part, str) else "\n".join(part.lines()) for part in parts) + "\n"
 
 
 def _as_rows(parts: Sequence[Part]) -> list[Part]:

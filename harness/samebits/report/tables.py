@@ -10,6 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+Cell = str | Text
+
 WIDTH = 250
 """Columns of a table in a file or a pipe, so that its rows are lines."""
 
@@ -23,7 +25,7 @@ _RIGHT = (
 def show_table(
     to: Console,
     heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    rows: Sequence[Sequence[Cell]],
     right: Collection[str] = _RIGHT,
     wrapped: Collection[str] = (),
 ) -> None:
@@ -32,8 +34,8 @@ def show_table(
     for name in heads:
         table.add_column(name, justify="right" if name in right else "left", no_wrap=name not in wrapped)
     for row in rows:
-        style = "bold red" if any("FAILS" in cell for cell in row) else ""
-        table.add_row(*(Text(cell, style) for cell in row))
+        style = "bold red" if any("FAILS" in cell for cell in row if isinstance(cell, str)) else ""
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell, style) for cell in row))
     to.print(Padding(table, (0, 0, 0, 2), expand=False))
 
 
@@ -50,8 +52,6 @@ _NARROWEST = 24
 
 _JOINED = "\0"
 """Stands for a blank at which no line is broken."""
-
-Cell = str | Text
 
 
 def show_whole(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from samebits.report.faults import FaultTable, faults_markdown
+from samebits.report.faults import FaultTable
 from samebits.report.markdown_fit import LINES
 from tests.support.evidence_documents import PROBLEM, fault
+from tests.support.pages import markdown
 
 
 def test_many_faults_take_sixty_lines_at_most() -> None:
     rows = [fault(fault=f"f{n}", side=f"s{n % 20}", caught=n % 2 == 0) for n in range(120)]
-    text = faults_markdown(FaultTable(results=tuple(rows), problems=(PROBLEM,), planned=120))
+    text = markdown(FaultTable(results=tuple(rows), problems=(PROBLEM,), planned=120))
     assert len(text.splitlines()) <= LINES
     assert text.startswith("### samebits audit faults: failed\n")
     assert "<details><summary>5 more groups</summary>" in text
@@ -17,14 +18,12 @@ def test_many_faults_take_sixty_lines_at_most() -> None:
 
 
 def test_the_states() -> None:
-    assert faults_markdown(FaultTable(results=(fault(),), planned=1)).startswith("### samebits audit faults: passed\n")
-    assert faults_markdown(FaultTable(results=(fault(),), planned=2)).startswith(
-        "### samebits audit faults: incomplete\n"
-    )
+    assert markdown(FaultTable(results=(fault(),), planned=1)).startswith("### samebits audit faults: passed\n")
+    assert markdown(FaultTable(results=(fault(),), planned=2)).startswith("### samebits audit faults: incomplete\n")
     honest = FaultTable(results=(fault(honest=False),), planned=1)
-    assert faults_markdown(honest).startswith("### samebits audit faults: failed\n")
+    assert markdown(honest).startswith("### samebits audit faults: failed\n")
 
 
 def test_a_check_without_results_counts_none() -> None:
     broken = fault(fault="comparator broken", expected="CheckerBroken", failed=1, results=0)
-    assert "1 of 0" not in faults_markdown(FaultTable(results=(broken,), planned=1))
+    assert "1 of 0" not in markdown(FaultTable(results=(broken,), planned=1))

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console
 
-from samebits.report.faults import FaultTable, failing_faults, show_faults
+from samebits.report.faults import FaultTable, failing_faults
 from samebits.report.screen import LINES, height
 from tests.support.evidence_documents import fault
-
-
-def screen(document: FaultTable, *, verbose: bool = False) -> list[str]:
-    file = io.StringIO()
-    show_faults(Console(file=file, width=120, markup=False, highlight=False, emoji=False), document, verbose=verbose)
-    return file.getvalue().splitlines()
+from tests.support.pages import screen
 
 
 def table(*rows: object) -> FaultTable:
@@ -56,4 +48,6 @@ def test_few_faults_are_all_shown() -> None:
 
 
 def test_verbose_rows_were_shown_before() -> None:
-    assert len(screen(table(fault(), missed("x")), verbose=True)) == 2
+    lines = screen(table(fault(), missed("x")), verbose=True, live=True)
+    assert "  2/2  MISSED  norm/multiply: x" not in lines
+    assert lines[0] == "FAILED  norm/multiply: 1 of 2 planted faults not caught"

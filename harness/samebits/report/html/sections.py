@@ -14,23 +14,20 @@ from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
 from samebits.report.cache import CacheDocument
 from samebits.report.changes.diff_records import DiffDocument
-from samebits.report.claims import ClaimsDocument
 from samebits.report.compile import CompileDocument
 from samebits.report.compile_model import StepsDocument
 from samebits.report.defaults import DefaultsDocument
 from samebits.report.document import Document
-from samebits.report.faults import FaultTable
 from samebits.report.golden import GoldenDocument
 from samebits.report.html.advise_section import advise_section
 from samebits.report.html.bisect_section import bisect_section
 from samebits.report.html.charts import bundle
 from samebits.report.html.check_section import check_section
-from samebits.report.html.claims_section import claims_section
 from samebits.report.html.compile_model_section import compile_model_section
 from samebits.report.html.compile_section import compile_section
 from samebits.report.html.diff_section import diff_section
-from samebits.report.html.faults_section import faults_section
 from samebits.report.html.golden_section import golden_section
+from samebits.report.html.page_section import page_section
 from samebits.report.html.prove_model_section import prove_model_section
 from samebits.report.html.prove_section import prove_section
 from samebits.report.html.section import Section, render, script_json, static
@@ -38,6 +35,7 @@ from samebits.report.html.table_sections import accept_section, cache_section, d
 from samebits.report.html.train_section import train_section
 from samebits.report.html.tune_section import tune_section
 from samebits.report.list import Listing
+from samebits.report.page import Paged
 from samebits.report.prove import ProofDocument
 from samebits.report.prove_model import StepDocument
 from samebits.report.snapshots import AcceptDocument
@@ -56,9 +54,7 @@ SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     ProofDocument: prove_section,
     StepDocument: prove_model_section,
     BisectDocument: bisect_section,
-    ClaimsDocument: claims_section,
     AdviseDocument: advise_section,
-    FaultTable: faults_section,
     DefaultsDocument: defaults_section,
     CacheDocument: cache_section,
     Listing: list_section,
@@ -85,6 +81,8 @@ def section_of(document: object, source: str | None = None) -> Section:
     Raises:
         RequestError: the documents of this command have no page.
     """
+    if isinstance(document, Paged):
+        return replace(page_section(document.page()), source=source)
     if type(document) not in SECTIONS:
         command = getattr(document, "command", type(document).__name__)
         raise RequestError(f"a document of `{typed(command)}` has no HTML page; --json FILE writes all of it")

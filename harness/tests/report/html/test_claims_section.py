@@ -1,9 +1,9 @@
-"""The section of claims: what is otherwise than declared first, with its evidence."""
+"""The page of claims: what is otherwise than declared first, with its evidence."""
 
 from __future__ import annotations
 
 from samebits.report.html.charts import svg
-from samebits.report.html.claims_section import claims_section
+from samebits.report.html.sections import section_of
 from tests.support.charts import layer_rows
 from tests.support.evidence_documents import PROBLEM, claim, claims
 from tests.support.hostile import require_escaped
@@ -15,7 +15,7 @@ def test_nothing_of_a_document_is_markup() -> None:
 
 def test_a_row_that_is_not_as_declared_is_the_headline() -> None:
     bad = claim(id="norm-2", ok=False, failed=3, witness="out[0]: 1 and 2", commands=("samebits check norm --case b",))
-    section = claims_section(claims(claim(), bad))
+    section = section_of(claims(claim(), bad))
     assert section.state == "failed"
     assert section.headline == (
         "1 row of 2 otherwise than declared; first norm-2 (norm), holds but for rounding: "
@@ -28,21 +28,21 @@ def test_a_row_that_is_not_as_declared_is_the_headline() -> None:
 
 def test_the_reason_is_what_failed() -> None:
     test = claim(ok=False, shown_by={"test_norm": False})
-    assert claims_section(claims(test)).headline.endswith("test test_norm failed or did not run")
+    assert section_of(claims(test)).headline.endswith("test test_norm failed or did not run")
     figure = claim(ok=False, savings=())
-    assert claims_section(claims(figure)).headline.endswith("no compiled figure of temp_bytes")
+    assert section_of(claims(figure)).headline.endswith("no compiled figure of temp_bytes")
 
 
 def test_what_was_not_told_is_incomplete() -> None:
-    section = claims_section(claims(claim(), claim(id="norm-2", holds="not told", values="not told", ok=False)))
+    section = section_of(claims(claim(), claim(id="norm-2", holds="not told", values="not told", ok=False)))
     assert (section.state, section.headline) == ("incomplete", "1 row of 2 could not be decided; first norm-2 (norm)")
-    assert claims_section(claims()).state == "incomplete"
-    problem = claims_section(claims(claim(), problems=[PROBLEM]))
+    assert section_of(claims()).state == "incomplete"
+    problem = section_of(claims(claim(), problems=[PROBLEM]))
     assert (problem.state, problem.headline) == ("incomplete", "1 problem; first broken: its file does not import")
 
 
 def test_claims_as_declared_have_passed() -> None:
-    section = claims_section(claims(claim(), claim(id="b", holds="does not hold", findings=("it costs",))))
+    section = section_of(claims(claim(), claim(id="b", holds="does not hold", findings=("it costs",))))
     assert (section.state, section.next_command) == ("passed", None)
     assert "all as declared" in section.headline
     assert "condition: the table is finite" in section.body
@@ -50,8 +50,8 @@ def test_claims_as_declared_have_passed() -> None:
 
 
 def test_the_figures_are_a_chart() -> None:
-    section = claims_section(claims(claim()))
+    section = section_of(claims(claim()))
     rows = layer_rows(section.charts["savings"], 1)
     assert [(row["compiler"], row["times"]) for row in rows] == [("cpu", 0.5), ("v5p", 0.25)]
     assert len(svg(section.charts["savings"])) > 1000
-    assert claims_section(claims(claim(savings=(), figure=None))).charts == {}
+    assert section_of(claims(claim(savings=(), figure=None))).charts == {}

@@ -1,0 +1,40 @@
+"""Prints a page as HTML: the part of a file that one document fills."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from samebits.report.html.section import Section, render
+from samebits.report.page import Page, Table, charts_of
+
+
+def page_section(page: Page) -> Section:
+    """Return a page as the section of an HTML file.
+
+    Args:
+        page: what a command found.
+    """
+    return Section(
+        command=page.command,
+        state=page.state,
+        headline=page.headline or page.closing,
+        next_command=page.next,
+        body=render("blocks.html.j2", page=page, kind_of=_kind_of, marks=_marks),
+        charts=charts_of([*page.live, *page.blocks]),
+        data=page.data,
+        scripts=page.scripts,
+        styles=("blocks.css", *page.styles),
+        title=page.title,
+    )
+
+
+def _kind_of(block: object) -> str:
+    return type(block).__name__
+
+
+def _marks(block: Table, head: str) -> Any:
+    """Return the class of the cells below a head."""
+    from markupsafe import Markup
+
+    name = "number" if head in block.right else "wide" if head in block.wide else ""
+    return Markup(' class="{}"').format(name) if name else ""

@@ -1,0 +1,95 @@
+"""Prints a page as Markdown for a pull request: at most 60 lines, or all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from samebits.report.failing import opening
+from samebits.report.markdown_fit import Part, Rows, escaped, fenced, fitted, table_rows, unfitted
+from samebits.report.page import Badge, Beside, Block, Cell, Command, Facts, Fold, Lines, Markdown, Page, Table
+from samebits.report.words import TYPED
+
+
+def markdown_page(page: Page, *, whole: bool = False) -> str:
+    """Return a page as Markdown: what came out, what to run, the worst failures, then its blocks.
+
+    Args:
+        page: what a command found.
+        whole: whether everything is written, as for a page of a documentation; else at most 60 lines.
+    """
+    head = f"{page.heading or TYPED.get(page.command, page.command)}: {page.word or page.state}"
+    parts = opening(head, page.closing, page.failing, page.problems, page.next)
+    for block in (*page.live, *page.blocks):
+        parts += _parts(block, whole)
+    if page.notes:
+        parts.append(Rows(title="Notes", rows=[f"- {escaped(note)}" for note in page.notes]))
+    if page.environment is not None:
+        parts.append(escaped("; ".join(page.environment.lines())))
+    return unfitted(parts) if whole else fitted(parts)
+
+
+def _parts(block: Block, whole: bool) -> list[Part]:
+    return _PRINTERS[type(block)](block, whole) if "markdown" in block.media else []
+
+
+def _lines(block: Lines, whole: bool) -> list[Part]:
+    said = block.said()
+    texts = [escaped(each.text) for each in said]
+    bad = [number for number, each in enumerate(said) if each.tone == "bad"]
+    if block.listed:
+        rows = [f"- {text}" for text in texts]
+        return [Rows(title=escaped(block.title), rows=rows, bad=frozenset(bad))] if rows else []
+    return [*([f"#### {escaped(block.title)}"] if block.title else []), *texts]
+
+
+def _facts(block: Facts, whole: bool) -> list[Part]:
+    rows = [f"- {escaped(name)}: {escaped(value)}" for name, value in block.rows if value]
+    return [Rows(rows=rows)] if rows else []
+
+
+def _table(block: Table, whole: bool) -> list[Part]:
+    if not block.rows:
+        return []
+    cells = [[_cell(cell) for cell in row] for row in block.rows]
+    table = table_rows(block.title, block.heads, cells, block.bad)
+    parts: list[Part] = [replace(table, opened=False)]
+    for number in sorted(block.details):
+        if whole or number in block.bad:
+            parts += _fold(block.details[number], whole)
+    return parts
+
+
+def _cell(cell: Cell) -> str:
+    return cell.text if isinstance(cell, Badge) else cell
+
+
+def _fold(block: Fold, whole: bool) -> list[Part]:
+    return [*([f"#### {escaped(block.title)}"] if block.title else []), *_every(block.blocks, whole)]
+
+
+def _beside(block: Beside, whole: bool) -> list[Part]:
+    return _every(block.blocks, whole)
+
+
+def _every(blocks: Sequence[Block], whole: bool) -> list[Part]:
+    return [part for block in blocks for part in _parts(block, whole)]
+
+
+def _command(block: Command, whole: bool) -> list[Part]:
+    return [fenced([block.text])]
+
+
+def _markdown(block: Markdown, whole: bool) -> list[Part]:
+    return [block.text]
+
+
+_PRINTERS: dict[type, Callable[..., list[Part]]] = {
+    Lines: _lines,
+    Facts: _facts,
+    Table: _table,
+    Fold: _fold,
+    Beside: _beside,
+    Command: _command,
+    Markdown: _markdown,
+}

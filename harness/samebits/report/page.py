@@ -1,0 +1,291 @@
+"""What a command found, once, as a page of few blocks; the printers for a terminal, Markdown and HTML know no command.
+
+A block that only one printer can show, such as a chart, is left out by the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from samebits.host.environment import Environment
+from samebits.report.failing import Failing, next_command
+from samebits.report.words import State
+from samebits.schema.result import Problem
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+Tone = Literal["", "good", "warn", "bad", "dim", "strong"]
+"""How a text stands out: as green, yellow and red, or as less or more important than others."""
+
+Medium = Literal["terminal", "markdown", "html"]
+
+EVERYWHERE: tuple[Medium, ...] = ("terminal", "markdown", "html")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Badge:
+    """A word with a sign, so that colour is never the only difference.
+
+    Args:
+        text: the word, such as a verdict.
+        sign: one character; terminal and Markdown leave it out.
+        tone: its colour.
+    """
+
+    text: str
+    sign: str
+    tone: Tone = ""
+
+
+Cell = str | Badge
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of text.
+
+    Args:
+        text: in which backticks enclose code.
+        tone: how it stands out.
+        sign: shown before it in HTML.
+    """
+
+    text: str
+    tone: Tone = ""
+    sign: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lines:
+    """Lines below each other.
+
+    Args:
+        lines: each a text or a `Line`.
+        title: above them.
+        listed: whether they are points of a list; else each is a paragraph.
+        indent: blanks before each in a terminal.
+        media: which printers show it.
+    """
+
+    lines: Sequence[str | Line]
+    title: str = ""
+    listed: bool = True
+    indent: int = 0
+    media: tuple[Medium, ...] = EVERYWHERE
+
+    def said(self) -> list[Line]:
+        """Return the lines, each with its tone."""
+        return [each if isinstance(each, Line) else Line(each) for each in self.lines]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """Names with their values; those without a value are left out.
+
+    Args:
+        rows: name and value.
+        indent: blanks before each in a terminal.
+        media: which printers show it.
+    """
+
+    rows: Sequence[tuple[str, str | None]]
+    indent: int = 2
+    media: tuple[Medium, ...] = EVERYWHERE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """A table.
+
+    Args:
+        heads: of the columns.
+        rows: their cells.
+        title: above it.
+        caption: what it shows, in HTML; the title by default.
+        bad: numbers of the rows that need attention: red, and not cut before others.
+        right: heads of the columns of numbers.
+        wide: heads of the columns of long texts.
+        most: characters of a wide cell in a terminal.
+        details: below a row, by its number: folded in HTML, listed below the table elsewhere where the row is bad.
+        short: what a terminal shows in its place where it does not fit on one screen.
+        media: which printers show it.
+    """
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    caption: str = ""
+    bad: Collection[int] = ()
+    right: Collection[str] = ()
+    wide: Collection[str] = ()
+    most: int | None = None
+    details: Mapping[int, Fold] = field(default_factory=dict)
+    short: Lines | None = None
+    media: tuple[Medium, ...] = EVERYWHERE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fold:
+    """Blocks below a title, which HTML may fold.
+
+    Args:
+        title: of the blocks.
+        blocks: in order.
+        open: whether HTML shows them unfolded.
+        state: what they come to; shown beside the title in HTML.
+        short: what a terminal shows in its place where it does not fit on one screen.
+        media: which printers show it.
+    """
+
+    title: str
+    blocks: Sequence[Block]
+    open: bool = False
+    state: State | None = None
+    short: Lines | None = None
+    media: tuple[Medium, ...] = EVERYWHERE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beside:
+    """Blocks beside each other where the window is wide enough.
+
+    Args:
+        blocks: charts first.
+        media: which printers show it.
+    """
+
+    blocks: Sequence[Block]
+    media: tuple[Medium, ...] = EVERYWHERE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """A command to copy.
+
+    Args:
+        text: the command.
+        label: what it does, such as `next` or `run`.
+        media: which printers show it.
+    """
+
+    text: str
+    label: str = "run"
+    media: tuple[Medium, ...] = EVERYWHERE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart:
+    """A Vega-Lite chart, in HTML alone.
+
+    Args:
+        name: of its specification, among those of the page.
+        label: what it shows, and where the same numbers are as text.
+        draw: makes the specification, with a library that nothing else needs.
+        media: which printers show it.
+    """
+
+    name: str
+    label: str
+    draw: Callable[[], Mapping[str, Any]]
+    media: tuple[Medium, ...] = ("html",)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Markdown:
+    """Text that is Markdown already, such as a fenced patch.
+
+    Args:
+        text: the lines.
+        media: which printers show it.
+    """
+
+    text: str
+    media: tuple[Medium, ...] = ("markdown",)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hypertext:
+    """HTML that a template made, for what scripts make interactive.
+
+    Args:
+        body: the HTML.
+        media: which printers show it.
+    """
+
+    body: Markup
+    media: tuple[Medium, ...] = ("html",)
+
+
+Block = Lines | Facts | Table | Fold | Beside | Command | Chart | Markdown | Hypertext
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """What a command found.
+
+    Args:
+        command: that found it, such as `check` or `compile model`; scripts start by it.
+        state: what the run comes to.
+        word: the same in the command's own words, such as `as declared`; the state by default.
+        closing: one sentence for all of it, with counts.
+        headline: what broke, and where, in one sentence; the closing sentence by default.
+        blocks: in order.
+        live: blocks that come before them, and that a terminal has shown while the command ran.
+        failing: the groups of what fails, the gravest first.
+        problems: what could not be looked at.
+        command_next: what to run next; that of the first failing group by default.
+        notes: what else to know.
+        environment: where it ran.
+        title: as the navigation of a page in HTML names it; the command by default.
+        heading: what stands after the name of the tool in Markdown; the command by default.
+        hint: how a terminal shows all of it, where it does not fit on one screen.
+        scripts, styles: files of `static/` that HTML needs besides those of every page.
+        data: what scripts read, as JSON values by name.
+    """
+
+    command: str
+    state: State
+    closing: str
+    word: str = ""
+    headline: str = ""
+    blocks: Sequence[Block] = ()
+    live: Sequence[Block] = ()
+    failing: Sequence[Failing] = ()
+    problems: Sequence[Problem] = ()
+    command_next: str | None = None
+    notes: Sequence[str] = ()
+    environment: Environment | None = None
+    title: str = ""
+    heading: str = ""
+    hint: str = ""
+    scripts: tuple[str, ...] = ()
+    styles: tuple[str, ...] = ()
+    data: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def next(self) -> str | None:
+        """What to run next; None where nothing is left to do."""
+        return self.command_next or next_command(self.failing)
+
+
+@runtime_checkable
+class Paged(Protocol):
+    """A document that describes itself."""
+
+    def page(self) -> Page:
+        """Return what is shown of it."""
+        ...
+
+
+def charts_of(blocks: Sequence[Block]) -> dict[str, Mapping[str, Any]]:
+    """Draw all charts of blocks, by name."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for block in blocks:
+        if isinstance(block, Chart):
+            found[block.name] = block.draw()
+        elif isinstance(block, (Fold, Beside)):
+            found |= charts_of(block.blocks)
+    return found

@@ -1,0 +1,152 @@
+"""Prints a page in a terminal: all of it, or what fits on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from samebits.report.failing import explained, shortened
+from samebits.report.page import Badge, Beside, Block, Cell, Command, Facts, Fold, Lines, Page, Table, Tone
+from samebits.report.screen import Form, Styled, cut, in_turn, show_fitted
+from samebits.report.tables import WIDTH, line, show_table
+
+STYLES: dict[Tone, str] = {
+    "": "",
+    "good": "bold green",
+    "warn": "yellow",
+    "bad": "bold red",
+    "dim": "dim",
+    "strong": "bold",
+}
+
+NOTES = 3
+"""Notes that are shown where not everything is."""
+
+
+def show_page(to: Console, page: Page, *, verbose: bool = False, live: bool = False) -> None:
+    """Print a page, its closing sentence and the next command last.
+
+    Args:
+        to: where it is printed.
+        page: what a command found.
+        verbose: whether all of it is printed, however long it is; otherwise one screen, where the page has a hint.
+        live: whether its live blocks have been printed already.
+    """
+    _widen(to)
+    blocks = [*([] if live else page.live), *page.blocks]
+    end = _end(page, page.notes)
+    every = in_turn(_blocks(blocks), _failing(page))
+    if verbose or not page.hint:
+        every(to)
+        for text, style in end:
+            line(to, text, style)
+        return
+    few = shortened(page.failing)
+    forms: list[Form] = [every, in_turn(_blocks(blocks), few[0])]
+    forms += [in_turn(_blocks(blocks, short=True), form) for form in few]
+    show_fitted(to, [*forms, *few], _end(page, _few(page.notes)), page.hint)
+
+
+def show_blocks(to: Console, blocks: Sequence[Block]) -> None:
+    """Print blocks, as a command finds them."""
+    _widen(to)
+    _blocks(blocks)(to)
+
+
+def _widen(to: Console) -> None:
+    """Make rows of tables lines in a file or a pipe."""
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH)
+
+
+def _end(page: Page, notes: Sequence[str]) -> list[Styled]:
+    style = STYLES[{"passed": "good", "failed": "bad", "incomplete": "warn"}[page.state]]  # type: ignore[index]
+    end: list[Styled] = [(note, "yellow") for note in notes]
+    end.append((page.closing, "bold yellow" if page.state == "incomplete" else style))
+    return end + ([(f"next: {page.next}", "")] if page.next else [])
+
+
+def _few(notes: Sequence[str]) -> list[str]:
+    if len(notes) <= NOTES:
+        return [*notes]
+    return [*notes[:NOTES], f"and {len(notes) - NOTES} more notes; --json FILE has all"]
+
+
+def _failing(page: Page) -> Form:
+    return explained(page.failing, len(page.failing)) if page.failing else in_turn()
+
+
+def _blocks(blocks: Sequence[Block], *, short: bool = False) -> Form:
+    def form(to: Console) -> None:
+        for block in blocks:
+            shown = getattr(block, "short", None) if short else None
+            _show(to, shown or block)
+
+    return form
+
+
+def _show(to: Console, block: Block) -> None:
+    if "terminal" in block.media:
+        _PRINTERS[type(block)](to, block)
+
+
+def _show_lines(to: Console, block: Lines) -> None:
+    if block.title:
+        line(to, block.title, "bold")
+    for said in block.said():
+        line(to, " " * block.indent + said.text, STYLES[said.tone])
+
+
+def _show_facts(to: Console, block: Facts) -> None:
+    rows = [(name, value) for name, value in block.rows if value]
+    wide = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        line(to, f"{' ' * block.indent}{name:<{wide}}  {value}")
+
+
+def _show_table(to: Console, block: Table) -> None:
+    if block.title:
+        line(to)
+        line(to, block.title, "bold")
+    rows = [
+        [_cell(block, head, cell, number in block.bad) for head, cell in zip(block.heads, row, strict=True)]
+        for number, row in enumerate(block.rows)
+    ]
+    if rows:
+        show_table(to, block.heads, rows, right=block.right, wrapped=() if block.most else block.wide)
+    for number in sorted(set(block.details) & set(block.bad)):
+        _show_fold(to, block.details[number])
+
+
+def _cell(block: Table, head: str, cell: Cell, bad: bool) -> Text:
+    text, tone = (cell.text, cell.tone) if isinstance(cell, Badge) else (cell, "")
+    if block.most is not None and head in block.wide:
+        text = cut(text, block.most)
+    return Text(text, "bold red" if bad else STYLES[tone])
+
+
+def _show_fold(to: Console, block: Fold) -> None:
+    if block.title:
+        line(to)
+        line(to, block.title, "bold")
+    _blocks(block.blocks)(to)
+
+
+def _show_beside(to: Console, block: Beside) -> None:
+    _blocks(block.blocks)(to)
+
+
+def _show_command(to: Console, block: Command) -> None:
+    line(to, f"  {block.label}: {block.text}")
+
+
+_PRINTERS: dict[type, Callable[..., None]] = {
+    Lines: _show_lines,
+    Facts: _show_facts,
+    Table: _show_table,
+    Fold: _show_fold,
+    Beside: _show_beside,
+    Command: _show_command,
+}
