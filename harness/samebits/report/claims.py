@@ -13,7 +13,7 @@ from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.html.charts import spec
-from samebits.report.page import Badge, Chart, Command, Fold, Line, Lines, Page, Table
+from samebits.report.page import Badge, Chart, CommandLine, Fold, Line, Lines, Page, Table
 from samebits.report.words import plural, state_of, state_word, verdict_counts
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.result import Problem, code_of
@@ -295,7 +295,7 @@ def _found(row: ClaimRow) -> list[str]:
 
 def _evidence(row: ClaimRow) -> Fold:
     title = f"evidence of {row.id}, {row.subject}"
-    commands = [Command(text=command) for command in row.commands]
+    commands = [CommandLine(text=command) for command in row.commands]
     return Fold(title=title, blocks=[Lines(lines=notes(row), indent=4), *commands], open=not row.ok)
 
 

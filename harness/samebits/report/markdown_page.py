@@ -7,8 +7,19 @@ from dataclasses import replace
 
 from samebits.report.failing import opening
 from samebits.report.markdown_fit import Part, Rows, escaped, fenced, fitted, table_rows, unfitted
-from samebits.report.page import Badge, Beside, Block, Cell, Command, Facts, Fold, Lines, Markdown, Page, Table
-from samebits.report.words import TYPED
+from samebits.report.page import (
+    Badge,
+    Beside,
+    Block,
+    Cell,
+    CommandLine,
+    Fold,
+    Lines,
+    Markdown,
+    NamedValues,
+    Page,
+    Table,
+)
 
 
 def markdown_page(page: Page, *, whole: bool = False) -> str:
@@ -43,7 +54,7 @@ def _lines(block: Lines, whole: bool) -> list[Part]:
     return [*([f"#### {escaped(block.title)}"] if block.title else []), *texts]
 
 
-def _facts(block: Facts, whole: bool) -> list[Part]:
+def _values(block: NamedValues, whole: bool) -> list[Part]:
     rows = [f"- {escaped(name)}: {escaped(value)}" for name, value in block.rows if value]
     return [Rows(rows=rows)] if rows else []
 
@@ -76,7 +87,7 @@ def _every(blocks: Sequence[Block], whole: bool) -> list[Part]:
     return [part for block in blocks for part in _parts(block, whole)]
 
 
-def _command(block: Command, whole: bool) -> list[Part]:
+def _command(block: CommandLine, whole: bool) -> list[Part]:
     return [fenced([block.text])]
 
 
@@ -86,10 +97,10 @@ def _markdown(block: Markdown, whole: bool) -> list[Part]:
 
 _PRINTERS: dict[type, Callable[..., list[Part]]] = {
     Lines: _lines,
-    Facts: _facts,
+    NamedValues: _values,
     Table: _table,
     Fold: _fold,
     Beside: _beside,
-    Command: _command,
+    CommandLine: _command,
     Markdown: _markdown,
 }

@@ -82,7 +82,7 @@ class Lines:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Facts:
+class NamedValues:
     """Names with their values; those without a value are left out.
 
     Args:
@@ -162,7 +162,7 @@ class Beside:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Command:
+class CommandLine:
     """A command to copy.
 
     Args:
@@ -219,7 +219,7 @@ class Hypertext:
     media: tuple[Medium, ...] = ("html",)
 
 
-Block = Lines | Facts | Table | Fold | Beside | Command | Chart | Markdown | Hypertext
+Block = Lines | NamedValues | Table | Fold | Beside | CommandLine | Chart | Markdown | Hypertext
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

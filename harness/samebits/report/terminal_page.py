@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from samebits.report.failing import explained, shortened
-from samebits.report.page import Badge, Beside, Block, Cell, Command, Facts, Fold, Lines, Page, Table, Tone
+from samebits.report.page import Badge, Beside, Block, Cell, CommandLine, Fold, Lines, NamedValues, Page, Table, Tone
 from samebits.report.screen import Form, Styled, cut, in_turn, show_fitted
 from samebits.report.tables import WIDTH, line, show_table
 
@@ -99,7 +99,7 @@ def _show_lines(to: Console, block: Lines) -> None:
         line(to, " " * block.indent + said.text, STYLES[said.tone])
 
 
-def _show_facts(to: Console, block: Facts) -> None:
+def _show_values(to: Console, block: NamedValues) -> None:
     rows = [(name, value) for name, value in block.rows if value]
     wide = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
@@ -138,15 +138,15 @@ def _show_beside(to: Console, block: Beside) -> None:
     _blocks(block.blocks)(to)
 
 
-def _show_command(to: Console, block: Command) -> None:
+def _show_command(to: Console, block: CommandLine) -> None:
     line(to, f"  {block.label}: {block.text}")
 
 
 _PRINTERS: dict[type, Callable[..., None]] = {
     Lines: _show_lines,
-    Facts: _show_facts,
+    NamedValues: _show_values,
     Table: _show_table,
     Fold: _show_fold,
     Beside: _show_beside,
-    Command: _show_command,
+    CommandLine: _show_command,
 }
