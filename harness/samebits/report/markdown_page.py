@@ -16,9 +16,9 @@ from samebits.report.page import (
     Fold,
     Lines,
     Markdown,
-    NamedValues,
     Page,
     Table,
+    ValueList,
 )
 
 
@@ -54,7 +54,7 @@ def _lines(block: Lines, whole: bool) -> list[Part]:
     return [*([f"#### {escaped(block.title)}"] if block.title else []), *texts]
 
 
-def _values(block: NamedValues, whole: bool) -> list[Part]:
+def _values(block: ValueList, whole: bool) -> list[Part]:
     rows = [f"- {escaped(name)}: {escaped(value)}" for name, value in block.rows if value]
     return [Rows(rows=rows)] if rows else []
 
@@ -97,7 +97,7 @@ def _markdown(block: Markdown, whole: bool) -> list[Part]:
 
 _PRINTERS: dict[type, Callable[..., list[Part]]] = {
     Lines: _lines,
-    NamedValues: _values,
+    ValueList: _values,
     Table: _table,
     Fold: _fold,
     Beside: _beside,

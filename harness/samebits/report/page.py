@@ -82,7 +82,7 @@ class Lines:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NamedValues:
+class ValueList:
     """Names with their values; those without a value are left out.
 
     Args:
@@ -219,7 +219,7 @@ class Hypertext:
     media: tuple[Medium, ...] = ("html",)
 
 
-Block = Lines | NamedValues | Table | Fold | Beside | CommandLine | Chart | Markdown | Hypertext
+Block = Lines | ValueList | Table | Fold | Beside | CommandLine | Chart | Markdown | Hypertext
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

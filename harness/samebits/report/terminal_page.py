@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from samebits.report.failing import explained, shortened
-from samebits.report.page import Badge, Beside, Block, Cell, CommandLine, Fold, Lines, NamedValues, Page, Table, Tone
+from samebits.report.page import Badge, Beside, Block, Cell, CommandLine, Fold, Lines, Page, Table, Tone, ValueList
 from samebits.report.screen import Form, Styled, cut, in_turn, show_fitted
 from samebits.report.tables import WIDTH, line, show_table
 
@@ -99,7 +99,7 @@ def _show_lines(to: Console, block: Lines) -> None:
         line(to, " " * block.indent + said.text, STYLES[said.tone])
 
 
-def _show_values(to: Console, block: NamedValues) -> None:
+def _show_values(to: Console, block: ValueList) -> None:
     rows = [(name, value) for name, value in block.rows if value]
     wide = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
@@ -144,7 +144,7 @@ def _show_command(to: Console, block: CommandLine) -> None:
 
 _PRINTERS: dict[type, Callable[..., None]] = {
     Lines: _show_lines,
-    NamedValues: _show_values,
+    ValueList: _show_values,
     Table: _show_table,
     Fold: _show_fold,
     Beside: _show_beside,
