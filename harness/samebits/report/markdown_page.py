@@ -20,6 +20,7 @@ from samebits.report.page import (
     Table,
     ValueList,
 )
+from samebits.report.words import TYPED
 
 
 def markdown_page(page: Page, *, whole: bool = False) -> str:
