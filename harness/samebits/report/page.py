@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from samebits.host.environment import Environment
 from samebits.report.failing import Failing, next_command
 from samebits.report.words import State
 from samebits.schema.result import Problem
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 Tone = Literal["", "good", "warn", "bad", "dim", "strong"]
 """How a text stands out: as green, yellow and red, or as less or more important than others."""
@@ -215,7 +212,7 @@ class Hypertext:
         media: which printers show it.
     """
 
-    body: Markup
+    body: str
     media: tuple[Medium, ...] = ("html",)
 
 
@@ -282,10 +279,10 @@ class Paged(Protocol):
 
 def charts_of(blocks: Sequence[Block]) -> dict[str, Mapping[str, Any]]:
     """Draw all charts of blocks, by name."""
-    found: dict[str, Mapping[str, Any]] = {}
+    drawn: dict[str, Mapping[str, Any]] = {}
     for block in blocks:
         if isinstance(block, Chart):
-            found[block.name] = block.draw()
+            drawn[block.name] = block.draw()
         elif isinstance(block, (Fold, Beside)):
-            found |= charts_of(block.blocks)
-    return found
+            drawn |= charts_of(block.blocks)
+    return drawn

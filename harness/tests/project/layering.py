@@ -112,7 +112,7 @@ MODEL_DATA = ("__init__.py", "settings.py", "data.py", "matrices.py", "documente
 """A package whose files import each other relatively; those named are read where no jax may start, as for lists."""
 
 PACKAGES = {
-    "altair": ("report/html",),
+    "altair": ("report",),
     "jax": None,
     "jinja2": ("report/html/section",),
     "markupsafe": ("report/html",),

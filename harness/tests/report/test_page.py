@@ -1,0 +1,113 @@
+"""What the printers make of blocks, whatever command they come from; a page with a bad row is planted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from samebits.report.failing import Failing
+from samebits.report.markdown_fit import LINES as MARKDOWN_LINES
+from samebits.report.markdown_page import markdown_page
+from samebits.report.page import (
+    Badge,
+    Block,
+    Chart,
+    CommandLine,
+    Fold,
+    Line,
+    Lines,
+    Page,
+    Table,
+    ValueList,
+    charts_of,
+)
+from samebits.report.screen import LINES
+from samebits.report.terminal_page import NOTES, show_page
+from samebits.schema.result import Problem
+from tests.support.pages import markdown, screen
+
+GROUP = Failing(title="norm/multiply: 1 of 2 fail", likely="a sum in another order", next_command="samebits check norm")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A document that is nothing but its page."""
+
+    shown: Page
+
+    def page(self) -> Page:
+        return self.shown
+
+
+def page(*blocks: Block, **more: object) -> Paper:
+    return Paper(Page(command="check", state="failed", closing="2 results: 1 fails", blocks=blocks, **more))  # type: ignore[arg-type]
+
+
+def table(rows: int, bad: int) -> Table:
+    cells = [[f"row {number}", Badge(text="bitwise", sign="="), str(number)] for number in range(rows)]
+    detail = Fold(title="evidence", blocks=[Lines(lines=["the witness"])])
+    return Table(
+        heads=("name", "verdict", "count"), rows=cells, title="Rows", bad=[bad], right=["count"], details={bad: detail}
+    )
+
+
+def test_every_printer_shows_what_fails_and_what_to_type() -> None:
+    paper = page(table(3, bad=2), failing=[GROUP], problems=[Problem(pair="rope", message="no file")])
+    lines, text = screen(paper), markdown(paper)
+    assert lines[-1] == "next: samebits check norm"
+    assert "FAILED  norm/multiply: 1 of 2 fail" in lines and "the witness" in lines
+    assert "### samebits check: failed" in text and "rope: no file" in text
+    assert "```\nsamebits check norm\n```" in text and "- the witness" in text
+
+
+def test_a_bad_row_is_kept_where_others_are_cut() -> None:
+    text = markdown(page(table(200, bad=150)))
+    assert len(text.splitlines()) <= MARKDOWN_LINES
+    assert "| row 150 | bitwise | 150 |" in text and "| row 149 |" not in text
+    whole = markdown(page(table(200, bad=150)), whole=True)
+    assert "| row 149 |" in whole
+
+
+def test_the_rest_is_one_screen_with_a_hint() -> None:
+    long = Fold(title="", blocks=[Lines(lines=[f"row {n}" for n in range(100)])], short=Lines(lines=["100 rows"]))
+    paper = page(long, hint="--verbose prints every row", failing=[GROUP])
+    lines = screen(paper)
+    assert len(lines) <= LINES and "100 rows" in lines and "--verbose prints every row" in lines
+    every = screen(paper, verbose=True)
+    assert "row 99" in every and "--verbose prints every row" not in every
+
+
+def test_what_was_shown_live_is_not_shown_again() -> None:
+    paper = page(Lines(lines=["at the end"]), live=[Lines(lines=["while it ran"])])
+    assert "while it ran" not in screen(paper, live=True)
+    assert screen(paper)[0] == "while it ran" and "- while it ran" in markdown(paper)
+
+
+def test_a_block_is_shown_where_it_belongs() -> None:
+    paper = page(Lines(lines=["seen"], media=("terminal",)), Lines(lines=["read"], media=("markdown",)))
+    assert "seen" in screen(paper) and "read" not in screen(paper)
+    assert "- read" in markdown(paper) and "seen" not in markdown(paper)
+
+
+def test_values_commands_and_tones() -> None:
+    values = ValueList(rows=[("case", "small"), ("reason", None)])
+    lines = screen(page(values, CommandLine(text="samebits list"), Lines(lines=[Line("careful", "warn")])))
+    assert "  case  small" in lines and "  run: samebits list" in lines and "careful" in lines
+    assert not any("reason" in text for text in lines)
+
+
+def test_many_notes_are_counted_on_a_screen() -> None:
+    notes = [f"note {number}" for number in range(NOTES + 2)]
+    rows = Lines(lines=["row"] * 100)
+    assert "and 2 more notes; --json FILE has all" in screen(page(rows, notes=notes, hint="--verbose"))
+    assert "- note 4" in markdown(page(rows, notes=notes))
+
+
+def test_a_chart_is_drawn_only_where_it_is_shown() -> None:
+    def draw() -> dict[str, object]:
+        return {"mark": "bar"}
+
+    chart = Chart(name="bars", label="Bars", draw=draw)
+    assert charts_of([Fold(title="x", blocks=[chart])]) == {"bars": {"mark": "bar"}}
+    refused = Chart(name="bars", label="Bars", draw=lambda: 1 / 0)  # type: ignore[arg-type,return-value]
+    assert "Bars" not in "".join(screen(page(refused)))
+    assert markdown_page(page(refused).shown) and show_page
