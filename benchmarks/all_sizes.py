@@ -16,16 +16,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
 
 from samebits.check.prove_points import PointProver
-from samebits.check.size_points import sized_points
 from samebits.host import environment
 from samebits.programs.catalogue import Locator, default_root, load, names
 from samebits.programs.plan import Request, plan
-from samebits.prove.pair_sizes import PairSizes
-from samebits.prove.size_attempts import PairPoint
 from samebits.report.progress import tracked
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
+from samebits.sizes.points import sized_points
+from samebits.sizes.proofs.attempts import PairPoint
+from samebits.sizes.proofs.pair_sizes import PairSizes
 
 WORDS = {"proved": "proved", "rounding": "same formulas", "different": "refuted", "error": "undecided"}
 

@@ -17,13 +17,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from samebits.check.contract_audit import ANY_DEVICES
-from samebits.check.size_points import sized_points
 from samebits.programs.catalogue import Locator, load, names
 from samebits.programs.plan import Request, plan
 from samebits.report.document import read_as
 from samebits.report.markdown_fit import escaped, markdown_table
 from samebits.report.prove import ProofDocument, leaf_words
 from samebits.schema.proof import ProofResult
+from samebits.sizes.points import sized_points
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "findings" / "all_sizes.md"

@@ -14,9 +14,9 @@ from functools import partial
 import numpy as np
 
 from samebits.check.execution import Execution, PendingPoint, cross_check_input
+from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.point_proofs import PointProofs
-from samebits.check.size_proofs import SizeProofs
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.interpret.rounding_error.estimate import ideal_values
 from samebits.numerics.bits import Comparison
@@ -24,12 +24,45 @@ from samebits.programs.placement import check_mesh_used, idle_axes
 from samebits.programs.plan import Request, plan
 from samebits.prove.partitioned_gather import needed_by_sums
 from samebits.prove.problem import other_outputs
+from samebits.rooms import door
 from samebits.schema.domain import unsaid
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort, Point
 
 _Side = tuple[str, str]
 """A variant and a direction."""
+
+
+class SizeProofs:
+    """What is proved of points for all sizes beside executing them; here nothing, as nothing asks for it."""
+
+    def prove_movement(self, point: Point) -> bool:
+        """Tell whether every leaf of a point has the same bits for all sizes and for every number of devices."""
+        del point
+        return False
+
+    def attached(self, point: Point, movement: MovementProof, outcomes: Iterable[LeafOutcome]) -> list[LeafOutcome]:
+        """Return the outcomes of a point, each with what is proved of it for all sizes.
+
+        Args:
+            point: the point.
+            movement: what labels prove of it at its own sizes.
+            outcomes: of its leaves.
+        """
+        del point, movement
+        return list(outcomes)
+
+
+def size_proofs(pair: Pair, effort: Effort) -> SizeProofs:
+    """Return the proofs for all sizes of a pair, where its contracts or the effort ask for them.
+
+    Raises:
+        RequestError: they do, and symbolic sizes are not installed.
+    """
+    if effort.all_sizes or any(contract.sizes == "all" for contract in pair.contracts):
+        proofs: SizeProofs = door("sizes.beside_runs").PairSizeProofs(pair, every=effort.all_sizes)
+        return proofs
+    return SizeProofs()
 
 
 class CrossChecks:

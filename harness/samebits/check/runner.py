@@ -13,7 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from samebits.check.cross_checks import CrossChecks, proved_outcomes
+from samebits.check.cross_checks import CrossChecks, proved_outcomes, size_proofs
 from samebits.check.evidence import EvidenceCollector
 from samebits.check.executed_cotangents import at_other_cotangents
 from samebits.check.execution import Execution, PendingPoint, cross_check_input, declared_arrays
@@ -26,7 +26,6 @@ from samebits.check.other_inputs import Searches
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing, leaf_arrays
 from samebits.check.rounding import RoundingEvidence
 from samebits.check.sites import traced_point
-from samebits.check.size_proofs import SizeProofs
 from samebits.check.trace_order import TraceOrder
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.host.isolation import note
@@ -102,7 +101,7 @@ class Runner:
         self._searches = Searches(self.proofs, (at_index_values, at_magnitudes, at_other_cotangents))
         self._cross_checks = CrossChecks.of(pair, effort)
         self._order = TraceOrder(self.sides)
-        self._sizes = SizeProofs(pair, every=effort.all_sizes)
+        self._sizes = size_proofs(pair, effort)
         self._meshes: dict[tuple[str, str], Any] = {**meshes}
 
     def start(self, point: Point) -> PendingPoint:

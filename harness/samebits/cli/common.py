@@ -14,6 +14,7 @@ import click
 from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.host.interrupts import Interrupted
 from samebits.host.own_output import own_stderr, stdout_failure
+from samebits.rooms import missing_room
 from samebits.schema.result import Problem
 from samebits.user_errors import one_line, retain, take_tracebacks
 
@@ -53,10 +54,12 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         except PermissionError as error:
             say(f"{error.filename or 'a file'}: {error.strerror or error}; make it readable and writable for this user")
             code = COULD_NOT_TELL
-        except Exception:
-            traceback.print_exc()
-            say("this is a bug of samebits, not of your request; please report it with the lines above")
-            code = COULD_NOT_TELL
+        except Exception as error:
+            missing = missing_room(error) if isinstance(error, ModuleNotFoundError) else None
+            if missing is None:
+                traceback.print_exc()
+            say(str(missing or "this is a bug of samebits, not of your request; please report it with the lines above"))
+            code = COULD_NOT_TELL if missing is None else missing.exit_code
         for text in _notes():
             say(f"note: {text}")
         context = click.get_current_context(silent=True)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from samebits.check.contract_audit import ANY_DEVICES
 from samebits.check.prove_points import prove_points
-from samebits.check.size_points import prove_sizes
 from samebits.cli.check_run import CheckCommand, CheckInputs
 from samebits.cli.compare_options import CompareFunctionsOptions, in_options
 from samebits.cli.pipeline import CommandRun
@@ -30,6 +29,7 @@ from samebits.programs.implementations import function_named
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.report.document import Document
 from samebits.report.prove import show_pair
+from samebits.rooms import door
 from samebits.schema.argument_text import EXAMPLES, argument_word, parse_arguments
 from samebits.schema.argument_trees import argument_tree
 from samebits.schema.case import Arg, Case, ContextMesh
@@ -232,7 +232,11 @@ class ProveFunctionsCommand(ProveCommand):
         """Prove all points, and say what they leave at its default."""
         (item,) = inputs.loaded
         points = item.pair, item.locator, item.plan, self.platform
-        proofs = prove_sizes(*points) if self.all_sizes else prove_points(*points, assuming=self.assuming)
+        proofs = (
+            door("sizes.points").prove_sizes(*points)
+            if self.all_sizes
+            else prove_points(*points, assuming=self.assuming)
+        )
         for row in with_call_assumptions([*proofs], item.pair, assuming=self.assuming):
             results.append(replace(row, reason=None if row.reason is None else in_options(row.reason)))
         run.notes += take_notes()

@@ -9,7 +9,6 @@ from pathlib import Path
 from samebits.check.contract_audit import ANY_DEVICES
 from samebits.check.judge import where
 from samebits.check.line_evidence import few_lines
-from samebits.check.size_points import of_all_sizes
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import InOrder, run_in_order
 from samebits.cli.select_pairs import declaration_lines, load_pairs, plans
@@ -23,6 +22,7 @@ from samebits.programs.plan import LoadedPair, Request
 from samebits.report.notes import other_input_notes
 from samebits.report.outcomes import Outcomes, proof_outcomes
 from samebits.report.prove import ProofDocument, proved_markdown, show_pair, show_proofs
+from samebits.rooms import door
 from samebits.schema.proof import ProofResult, exit_code
 
 
@@ -70,7 +70,7 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
             run.problem(problem)
         run.notes += left_out
         if self.all_sizes:
-            loaded, notes = of_all_sizes(loaded)
+            loaded, notes = door("sizes.points").of_all_sizes(loaded)
             if not loaded and not run.problems:
                 raise RequestError("; ".join(notes))
             run.notes += notes

@@ -114,7 +114,7 @@ class ProveWork(Work[ProofResult]):
         if self._prover is None or self._prover.locator != locator:
             self.close()
             if self.all_sizes:
-                from samebits.check.size_points import SizePointProver
+                from samebits.sizes.points import SizePointProver
 
                 self._prover = SizePointProver(load(locator).on(self.platform), locator, self.platform)
             else:

@@ -16,6 +16,7 @@ from samebits.functions.run import compared, function_plan, rerun, run_functions
 from samebits.programs.catalogue import Locator
 from samebits.programs.other_sizes import at_sizes, read_sizes
 from samebits.programs.plan import Request, plan
+from samebits.rooms import door
 from samebits.schema.pair import Pair
 
 
@@ -100,7 +101,6 @@ def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
     """
     from samebits.check.contract_audit import ANY_DEVICES
     from samebits.check.prove_points import prove_points
-    from samebits.check.size_points import prove_sizes
 
     begin = time.perf_counter()
     of_functions, notes = not isinstance(reference, Pair), tuple[str, ...]()
@@ -119,7 +119,11 @@ def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
     assuming = assuming and REPORTING.assuming
     if every and not assuming:
         raise RequestError("sizes= prints what it assumes of sizes; it does not go with assumptions=False")
-    proofs = prove_sizes(pair, locator, ran) if every else prove_points(pair, locator, ran, assuming=assuming)
+    proofs = (
+        door("sizes.points").prove_sizes(pair, locator, ran)
+        if every
+        else prove_points(pair, locator, ran, assuming=assuming)
+    )
     leaves = tuple(proofs)
     return compared(
         pair, with_call_assumptions(leaves, pair, assuming=assuming) if of_functions else leaves, begin, notes

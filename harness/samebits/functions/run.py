@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from samebits.errors import CouldNotRun, RequestError
-from samebits.functions.all_sizes import with_sizes
 from samebits.functions.as_pair import OUTSIDE, pair_of
 from samebits.functions.call_assumptions import with_call_assumptions
 from samebits.functions.passed import REJECT_OPTION, REPORTING
@@ -24,6 +23,7 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.other_sizes import at_sizes, read_sizes, sizes_text
 from samebits.programs.plan import Plan, Request, plan
 from samebits.programs.replay import CALL, without_group
+from samebits.rooms import door
 from samebits.schema.argument_trees import ArgTree
 from samebits.schema.case import Arg
 from samebits.schema.meshes import MeshSpec
@@ -136,7 +136,7 @@ def to_prove(pair: Pair, sizes: Mapping[str, str] | Literal["all"] | None) -> tu
     from samebits.functions.session import session
 
     pair, notes = with_gradients(pair, session().use(pair.name), pair_mesh(pair).abstract(pair.modes[0]))
-    return (pair if sizes is None else with_sizes(pair, sizes)), notes
+    return (pair if sizes is None else door("sizes.named_dimensions").with_sizes(pair, sizes)), notes
 
 
 def function_plan(pair: Pair, devices: int | None = None) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,7 @@ from samebits.interpret.equation import Step, Type
 def shard_map(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     """Split the arguments by their specs, interpret the body on all devices, and join the outputs."""
     params = step.params
-    names = params.get("newly_manual_axes", params.get("manual_axes", ()))
-    added = Axes(tuple((name, size) for name, size in params["mesh"].shape.items() if name in names))
+    added = Axes(tuple(added_axes(params).items()))
     inside = Axes(axes.sizes + added.sizes, tuple(params["mesh"].shape))
     args = [
         cut(interpreter, value, spec, kind, axes.devices, added)
@@ -30,6 +29,19 @@ def shard_map(interpreter: InterpreterProtocol, step: Step, values: Sequence[Val
         join(interpreter, step, value, spec, kind, axes.devices, added)
         for value, spec, kind in zip(outputs, params["out_specs"], step.outputs, strict=True)
     ]
+
+
+def added_axes(params: Mapping[str, Any]) -> dict[str, int]:
+    """Return the mesh axes that become manual, with their sizes."""
+    names = params.get("newly_manual_axes", params.get("manual_axes", ()))
+    return {name: size for name, size in params["mesh"].shape.items() if name in names}
+
+
+def split_axes(spec: Any, sizes: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
+    """Return by dimension of an array the mesh axes that split it."""
+    entries = [(entry if isinstance(entry, tuple) else (entry,)) if entry else () for entry in spec]
+    names = {axis: tuple(name for name in entry if name in sizes) for axis, entry in enumerate(entries)}
+    return {axis: entry for axis, entry in names.items() if entry}
 
 
 def cut(interpreter: InterpreterProtocol, value: Value, spec: Any, kind: Type, outer: int, added: Axes) -> Value:

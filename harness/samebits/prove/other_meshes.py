@@ -17,7 +17,6 @@ from samebits.interpret.real_programs import real_program
 from samebits.programs.captured_values import equations
 from samebits.programs.shared_state import standing_for
 from samebits.programs.sides import Site, TracedSides
-from samebits.prove.other_numbers import with_devices
 from samebits.prove.problem import traced_program
 from samebits.schema.meshes import MeshSpec
 
@@ -77,7 +76,7 @@ def _others(mesh: MeshSpec, declared: Sequence[MeshSpec]) -> Iterator[MeshSpec]:
     """Yield the mesh with other sizes of each axis, except of axes that the pair declares in several sizes."""
     for axis, size in mesh.axes:
         if len({each.size(axis) for each in declared if axis in each.names} - {1}) < 2:
-            yield from (with_devices(mesh, axis, number) for number in SIZES if number != size)
+            yield from (mesh.with_devices(axis, number) for number in SIZES if number != size)
 
 
 def is_first(sides: TracedSides, site: Site) -> bool:

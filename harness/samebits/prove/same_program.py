@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 from jax import export
 
-from samebits.interpret.all_sizes.devices import added_axes, split_axes
 from samebits.interpret.control_flow import scan_sizes
 from samebits.interpret.dead_code import live
 from samebits.interpret.interpreter import CALLS, called
-from samebits.prove.moved_floats import in_any_float
-from samebits.prove.symbolic_slices import with_slices
+from samebits.interpret.shard_map import added_axes, split_axes
 
 INLINED = frozenset(
     {"jit", "pjit", "closed_call", "core_call", "eval_jaxpr", "custom_jvp_call", "custom_vjp_call"} & CALLS.keys()
@@ -35,19 +33,6 @@ RESHAPING = frozenset({"reshape", "convert_element_type"})
 
 PLACES = frozenset({"sharding", "out_sharding"})
 """Parameters that say where an array lies."""
-
-
-def same_on_one_device(first: Any, second: Any) -> bool:
-    """Whether two closed jaxprs are the same program on one device; False decides nothing.
-
-    What jax writes otherwise for symbols alone is written as for numbers, which says nothing of code that writes it so
-    itself: the programs at numbers have to be compared too.
-
-    Args:
-        first, second: of the same inputs and outputs; dimensions may be symbols.
-    """
-    text = written(with_slices(first))
-    return text is not None and text == written(with_slices(second))
 
 
 def written(closed: Any) -> WrittenProgram | None:
@@ -75,18 +60,13 @@ class WrittenProgram:
     """
 
     def __init__(self, text: Any) -> None:
-        self._text = text
+        self.text = text
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, WrittenProgram) and bool(self._text == other._text)
+        return isinstance(other, WrittenProgram) and bool(self.text == other.text)
 
     def __hash__(self) -> int:
-        return hash(self._text)
-
-    def in_any_float(self, dtype: str) -> WrittenProgram | None:
-        """The program with one word for a dtype whose numbers it only moves; None where it has such constants."""
-        text = in_any_float(self._text, dtype)
-        return None if text is None else WrittenProgram(text)
+        return hash(self.text)
 
 
 class _NotWritten(Exception):

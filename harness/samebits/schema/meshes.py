@@ -159,6 +159,10 @@ class MeshSpec:
         kinds = self.fixed()
         return MeshSpec(axes=axes, types=tuple(kinds.get(name) for name, _ in axes))
 
+    def with_devices(self, axis: str, number: int) -> MeshSpec:
+        """Return the mesh with another number of devices on one of its axes."""
+        return self.having(tuple((name, number if name == axis else size) for name, size in self.axes))
+
     def build(self, mode: Mode, devices: Sequence[Any] | None = None) -> Any:
         """The jax mesh over the first of some devices; None without axes.
 

@@ -12,7 +12,6 @@ from jax import lax
 
 from samebits.check.prove_points import prove_points
 from samebits.check.run_points import run_points
-from samebits.check.size_points import prove_sizes, sized_points
 from samebits.programs.catalogue import Locator, load, names
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
@@ -21,6 +20,7 @@ from samebits.schema.contract import Contract, Exemption
 from samebits.schema.pair import Pair
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
+from samebits.sizes.points import prove_sizes, sized_points
 from tests.check import test_prove_points as contract
 from tests.support.agreement import contradictions
 from tests.support.child import ROOT

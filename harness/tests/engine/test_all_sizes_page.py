@@ -9,12 +9,12 @@ from types import ModuleType
 import pytest
 
 from samebits import Arg, Case, Pair
-from samebits.check.size_points import prove_sizes
 from samebits.host.environment import capture
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.report.prove import ProofDocument
 from samebits.schema.proof import ProofResult
+from samebits.sizes.points import prove_sizes
 from tests.support.invoke import REPOSITORY
 
 PAIR = Pair(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import samebits
+from samebits.rooms import ROOMS
 from tests.project.import_graph import PACKAGE, graph, imports, machinery, module, python_files, room
 
 HERE = "harness/tests/project/layering.py"
@@ -26,12 +27,13 @@ LONGER = {
 
 FLOORS = (
     ("errors",),
-    ("user_errors",),
+    ("rooms", "user_errors"),
     ("schema", "numerics", "host", "hlo"),
     ("interpret",),
     ("programs",),
     ("prove",),
     ("check",),
+    ("sizes",),
     ("compile",),
     ("train",),
     ("audit", "bisect"),
@@ -47,12 +49,15 @@ another room of its floor only as `BESIDE` says."""
 BESIDE = (("numerics", "schema"), ("host", "schema"))
 """Rooms of one floor of which the first imports from the second."""
 
+CORE = ("schema", "numerics", "hlo", "interpret", "programs", "prove", "check", "functions", "testing")
+"""What a newcomer must know; it works where the rooms of `samebits.rooms.ROOMS` are absent."""
+
 JAX_AT_IMPORT = (
     "prove/selftest",
     "programs/alone",
     "programs/argument_writes",
-    "prove/counted_loops",
-    "prove/jax_types",
+    "sizes/proofs/counted_loops",
+    "sizes/proofs/jax_types",
     "programs/placement",
     "programs/program_digest",
     "programs/program_cache",
@@ -60,10 +65,10 @@ JAX_AT_IMPORT = (
     "prove/partitioned_gather",
     "prove/problem",
     "prove/mesh_queries",
-    "prove/size_operators",
+    "sizes/proofs/operators",
     "prove/same_program",
-    "prove/size_tracing",
-    "prove/symbolic_slices",
+    "sizes/proofs/tracing",
+    "sizes/proofs/symbolic_slices",
     "programs/host_trees",
     "programs/sides",
     "programs/widened",
@@ -95,6 +100,7 @@ DATA_WITH_JAX = ("schema/meshes", "schema/argument_trees")
 """Data that builds a jax object on demand."""
 
 LOADING = "host/loading"
+TABLE = "rooms"
 LOADERS = (
     "programs/catalogue",
     "programs/implementations",
@@ -142,7 +148,7 @@ PACKAGES = {
     "threadpoolctl": ("host/blas_threads",),
     "vl_convert": ("report/html/charts",),
     "yaml": ("audit/defaults",),
-    "z3": ("interpret/all_sizes/linear_questions", "interpret/all_sizes/models", "interpret/integer_solver"),
+    "z3": ("sizes/places/linear_questions", "sizes/places/models", "interpret/integer_solver"),
 }
 """Packages that `samebits` imports, and the only rooms or modules that may; None is all of them."""
 
@@ -167,6 +173,16 @@ def downward(root: Path) -> list[str]:
             wrong.append(f"{found}: inside the package, import the module that defines it")
         elif here != there and floor.get(there, 0) >= floor.get(here, len(FLOORS)) and (here, there) not in BESIDE:
             wrong.append(f"{found}: the room '{there}' is not below '{here}'")
+    return wrong
+
+
+def core_without_rooms(root: Path) -> list[str]:
+    """Find imports of an optional room by the core, which asks `rooms.door` for it."""
+    wrong = []
+    for name, found, target in graph(root):
+        optional = next((r.name for r in ROOMS for f in r.folders if f"{target}/".startswith(f"{f}/")), None)
+        if room(name) in CORE and optional:
+            wrong.append(f"{found}: {optional} may be absent; import it with `samebits.rooms.door`")
     return wrong
 
 
@@ -259,11 +275,11 @@ def loaded_in_one_place(root: Path) -> list[str]:
             if found.package in ("suites", "reference_impls", "optimized_impls"):
                 wrong.append(f"{found}: samebits knows no component by name")
             by_name = found.target.startswith(("importlib.util", "importlib.import_module"))
-            if by_name and name not in (LOADING, *FINDERS):
-                wrong.append(f"{found}: only {LOADING} loads by name")
+            if by_name and name not in (LOADING, TABLE, *FINDERS):
+                wrong.append(f"{found}: only {LOADING} and {TABLE} load by name")
         text = path.read_text(encoding="utf-8")
-        if name not in (LOADING, "") and ("import_module(" in text or "__import__(" in text):
-            wrong.append(f"{path.relative_to(root)} imports by a name made up: only {LOADING} loads by name")
+        if name not in (LOADING, TABLE, "") and ("import_module(" in text or "__import__(" in text):
+            wrong.append(f"{path.relative_to(root)} imports by a name made up: only {LOADING} and {TABLE} load by name")
     return wrong
 
 
@@ -298,6 +314,7 @@ Rule = Callable[[Path], list[str]]
 RULES: tuple[Rule, ...] = (
     in_a_room,
     downward,
+    core_without_rooms,
     acyclic,
     jax_where_it_runs,
     packages_in_place,

@@ -33,6 +33,7 @@ class Through:
 
 
 THROUGH = (
+    Through("project/test_optional_rooms.py", "hides each room from a process", ("rooms",)),
     Through(
         "cli/test_cli.py",
         "`samebits check`, `list` and `faults`, in this process and in one of its own",
@@ -106,10 +107,10 @@ THROUGH = (
     Through("cli/test_prove.py", "`samebits prove`", ("cli/prove_run",)),
     Through("cli/test_prove_all_sizes.py", "`samebits prove --all-sizes`", ("schema/all_sizes",)),
     Through(
-        "prove/test_all_sizes.py",
+        "sizes/proofs/test_family_proof.py",
         "functions with symbols for sizes, and planted faults of them",
         tuple(
-            f"interpret/all_sizes/{name}"
+            f"sizes/places/{name}"
             for name in (
                 *("devices", "integers", "lookups", "models", "movement"),
                 *("permutations", "picks", "results"),
@@ -138,6 +139,11 @@ THROUGH = (
     ),
     Through("check/test_index_values.py", "what is executed at other inputs", ("check/other_inputs",)),
     Through("check/test_prove_points.py", "the proofs of whole points", ("prove/prover",)),
+    Through(
+        "sizes/proofs/test_same_program.py",
+        "two forms, traced with symbols and with numbers",
+        ("prove/same_program",),
+    ),
     Through("host/test_isolation.py", "loads the pairs of a tree", ("host/process_state",)),
     Through("host/test_user_errors.py", "what their code raises, through jax and callbacks", ("user_errors",)),
     Through("check/test_mesh_argument.py", "where sides run that need a mesh", ("check/sites",)),

@@ -17,6 +17,7 @@ from tests.project.layering import (
     RULES,
     Rule,
     acyclic,
+    core_without_rooms,
     downward,
     implementations_alone,
     in_a_room,
@@ -36,6 +37,12 @@ FAULTS: tuple[tuple[Rule, str, str, str], ...] = (
     (downward, "PACKAGE/schema/pair.py", "if TYPE_CHECKING:\n    from samebits.cli import check", "'cli' is not below"),
     (downward, "PACKAGE/schema/pair.py", "from samebits.numerics.bits import compare", "'numerics' is not below"),
     (downward, "PACKAGE/engine/sweep.py", "from samebits import Pair", "import the module that defines it"),
+    (
+        core_without_rooms,
+        "PACKAGE/check/judge.py",
+        "def f():\n    import samebits.sizes.points",
+        "may be absent; import",
+    ),
     (acyclic, "PACKAGE/schema/meshes.py", "import samebits.schema.pair", "in a circle: "),
     (acyclic, "PACKAGE/schema/meshes.py", "def f():\n    from samebits.schema import pair", "in a circle: "),
     (
@@ -89,9 +96,14 @@ FAULTS: tuple[tuple[Rule, str, str, str], ...] = (
         loaded_in_one_place,
         "PACKAGE/check/verdict.py",
         "importlib.import_module(name)",
-        "only host/loading loads by name",
+        "only host/loading and rooms load by name",
     ),
-    (loaded_in_one_place, "PACKAGE/check/verdict.py", "from importlib import import_module", "only host/loading loads"),
+    (
+        loaded_in_one_place,
+        "PACKAGE/check/verdict.py",
+        "from importlib import import_module",
+        "only host/loading and rooms load",
+    ),
     (one_name, "PACKAGE/check/verdict.py", "from harness.samebits import errors", "write samebits"),
     (one_name, "PACKAGE/check/verdict.py", "from tests import toys", "does without its tests"),
     (short_files, "PACKAGE/planted.py", "\n" * (LONGEST + 1), f"has {LONGEST + 1} lines, {LONGEST} at most"),
@@ -115,7 +127,7 @@ def test_there_is_something_to_check(folder: str) -> None:
     assert len(python_files(ROOT, folder)) > 1
 
 
-LED_TO = ("check/runner", "cli/check", "schema/meshes", "schema/pair")
+LED_TO = ("check/runner", "cli/check", "schema/meshes", "schema/pair", "sizes/points")
 """Modules that the planted lines import, or that make a circle with them: the rules look for their files."""
 
 

@@ -9,10 +9,10 @@ import jax
 import pytest
 
 from samebits import Arg, Case, MeshSpec, Pair
-from samebits.prove import size_witnesses
-from samebits.prove.pair_proof import PairProof
-from samebits.prove.pair_sizes import PairSizes
-from samebits.prove.size_attempts import PairPoint
+from samebits.sizes.proofs import witnesses as size_witnesses
+from samebits.sizes.proofs.attempts import PairPoint
+from samebits.sizes.proofs.pair_proof import PairProof
+from samebits.sizes.proofs.pair_sizes import PairSizes
 
 
 @pytest.fixture(autouse=True)

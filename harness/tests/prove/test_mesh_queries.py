@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import pytest
 
 from samebits.prove.mesh_queries import mesh_queries
-from samebits.prove.size_tracing import traced
 from samebits.schema.meshes import MeshSpec
-from tests.prove.size_faults import ON_LINE
+from samebits.sizes.proofs.tracing import traced
+from tests.sizes.proofs.size_faults import ON_LINE
 
 pytestmark = pytest.mark.usefixtures("whole_heap")
 MESH = MeshSpec.parse("ring4").abstract("auto")

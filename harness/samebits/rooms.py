@@ -1,0 +1,56 @@
+"""The optional rooms: what each of them is for, and what is said where one is not installed."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from samebits.errors import RequestError
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A part of the package that may be absent.
+
+    Args:
+        name: of what it does.
+        folders: where it is, below the package.
+        users: what cannot be done without it.
+    """
+
+    name: str
+    folders: tuple[str, ...]
+    users: str
+
+
+ROOMS = (
+    Room("symbolic sizes", ("sizes",), "`--all-sizes`, `sizes=` of a call and contracts for all sizes"),
+    Room("training", ("train",), "`train`, `golden` and what else runs a model"),
+)
+"""No module of the core imports one of these; it asks `door` for what it needs at that moment."""
+
+
+def door(module: str) -> Any:
+    """Import a module of an optional room.
+
+    Args:
+        module: its name below `samebits`, such as `sizes.points`.
+
+    Raises:
+        RequestError: the room is not installed.
+    """
+    try:
+        return importlib.import_module(f"samebits.{module}")
+    except ModuleNotFoundError as error:
+        raise missing_room(error) or error from None
+
+
+def missing_room(error: ModuleNotFoundError) -> RequestError | None:
+    """Say which room an import did not find; None where the module is not of a room."""
+    for room in ROOMS:
+        for folder in room.folders:
+            if f"{error.name}.".startswith(f"samebits.{folder}."):
+                lacks = f"{room.name}: samebits/{folder}/ is not installed"
+                return RequestError(f"{lacks}, and {room.users} need it; install all of samebits")
+    return None

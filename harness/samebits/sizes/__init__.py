@@ -1,0 +1,1 @@
+"""Proofs for every size at once: an optional room, which `rooms` finds."""

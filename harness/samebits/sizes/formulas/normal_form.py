@@ -1,0 +1,346 @@
+"""Programs as formulas, by the laws of operations; casts between floats count as nothing, as over finite fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TypeGuard
+
+import ml_dtypes
+import numpy as np
+
+from samebits.numerics import floats
+from samebits.sizes.formulas.comparisons import compared
+from samebits.sizes.formulas.constants import STANDING, constant, stands_for
+from samebits.sizes.formulas.formula import (
+    INFINITY,
+    ZERO,
+    Formula,
+    NoFormula,
+    Opaque,
+    Summand,
+    atom,
+    number,
+    polynomial,
+)
+from samebits.sizes.formulas.infinities import without_infinities
+from samebits.sizes.formulas.logarithms import logarithm
+from samebits.sizes.formulas.recurrences import Recurrences
+from samebits.sizes.formulas.ring import FormulaRing
+from samebits.sizes.formulas.signs import possible
+from samebits.sizes.formulas.substitution import Substitution, free_names, fresh
+from samebits.sizes.formulas.summands import simplified
+from samebits.sizes.formulas.vanishing import Same, Vanishing
+from samebits.sizes.formulas.variances import Variances
+from samebits.sizes.places.facts import (
+    Carried,
+    Element,
+    Facts,
+    Integer,
+    MapPiece,
+    Number,
+    Reduction,
+    Source,
+    Term,
+)
+from samebits.sizes.places.polynomial import Polynomial, of, variable
+from samebits.sizes.places.space import Space
+from samebits.sizes.places.terms import WIDER
+
+_FLOAT = re.compile(r"(bfloat|float)\d")
+_HALF = Fraction(1, 2)
+COUNTING = "iota:"
+
+COUNTED = frozenset({"int32", "int64", "uint32", "uint64"})
+"""The dtypes of sums of integers that are taken for exact when they become floats; narrower ones soon are not."""
+
+_LONG = 24  # binary digits, which hold the sizes of arrays
+
+EXACT = "no sum of integers that becomes a float is too large for its dtype"
+"""What is assumed there."""
+
+
+def _parameter(operation: str, name: str) -> Fraction:
+    value = re.search(rf"\b{name}=(-?[\d.e+-]+)", operation)
+    if value is None:
+        raise NoFormula(f"{operation} without {name}")
+    return Fraction(value[1])
+
+
+Law = Callable[[FormulaRing, str, list[Formula]], Formula]
+
+
+def _pow(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
+    base, exponent = operands
+    for value in (exponent.summands[0] if exponent.summands else Summand(Fraction(0)),):
+        if len(exponent.summands) <= 1 and value == Summand(value.factor) and value.factor.denominator <= 2:
+            return ring.power(base, value.factor)
+    return ring.function("pow", base, exponent)
+
+
+def _larger(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
+    kind = operation.partition("[")[0]
+    losing = -1 if kind == "max" else 1
+    for first, second in (operands, operands[::-1]):
+        if first.infinite and first.summands[0].factor * losing > 0:
+            return second
+    return ring.function(kind, *sorted(operands, key=str))
+
+
+def _exponential_less_one(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
+    return ring.subtract(ring.exponential(operands[0]), number(1))
+
+
+def _logistic(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
+    falling = ring.exponential(ring.scaled(operands[0], -1))
+    return ring.power(ring.add(number(1), falling), Fraction(-1))
+
+
+def _error_function(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
+    """It is odd: of what begins with a negative factor, the opposite of that of the opposite."""
+    (only,) = operands
+    if only.summands and min(only.summands, key=str).factor < 0 and not only.infinite:
+        return ring.scaled(ring.function("erf", ring.scaled(only, -1)), -1)
+    return ring.function("erf", only)
+
+
+def _hyperbolic_tangent(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
+    of_twice = _logistic(ring, operation, [ring.scaled(operands[0], 2)])
+    return ring.subtract(ring.scaled(of_twice, 2), number(1))
+
+
+def _absolute(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
+    (only,) = operands
+    return only if ring.is_positive(only) else ring.function("abs", only)
+
+
+LAWS: dict[str, Law] = {
+    "abs": _absolute,
+    "add": lambda ring, _, x: ring.add(*x),
+    "add_any": lambda ring, _, x: ring.add(*x),
+    "div": lambda ring, _, x: ring.multiply(x[0], ring.power(x[1], Fraction(-1))),
+    "erf": _error_function,
+    "erfc": lambda ring, text, x: ring.subtract(number(1), _error_function(ring, text, x)),
+    "exp": lambda ring, _, x: ring.exponential(x[0]),
+    "expm1": _exponential_less_one,
+    "integer_pow": lambda ring, text, x: ring.power(x[0], _parameter(text, "y")),
+    "log": lambda ring, _, x: logarithm(ring, x[0]),
+    "log1p": lambda ring, _, x: logarithm(ring, ring.add(number(1), x[0])),
+    "logistic": _logistic,
+    "max": _larger,
+    "min": _larger,
+    "mul": lambda ring, _, x: ring.multiply(*x),
+    "neg": lambda ring, _, x: ring.scaled(x[0], -1),
+    "one_minus_square": lambda ring, _, x: ring.subtract(number(1), ring.power(x[0], Fraction(2))),
+    "pow": _pow,
+    "reduce_precision": lambda ring, _, x: x[0],
+    # Of what stood at the place, and the sum of its updates.
+    **dict.fromkeys(("scatter-add", "scatter_add"), lambda ring, _, x: ring.add(*x)),
+    "rsqrt": lambda ring, _, x: ring.power(x[0], -_HALF),
+    "sqrt": lambda ring, _, x: ring.power(x[0], _HALF),
+    "square": lambda ring, _, x: ring.power(x[0], Fraction(2)),
+    "sub": lambda ring, _, x: ring.subtract(*x),
+    "tanh": _hyperbolic_tangent,
+}
+"""The operations of which laws are used; any other is a function of which none is known."""
+
+
+class NormalForms:
+    """Formulas of sources, where facts hold.
+
+    Args:
+        space: sizes and indices.
+        same: whether two sources are one, by their structure.
+        finite: whether comparisons with infinity are assumed to say that computed numbers are finite.
+        unfolded: whether `tanh` is the quotient of exponentials that it is, and no function of its own.
+        standing: whether constants are the numbers that they stand for (`literals`).
+    """
+
+    def __init__(
+        self, space: Space, same: Same, finite: bool = False, unfolded: bool = False, standing: bool = False
+    ) -> None:
+        self._space = space
+        self.finite = finite
+        self._unfolded, self._standing = unfolded, standing
+        self.ring = FormulaRing(space)
+        self.notes: dict[str, None] = {}
+        self.over_reals = False
+        self.vanishing = Vanishing(self.ring, same)
+        self._variances = Variances(self.ring, self.formula, self.vanishing.equal)
+        self._recurrences = Recurrences(self.ring, self.formula, self.vanishing.equal, self.left)
+        self._known: dict[tuple[Source, Facts], Formula] = {}
+
+    def formula(self, source: Source, facts: Facts) -> Formula:
+        """The formula of a source.
+
+        Args:
+            source: what stands at a place.
+            facts: what holds of the place.
+
+        Raises:
+            NoFormula: it is NaN, or infinite in a way of which nothing is known.
+        """
+        key = source, facts
+        if key not in self._known:
+            self._known[key] = self._of(source, facts)
+        return self._known[key]
+
+    def left(self, pieces: Sequence[MapPiece]) -> Sequence[MapPiece]:
+        """The pieces that stand where numbers have the signs that they have, and are finite, if that is assumed."""
+        kept = possible(self._space, pieces)
+        self.over_reals = self.over_reals or kept != list(pieces)
+        pieces = kept
+        return without_infinities(self._space, pieces, self.note) if self.finite else pieces
+
+    def note(self, text: str) -> None:
+        """Take an assumption down."""
+        self.notes[text] = None
+
+    def _stood_for(self, source: Number) -> Formula:
+        literal = stands_for(source)
+        if literal is None:
+            return constant(source)
+        self.note(STANDING)
+        return self.ring.scaled(self.ring.power(number(literal.radicand), _HALF), literal.rational)
+
+    def _carried(self, source: Carried, facts: Facts) -> Formula:
+        if source.time.variables & self._recurrences.steps:
+            return atom(Opaque(source))
+        try:
+            return self._recurrences.closed(source, facts)
+        except NoFormula:
+            return atom(Opaque(source))
+
+    def _of(self, source: Source, facts: Facts) -> Formula:
+        match source:
+            case Number():
+                return self._stood_for(source) if self._standing else constant(source)
+            case Integer(value=value):
+                return polynomial(value)
+            case Element():
+                return atom(source)
+            case Carried():
+                return self._carried(source, facts)
+            case Reduction():
+                return self._reduction(source, facts, self.formula)
+            case Term():
+                return self._term(source, facts)
+        return atom(Opaque(source))
+
+    def _reduction(self, source: Reduction, facts: Facts, of: Callable[[Source, Facts], Formula]) -> Formula:
+        if set(source.bound) & free_names(self._space, facts):
+            # An index of the same name is bound around it.
+            names = {name: variable(fresh(self._space, self._space.ranges[name])) for name in source.bound}
+            inner = Substitution(self._space, names)
+            bound = tuple(name for p in names.values() for name in p.variables)
+            renamed = tuple(MapPiece(inner.facts(piece.facts), inner.source(piece.source)) for piece in source.pieces)
+            source = Reduction(source.kind, source.dtype, bound, renamed)
+        pieces = self.left(source.pieces)
+        parts = [(piece.facts, of(piece.source, (*facts, *piece.facts))) for piece in pieces]
+        if source.kind == "sum":
+            if any(formula.infinite for _, formula in parts):
+                raise NoFormula("a sum with infinity")
+            total = self.ring.add(*(self.ring.summed(source.bound, own, formula) for own, formula in parts))
+            return simplified(self._space, total, facts)
+        losing = -1 if source.kind == "max" else 1
+        kept = [(own, f) for own, f in parts if not (f.infinite and f.summands[0].factor * losing > 0)]
+        if not kept:
+            return Formula((Summand(Fraction(losing), powers=INFINITY),))
+        if any(formula.infinite for _, formula in kept):
+            raise NoFormula("the largest of infinity")
+        return self.ring.extreme(source.kind, source.bound, kept)
+
+    def _term(self, source: Term, facts: Facts) -> Formula:
+        name, dtype = operation_of(source)
+        if name == "cast":
+            return self._cast(source, facts)
+        if not _FLOAT.match(dtype):
+            return atom(Opaque(source))
+        if name.startswith(COUNTING) and isinstance(source.operands[0], Integer):
+            return self._whole(source.operands[0].value, dtype)
+        operands = [self.formula(operand, facts) for operand in source.operands]
+        if name in ("max", "min"):
+            chosen = compared(self._space, facts, source)
+            if chosen is None and (larger := self._variances.larger(source.operands, facts)) is not None:
+                chosen = larger if name == "max" else 1 - larger
+            if chosen is not None:
+                self.over_reals = True
+                return operands[chosen]
+        law = None if name == "tanh" and not self._unfolded else LAWS.get(name)
+        if law is not None:
+            return law(self.ring, source.operation, operands)
+        return self.ring.function(source.operation.rpartition(":")[0], *operands)
+
+    def _whole(self, value: Polynomial, dtype: str) -> Formula:
+        """An index or a size as a float, which a narrow one holds up to some size."""
+        digits = floats.digits(np.dtype(getattr(ml_dtypes, dtype, dtype)))
+        if value.constant is None and digits < _LONG:
+            self.note(f"no index or size that becomes a {dtype} is above {2**digits}")
+        return polynomial(value)
+
+    def _cast(self, source: Term, facts: Facts) -> Formula:
+        before, after = cast_of(source)
+        (operand,) = source.operands
+        if not _FLOAT.match(after):
+            return atom(Opaque(source))
+        if _FLOAT.match(before):
+            if isinstance(operand, Term) and operand.operands and isinstance(operand.operands[0], Integer):
+                self._whole(operand.operands[0].value, after)
+            return self.formula(operand, facts)
+        if isinstance(operand, Integer):
+            self._whole(operand.value, after)
+        dtype = ""
+        if isinstance(operand, Reduction) and operand.kind == "sum" and operand.dtype in COUNTED:
+            dtype = operand.dtype
+            self.note(EXACT)
+        return self.integer(operand, facts, dtype)
+
+    def integer(self, source: Source, facts: Facts, dtype: str) -> Formula:
+        """An integer as a formula of others, modulo the range of a dtype.
+
+        Args:
+            source: an integer.
+            facts: what holds of the place.
+            dtype: whose sums are followed; those of another dtype wrap around elsewhere, and are unknown numbers.
+        """
+        if isinstance(source, Integer):
+            return self._expanded(source.value, facts, dtype)
+        if is_sum(source, dtype):
+            return self._reduction(source, facts, lambda inner, known: self.integer(inner, known, dtype))
+        return polynomial(self._space.value_of(source))
+
+    def _expanded(self, value: Polynomial, facts: Facts, dtype: str) -> Formula:
+        """A polynomial with the sums that its variables are."""
+        sums = {name: source for name in value.variables if is_sum(source := self._space.sources.get(name), dtype)}
+        if not sums:
+            return polynomial(value)
+        total = ZERO
+        for monomial, factor in value.terms:
+            product = polynomial(of(factor))
+            for name in monomial:
+                known = self.integer(sums[name], facts, dtype) if name in sums else polynomial(variable(name))
+                product = self.ring.multiply(product, known)
+            total = self.ring.add(total, product)
+        return total
+
+
+def is_sum(source: Source | None, dtype: str) -> TypeGuard[Reduction]:
+    """Whether a source is a sum in a dtype."""
+    return isinstance(source, Reduction) and source.kind == "sum" and source.dtype == dtype
+
+
+def operation_of(term: Term) -> tuple[str, str]:
+    """The primitive and the dtype of its result; `cast` for one."""
+    if term.operation.startswith(WIDER) or " to " in term.operation.partition("[")[0]:
+        return "cast", ""
+    return term.operation.partition("[")[0], term.operation.rpartition(":")[2]
+
+
+def cast_of(term: Term) -> tuple[str, str]:
+    """The dtypes before and after a cast."""
+    if term.operation.startswith(WIDER):
+        before, _, after = term.operation.removeprefix(WIDER).partition(":")
+    else:
+        before, _, after = term.operation.partition(" to ")
+    return before, after

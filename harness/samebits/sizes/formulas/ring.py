@@ -1,0 +1,360 @@
+"""Sums, products and powers of formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from samebits.interpret.literals import SurdLiteral, root
+from samebits.sizes.formulas.formula import (
+    INFINITY,
+    ZERO,
+    Atom,
+    Base,
+    Exponential,
+    Extreme,
+    Formula,
+    Function,
+    NoFormula,
+    Powers,
+    Size,
+    Summand,
+    atom,
+    depth,
+    number,
+)
+from samebits.sizes.formulas.substitution import Substitution, free_names, fresh
+from samebits.sizes.places.facts import Facts
+from samebits.sizes.places.polynomial import Polynomial, of, variable
+from samebits.sizes.places.space import Space
+
+MOST_EXPANDED = 4
+"""The highest power of a sum that is multiplied out."""
+
+MOST_SUMMANDS = 64
+"""The most summands of a product of sums."""
+
+
+class FormulaRing:
+    """Arithmetic on formulas.
+
+    Args:
+        space: sizes and indices.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+
+    def add(self, *formulas: Formula) -> Formula:
+        """The sum; infinity and what is finite is infinity."""
+        infinite = [formula for formula in formulas if formula.infinite]
+        if infinite:
+            if len(set(infinite)) > 1:
+                raise NoFormula("infinity less infinity")
+            return infinite[0]
+        total: dict[tuple[Polynomial, Powers, tuple[str, ...], Facts], Fraction] = {}
+        for formula in formulas:
+            for s in formula.summands:
+                key = s.number, s.powers, s.bound, s.facts
+                total[key] = total.get(key, Fraction(0)) + s.factor
+        return Formula(tuple(Summand(factor, *key) for key, factor in total.items() if factor))
+
+    def multiply(self, first: Formula, second: Formula) -> Formula:
+        """The product, multiplied out.
+
+        Raises:
+            NoFormula: one is infinite, and the sign of the other is not known; or it has too many summands.
+        """
+        for infinite, other in ((first, second), (second, first)):
+            if infinite.infinite:
+                return self._scaled_infinity(infinite, other)
+        if len(first.summands) * len(second.summands) > MOST_SUMMANDS:
+            raise NoFormula("a product of long sums")
+        return self.add(*(self._product(a, b) for a in first.summands for b in second.summands))
+
+    def _scaled_infinity(self, infinite: Formula, other: Formula) -> Formula:
+        factors = [s.factor for s in other.summands if not (s.powers or s.bound or s.facts) and s.number == of(1)]
+        if len(other.summands) != 1 or len(factors) != 1:
+            raise NoFormula("infinity times what may be 0")
+        sign = infinite.summands[0].factor * factors[0]
+        return Formula((Summand(Fraction(1 if sign > 0 else -1), powers=INFINITY),))
+
+    def _product(self, first: Summand, second: Summand) -> Formula:
+        first, second = self._apart(first, second), self._apart(second, first)
+        powers: dict[Atom, Fraction] = {}
+        for value, exponent in (*first.powers, *second.powers):
+            powers[value] = powers.get(value, Fraction(0)) + exponent
+        product = self.with_powers(first.factor * second.factor, first.number * second.number, powers.items())
+        return self.summed((*first.bound, *second.bound), (*first.facts, *second.facts), product)
+
+    def summed(self, bound: tuple[str, ...], facts: Facts, formula: Formula) -> Formula:
+        """The sum of a formula over indices that stand in it, where facts hold."""
+        summands = []
+        for summand in formula.summands:
+            s = self.renamed(summand) if set(bound) & set(summand.bound) else summand
+            both = tuple(dict.fromkeys((*facts, *s.facts)))
+            summands.append(Summand(s.factor, s.number, s.powers, (*bound, *s.bound), both))
+        return Formula(tuple(summands))
+
+    def with_powers(self, factor: Fraction, size: Polynomial, powers: Iterable[tuple[Atom, Fraction]]) -> Formula:
+        """A product of powers; what can be multiplied out is."""
+        kept: list[tuple[Atom, Fraction]] = []
+        sums: list[tuple[Formula, Fraction]] = []
+        for value, exponent in powers:
+            whole = exponent.denominator == 1
+            if not exponent:
+                continue
+            if isinstance(value, Size) and whole and 0 < exponent <= MOST_EXPANDED:
+                for _ in range(int(exponent)):
+                    size = size * value.polynomial
+            elif isinstance(value, Size) and value.polynomial.constant is not None and whole:
+                if not value.polynomial.constant:
+                    raise NoFormula("a division by 0")
+                factor *= Fraction(value.polynomial.constant) ** int(exponent)
+            elif (root := number_in(value)) is not None:
+                # Of the power of a number, the root alone stays.
+                factor *= root ** math.floor(exponent)
+                if not whole:
+                    kept.append((value, exponent - math.floor(exponent)))
+            elif isinstance(value, Base) and whole and (0 < exponent <= MOST_EXPANDED or is_product(value.formula)):
+                sums.append((value.formula, exponent))
+            else:
+                kept.append((value, exponent))
+        size, kept = cancelled(size, kept)
+        total = Formula((Summand(factor, size, tuple(sorted(kept, key=order))),))
+        for formula, exponent in sums:
+            total = self.multiply(total, self.power(formula, exponent))
+        return total
+
+    def _apart(self, summand: Summand, other: Summand) -> Summand:
+        """A summand whose bound indices are not names of another summand."""
+        taken = free_names(self.space, Formula((other,))) | set(other.bound)
+        return self.renamed(summand) if taken & set(summand.bound) else summand
+
+    def renamed(self, summand: Summand) -> Summand:
+        """A summand with new names for its bound indices."""
+        names = {name: fresh(self.space, self.space.ranges[name]) for name in summand.bound}
+        body = Substitution(self.space, {old: variable(new) for old, new in names.items()}).body(summand)
+        return Summand(body.factor, body.number, body.powers, tuple(names.values()), body.facts)
+
+    def scaled(self, formula: Formula, factor: Fraction | int) -> Formula:
+        """A formula times a number."""
+        return self.multiply(number(factor), formula)
+
+    def subtract(self, first: Formula, second: Formula) -> Formula:
+        """The difference."""
+        return self.add(first, self.scaled(second, -1))
+
+    def power(self, formula: Formula, exponent: Fraction) -> Formula:
+        """A formula to a rational power; a root is the positive one.
+
+        Raises:
+            NoFormula: it is 0 or infinite, and the exponent is not positive.
+        """
+        if exponent == 0 or formula == number(1):
+            return number(1)
+        if not formula.summands or formula.infinite:
+            if exponent > 0 and not formula.infinite:
+                return ZERO
+            raise NoFormula("a division by 0 or by infinity")
+        squared = square_in(formula) if exponent.denominator == 2 else None
+        if squared is not None:
+            return self.scaled(self.power(number(squared.radicand), exponent), squared.rational ** int(2 * exponent))
+        whole = exponent.denominator == 1
+        if whole and exponent > 0:
+            return self._repeated(formula, int(exponent))
+        if whole and is_product(formula):
+            (only,) = formula.summands
+            powers = [(value, power * exponent) for value, power in only.powers]
+            factor = Fraction(only.factor) ** int(exponent)
+            return self.with_powers(factor, of(1), [*powers, *size_power(only.number, exponent)])
+        common, rest = self.content(formula, positive=not whole)
+        if common is not None:
+            first = self.power(Formula((common,)), exponent) if whole else self._positive_power(common, exponent)
+            return self.multiply(first, self.power(rest, exponent))
+        return Formula((Summand(powers=((Base(self.canonical(formula)), exponent),)),))
+
+    def _repeated(self, formula: Formula, exponent: int) -> Formula:
+        if exponent > MOST_EXPANDED and not is_product(formula):
+            return Formula((Summand(powers=((Base(self.canonical(formula)), Fraction(exponent)),)),))
+        if is_product(formula):
+            (only,) = formula.summands
+            size = of(1)
+            for _ in range(exponent):
+                size = size * only.number
+            powers = [(value, power * exponent) for value, power in only.powers]
+            return self.with_powers(only.factor**exponent, size, powers)
+        total = formula
+        for _ in range(exponent - 1):
+            total = self.multiply(total, formula)
+        return total
+
+    def _positive_power(self, product: Summand, exponent: Fraction) -> Formula:
+        powers: list[tuple[Atom, Fraction]] = [(value, power * exponent) for value, power in product.powers]
+        if product.factor != 1:
+            powers.append((Base(number(product.factor)), exponent))
+        return self.with_powers(Fraction(1), of(1), powers)
+
+    def content(self, formula: Formula, *, positive: bool) -> tuple[Summand | None, Formula]:
+        """The factors that all summands share, and the rest; None where there are none.
+
+        Args:
+            formula: not 0.
+            positive: only those factors that are positive for sure.
+        """
+        parts = [self.shareable(summand, positive) for summand in formula.summands]
+        shared = {
+            value: min(part[value] for part in parts) for value in parts[0] if all(value in part for part in parts)
+        }
+        factor, size = common_factor([summand.factor for summand in formula.summands]), of(1)
+        if positive:
+            factor = abs(factor)
+        else:
+            numbers = {summand.number for summand in formula.summands}
+            names = {name for summand in formula.summands for name in summand.bound}
+            if len(numbers) == 1 and not free_names(self.space, formula.summands[0].number) & names:
+                size = formula.summands[0].number
+        common = Summand(factor, size, tuple(shared.items()))
+        if common == Summand():
+            return None, formula
+        rest = [
+            self.summed(
+                s.bound,
+                s.facts,
+                self.with_powers(
+                    s.factor / factor,
+                    s.number if size == of(1) else of(1),
+                    [(value, power - shared.get(value, Fraction(0))) for value, power in s.powers],
+                ),
+            )
+            for s in formula.summands
+        ]
+        return common, self.add(*rest)
+
+    def shareable(self, summand: Summand, positive: bool) -> dict[Atom, Fraction]:
+        """The factors of a summand that depend on no bound index of it, or those that are positive for sure."""
+        return {
+            value: power
+            for value, power in summand.powers
+            if (not positive or is_positive_atom(self.space, value))
+            and not free_names(self.space, value) & set(summand.bound)
+        }
+
+    def exponential(self, formula: Formula) -> Formula:
+        """The exponential: of a sum, the product of the exponentials."""
+        if formula.infinite:
+            if formula.summands[0].factor < 0:
+                return ZERO
+            raise NoFormula("the exponential of infinity")
+        powers: dict[Atom, Fraction] = {}
+        for s in formula.summands:
+            unit = Summand(Fraction(1), s.number, s.powers, s.bound, s.facts)
+            match s.powers:
+                case ((Function("log", (inner,)), Fraction(numerator=1, denominator=1)),) if unit == Summand(
+                    powers=s.powers
+                ) and self.is_positive(inner):
+                    rest = self.exponential(Formula(tuple(other for other in formula.summands if other is not s)))
+                    return self.multiply(self.power(inner, s.factor), rest)
+            value = Exponential(self.canonical(Formula((unit,))))
+            powers[value] = powers.get(value, Fraction(0)) + s.factor
+        return self.with_powers(Fraction(1), of(1), powers.items())
+
+    def is_positive(self, formula: Formula) -> bool:
+        """Whether a formula is not negative for sure: a sum of exponentials and of squares."""
+        return all(
+            s.factor > 0
+            and self.space.proves((), s.number)
+            and all(e % 2 == 0 or is_positive_atom(self.space, value) for value, e in s.powers)
+            for s in formula.summands
+        )
+
+    def function(self, operation: str, *operands: Formula) -> Formula:
+        """A function without laws."""
+        return atom(Function(operation, tuple(map(self.canonical, operands))))
+
+    def extreme(self, kind: str, bound: tuple[str, ...], cases: Sequence[tuple[Facts, Formula]]) -> Formula:
+        """The largest or smallest."""
+        level = 1 + max((depth(formula) for _, formula in cases), default=0)
+        free = frozenset[str]().union(*(free_names(self.space, formula) for _, formula in cases))
+        while any(name.startswith(f"{level}.") for name in free):
+            level += 1
+        names, inner = self._named(bound, level)
+        return atom(Extreme(kind, names, tuple((inner.facts(f), self.canonical(inner.formula(x))) for f, x in cases)))
+
+    def canonical(self, formula: Formula) -> Formula:
+        """A formula with bound indices named by where they stand: the same names in the same formulas."""
+        level, summands = depth(formula), list[Summand]()
+        while any(name.startswith(f"{level}.") for name in free_names(self.space, formula)):
+            level += 1
+        for s in formula.summands:
+            names, inner = self._named(s.bound, level)
+            body = inner.body(s)
+            summands.append(Summand(body.factor, body.number, body.powers, names, body.facts))
+        return Formula(tuple(sorted(summands, key=str)))
+
+    def _named(self, bound: tuple[str, ...], level: int) -> tuple[tuple[str, ...], Substitution]:
+        names: dict[str, str] = {}
+        for position, name in enumerate(bound):
+            size = self.space.ranges[name]
+            names[name] = f"{level}.{position} below {size}"
+            self.space.ranges[names[name]] = size
+        return tuple(names.values()), Substitution(self.space, {old: variable(new) for old, new in names.items()})
+
+
+def is_product(formula: Formula) -> bool:
+    """Whether a formula is a single product without a sum."""
+    return len(formula.summands) == 1 and not formula.summands[0].bound and not formula.summands[0].facts
+
+
+def number_in(value: Atom) -> Fraction | None:
+    """The number that a base is; None of any other atom."""
+    if not isinstance(value, Base) or len(value.formula.summands) != 1:
+        return None
+    (only,) = value.formula.summands
+    return only.factor if only == Summand(only.factor) else None
+
+
+def square_in(formula: Formula) -> SurdLiteral | None:
+    """The root of a number that a square divides, or that is a fraction; None of any other formula."""
+    (only, *more) = formula.summands
+    if more or only != Summand(only.factor) or only.factor <= 0:
+        return None
+    rooted = root(only.factor)
+    return None if rooted.rational == 1 else rooted
+
+
+def size_power(size: Polynomial, exponent: Fraction) -> list[tuple[Atom, Fraction]]:
+    """A power of a polynomial of sizes; of 1, nothing."""
+    return [(Size(size), exponent)] if size != of(1) else []
+
+
+def cancelled(size: Polynomial, powers: list[tuple[Atom, Fraction]]) -> tuple[Polynomial, list[tuple[Atom, Fraction]]]:
+    """A numerator and powers without the sizes that are in both."""
+    kept = []
+    for value, exponent in powers:
+        while isinstance(value, Size) and exponent <= -1:
+            quotient = size.quotient(value.polynomial)
+            if quotient is None:
+                break
+            size, exponent = quotient, exponent + 1
+        if exponent:
+            kept.append((value, exponent))
+    return size, kept
+
+
+def common_factor(factors: list[Fraction]) -> Fraction:
+    """The largest rational number of which all factors are whole multiples."""
+    if len(factors) == 1:
+        return factors[0]
+    return Fraction(math.gcd(*(f.numerator for f in factors)), math.lcm(*(f.denominator for f in factors)))
+
+
+def order(power: tuple[Atom, Fraction]) -> tuple[str, str]:
+    """Where a power stands among those of a product."""
+    return type(power[0]).__name__, str(power)
+
+
+def is_positive_atom(space: Space, value: Atom) -> bool:
+    """Whether an atom is above 0 for sure, so that it comes out of a root: an exponential, or a size."""
+    return isinstance(value, Exponential) or (isinstance(value, Size) and space.proves((), value.polynomial - 1))

@@ -1,0 +1,246 @@
+"""One question of the evaluation: what stands at a symbolic place of an equation's output."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret.equation import Step
+from samebits.schema.domain import RequiredFact
+from samebits.sizes.formulas.formula import NoFormula
+from samebits.sizes.formulas.substitution import Substitution, canonical_source
+from samebits.sizes.places.facts import Fact, Facts, Integer, MapPiece, Number, Reduction, Source, at_least
+from samebits.sizes.places.polynomial import Polynomial, is_not_negative, of
+from samebits.sizes.places.space import Space
+
+Index = tuple[Polynomial, ...]
+Devices = Mapping[str, Polynomial]
+"""By mesh axis, the place of the device that is asked."""
+
+
+Place = Callable[[Index, Facts, Devices], list[MapPiece]]
+"""What stands at a place of a value, where facts hold, on a device."""
+
+
+FEW = 64
+"""The most summands that are written out."""
+
+
+class Evaluator(Protocol):
+    """What answers a demand's own questions."""
+
+    space: Space
+    assumed: dict[Fact, None]
+    promised: dict[RequiredFact, None]
+    axis_sizes: dict[str, int]
+    platform: str | None
+
+    def value(self, frame: Any, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
+        """What stands at a place of a value."""
+
+    def label(self, equation: Any) -> int:
+        """A number of an equation, the same in every evaluation of its program."""
+
+    def frame_of(self, closed: Any, origins: dict[Any, Any], depth: int = 0) -> Any:
+        """A frame of a jaxpr, with where its inputs come from; a function answers what stands at a place."""
+
+    def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:
+        """What a `shard_map` has at a place on a device."""
+
+    def branch(self, demand: Demand, number: int) -> list[MapPiece]:
+        """What a branch of a conditional has at the place of an output."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A place of an output of an equation.
+
+    Args:
+        evaluator: answers questions about the operands.
+        frame: where the operands are looked up.
+        equation: the jax equation.
+        number: which of its outputs.
+        index: the place, one polynomial per axis.
+        facts: what holds of the place.
+        devices: the device, inside `shard_map`.
+    """
+
+    evaluator: Evaluator
+    frame: Any
+    equation: Any
+    number: int
+    index: Index
+    facts: Facts
+    devices: Devices
+
+    @property
+    def space(self) -> Space:
+        """Sizes and indices."""
+        return self.evaluator.space
+
+    @property
+    def name(self) -> str:
+        """The primitive."""
+        return str(self.equation.primitive.name)
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The parameters of the equation."""
+        params: Mapping[str, Any] = self.equation.params
+        return params
+
+    @property
+    def label(self) -> int:
+        """The number of the equation."""
+        return self.evaluator.label(self.equation)
+
+    @property
+    def count(self) -> int:
+        """How many operands there are."""
+        return len(self.equation.invars)
+
+    def shape(self, operand: int) -> Index:
+        """The shape of an operand."""
+        return tuple(self.space.size(size) for size in self.equation.invars[operand].aval.shape)
+
+    @property
+    def output_shape(self) -> Index:
+        """The shape of the output that is asked for."""
+        return tuple(self.space.size(size) for size in self.equation.outvars[self.number].aval.shape)
+
+    def dtype(self, operand: int) -> np.dtype[Any]:
+        """The dtype of an operand."""
+        dtype: np.dtype[Any] = np.dtype(self.equation.invars[operand].aval.dtype)
+        return dtype
+
+    @property
+    def output_dtype(self) -> np.dtype[Any]:
+        """The dtype of the output that is asked for."""
+        dtype: np.dtype[Any] = np.dtype(self.equation.outvars[self.number].aval.dtype)
+        return dtype
+
+    def operand(self, operand: int, index: Index, extra: Facts = ()) -> list[MapPiece]:
+        """What stands at a place of an operand, where further facts hold; nothing where they never do.
+
+        Returns:
+            Pieces whose facts are the further ones and those that the operand adds.
+        """
+        own = self.space.simplified(extra)
+        if own is None or (own and self.space.contradicts((*self.facts, *own))):
+            return []
+        pieces = self.evaluator.value(
+            self.frame, self.equation.invars[operand], index, (*self.facts, *own), self.devices
+        )
+        return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
+
+    def first_alike(self, operand: int) -> int:
+        """The first operand that is the same variable: where one is by cases, both are by the same one."""
+        invars = self.equation.invars
+        return next(number for number, variable in enumerate(invars) if variable is invars[operand])
+
+    def broadcast(self, operand: int, extra: Facts = ()) -> list[MapPiece]:
+        """The operand of an elementwise equation at the place of the output."""
+        return self.operand(operand, self.broadcast_index(operand), extra)
+
+    def broadcast_index(self, operand: int) -> Index:
+        """Where in an operand the element at the place of the output is; a dimension of 1 has one for all places."""
+        shape = self.equation.invars[operand].aval.shape
+        if not shape:
+            return ()
+        return tuple(of(0) if _is_one(size) else place for size, place in zip(shape, self.index, strict=True))
+
+    def integers(self, operand: int, index: Index, extra: Facts = ()) -> list[tuple[Facts, Polynomial]]:
+        """The integers at a place of an operand."""
+        pieces = self.operand(operand, index, extra)
+        return [(piece.facts, self.integer(piece.source, operand)) for piece in pieces]
+
+    def integer(self, source: Source, operand: int) -> Polynomial:
+        """The integer or boolean that a source is; an unknown one where it depends on the values of inputs.
+
+        Raises:
+            NotCovered: the operand is a float.
+        """
+        if isinstance(source, Integer):
+            return source.value
+        if self.dtype(operand).kind not in "iub":
+            raise self.not_covered(f"an index or a condition is a float: {source}")
+        source = canonical_source(self.space, source)
+        total = few_summed(self.space, source, self.evaluator.assumed)
+        if total is not None:
+            return total
+        return self.space.value_of(source, Polynomial() + 2 if self.dtype(operand).kind == "b" else None)
+
+    def zero(self) -> Source:
+        """The constant zero of the output's dtype."""
+        return constant(np.zeros((), self.output_dtype)[()])
+
+    def at(self, facts: Facts) -> Demand:
+        """The same demand where further facts hold."""
+        return replace(self, facts=(*self.facts, *facts))
+
+    def alone(self) -> Demand:
+        """The same demand without what holds of the place."""
+        return replace(self, facts=())
+
+    def on(self, devices: Devices) -> Demand:
+        """The same demand on another device."""
+        return replace(self, devices=devices)
+
+    def not_covered(self, why: str) -> NotCovered:
+        """The error of this equation."""
+        return NotCovered(f"{self}: {why}")
+
+    def __str__(self) -> str:
+        return str(Step.of(self.equation))
+
+
+def _is_one(size: Any) -> bool:
+    """Whether a dimension is the number 1, which jax broadcasts; a symbol is not, even where it may stand for 1."""
+    return isinstance(size, int) and size == 1
+
+
+def constant(value: Any) -> Source:
+    """A NumPy scalar: integers and booleans as numbers, all else by its bits."""
+    value = np.asarray(value)[()]
+    if value.dtype.kind in "iub":
+        return Integer(Polynomial() + int(value))
+    return Number.of(value)
+
+
+def few_summed(space: Space, source: Source, assumed: dict[Fact, None]) -> Polynomial | None:
+    """The sum of a few integers as a polynomial; None of any other source.
+
+    The program's sum wraps around; that this one does not is added to what is assumed, where it is not shown.
+
+    Args:
+        space: sizes and indices.
+        source: what is used as a number.
+        assumed: what holds of all inputs that a proof is about.
+    """
+    if not isinstance(source, Reduction) or source.kind != "sum" or np.dtype(source.dtype).kind not in "iu":
+        return None
+    sizes = [space.ranges[name].constant for name in source.bound]
+    if len(source.pieces) != 1 or source.pieces[0].facts or None in sizes:
+        return None
+    lengths = [size for size in sizes if size is not None]
+    if math.prod(lengths) > FEW:
+        return None
+    total, inner = of(0), source.pieces[0].source
+    for numbers in itertools.product(*map(range, lengths)):
+        values = {name: of(number) for name, number in zip(source.bound, numbers, strict=True)}
+        try:
+            summand = canonical_source(space, Substitution(space, values).source(inner))
+        except NoFormula:
+            return None  # as where a summand is a digit of an index that is replaced
+        total += summand.value if isinstance(summand, Integer) else space.value_of(summand)
+    limits = np.iinfo(np.dtype(source.dtype))
+    for room in (int(limits.max) - total, total - int(limits.min)):
+        if not is_not_negative(room, space.ranges, space.lowest):
+            assumed[at_least(room, 0)] = None
+    return total

@@ -1,0 +1,276 @@
+"""`samebits prove --all-sizes`: every point of a plan put to proof for all sizes of its case at once.
+
+What is shown for all sizes is held against the proof at the declared sizes too: where these disagree, one of them is
+broken, and that is an error and not a result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from samebits.check.judge import where
+from samebits.check.outcome import LeafOutcome
+from samebits.check.prove_points import PointProver, argued
+from samebits.errors import BrokenPromise, CheckerBroken, CouldNotRun, RequestError
+from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.problem import Question
+from samebits.numerics.bits import Comparison
+from samebits.programs.catalogue import Locator
+from samebits.programs.other_sizes import sizes_text
+from samebits.programs.plan import LoadedPair, Plan
+from samebits.programs.replay import replay
+from samebits.prove.partitioned_gather import needed_by_sums
+from samebits.prove.problem import facts_not_kept
+from samebits.prove.prover import Unproved
+from samebits.schema.assumption import Assumption
+from samebits.schema.case import Case
+from samebits.schema.contract import DIFFERENTIATED
+from samebits.schema.domain import RequiredFact, in_words
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from samebits.schema.proof import ProofResult
+from samebits.schema.size_symbols import symbols_in, value_of
+from samebits.sizes.proofs.attempts import PairPoint
+from samebits.sizes.proofs.family_proof import SizesProof
+from samebits.sizes.proofs.pair_proof import PairProof, for_all
+from samebits.sizes.proofs.pair_sizes import PairSizes
+
+METHOD = "all sizes"
+
+MOST_DEVICES = 256
+"""The most devices of a CPU at which a refutation is to be run."""
+
+SYMBOLS = Assumption(
+    "symbols",
+    "the code of both sides takes sizes as they come: it does not decide by type(n) or n is 16, which cannot be seen",
+    "it does something else where a size is a Python integer",
+    inherent=True,
+)
+
+REALS = Assumption(
+    "numbers",
+    "no denominator is 0, no number under a root is negative, and no number is infinite or NaN",
+    "a size, a mask that selects nothing, or an input makes one so: there the sides may differ",
+    inherent=True,
+)
+
+
+class SizePointProver(PointProver):
+    """Proves points of one pair for all sizes.
+
+    Args:
+        pair: the declaration.
+        locator: where it was found, for the replay commands.
+        platform: as for `prove_points`.
+    """
+
+    def __init__(self, pair: Pair, locator: Locator, platform: str | None = None) -> None:
+        super().__init__(pair, locator, platform)
+        self._sizes = PairSizes()
+
+    def results(self, point: Point) -> list[ProofResult]:
+        """What can be proved of each leaf of a point for all sizes.
+
+        Raises:
+            CheckerBroken: the proof at the declared sizes denies what is proved for all.
+        """
+        case, mesh = self.pair.case(point.case), MeshSpec.parse(point.mesh)
+        if case.refusal(point.variant) is not None:
+            return super().results(point)
+        begin = time.perf_counter()
+        searched = PairPoint(self.pair, point.variant, case, point.dtype, point.direction, point.mode, self.platform)
+        proof = self._sizes.prove(searched, mesh)
+        sums: tuple[RequiredFact, ...] = ()
+        questions: list[Question] = []
+        if any(leaf.verdict == "proved" for leaf in proof.leaves):
+            sums, questions, proof = self._cross_examined(point, mesh, proof)
+        rows = [_row(self.pair, point, proof, leaf, sums, questions) for leaf in proof.leaves]
+        if self._returns_outputs(point) or any(row.verdict == "rounding" or _is_conditional(row) for row in rows):
+            declared = {row.leaf: row for row in super().results(point)}
+            rows = [self._as_declared(point, row, declared) for row in _with_accuracy(rows, declared)]
+            rows += [row for leaf, row in declared.items() if leaf.endswith(DIFFERENTIATED)]
+        seconds = round((time.perf_counter() - begin) / len(rows), 4)
+        again = replay(self.locator, point, "prove") + ("" if self.locator.rerun else " --all-sizes")
+        rows = [row.held(pair=self.pair.name, seconds=seconds, replay=again) for row in rows]
+        return [shown_by_run(row, self.locator, case, point, proof) for row in rows]
+
+    def _as_declared(self, point: Point, row: ProofResult, declared: Mapping[str, ProofResult]) -> ProofResult:
+        """The row; a contract for the declared sizes is reached where the proof at these has fewer conditions."""
+        contract, other = self.pair.contract(**where(point), leaf=row.leaf), declared.get(row.leaf)
+        if contract.sizes == "all" or not _is_conditional(row) or other is None or not other.ok:
+            return row
+        return replace(row, ok=True, reason=f"reached at the declared sizes; for all sizes it {row.reason}")
+
+    def _returns_outputs(self, point: Point) -> bool:
+        """Whether outputs under differentiation are compared, which is at the declared sizes."""
+        try:
+            return self.traced(point).on_mesh.primal
+        except CouldNotRun:  # which the proof says
+            return False
+
+    def _cross_examined(
+        self, point: Point, mesh: MeshSpec, proof: PairProof
+    ) -> tuple[tuple[RequiredFact, ...], list[Question], PairProof]:
+        """The facts that sums over devices need, the questions of the proof at the declared sizes, and what is left.
+
+        What is proved on one device is left for more of them where their sums need no other facts.
+
+        Raises:
+            CheckerBroken: it denies what is proved for all sizes.
+        """
+        job = self.traced(point)
+        questions = self.questions(job)
+        for question in questions:
+            movement = self._prover.movement(question)
+            if isinstance(movement, Unproved):
+                continue
+            for leaf in proof.leaves:
+                if leaf.verdict == "proved" and leaf.leaf in movement and not movement[leaf.leaf].equal:
+                    raise CheckerBroken(
+                        f"pair '{self.pair.name}': {point}, {leaf.leaf}: proved for all sizes, and at the declared "
+                        f"ones it is different ({movement[leaf.leaf].witness}); please report it"
+                    )
+        needed = needed_by_sums(self.sides, point.direction, point.variant, job.on_mesh, more_devices=True)
+        if mesh.devices > 1:
+            return needed, questions, proof
+        return (), questions, proof.with_sums(needed)
+
+
+def _row(
+    pair: Pair,
+    point: Point,
+    proof: PairProof,
+    leaf: SizesProof,
+    sums: tuple[RequiredFact, ...],
+    questions: Sequence[Question],
+) -> ProofResult:
+    """The proof of a leaf, judged; a condition counts as kept where the inputs at the declared sizes keep it."""
+    outcome = LeafOutcome(comparison=Comparison(path=leaf.leaf, elements=0), executed=False)
+    promises = tuple(dict.fromkeys((*leaf.promises, *sums)))
+    outcome = replace(outcome, family=proof.family(leaf), for_all=for_all(leaf))
+    if leaf.verdict == "proved" and proof.one_program:
+        outcome = replace(outcome, same_program=True)
+    elif leaf.verdict == "proved":
+        outcome = replace(outcome, promises=promises, unkept=facts_not_kept(promises, questions))
+    elif leaf.verdict == "rounding":
+        outcome = replace(outcome, identity=FieldIdentity(equal=True, elements=0))
+    elif leaf.verdict == "different":
+        outcome = replace(outcome, apart=f"{proof.place_of(leaf)}: {leaf.reason}")
+    else:
+        outcome = replace(outcome, unproved=leaf.reason)
+    taken = {"proved": (SYMBOLS,), "rounding": (SYMBOLS, REALS)}.get(leaf.verdict, ())
+    words = promises if taken else ()
+    return replace(
+        argued(pair, point, outcome),
+        method=METHOD if leaf.verdict != "error" else None,
+        domain=in_words(words) or None,
+        words=tuple(map(str, words)),
+        unkept=tuple(map(str, outcome.unkept)),
+        assumptions=taken,
+    )
+
+
+def _is_conditional(row: ProofResult) -> bool:
+    """Whether the bits are proved, and a contract is not reached for conditions that its domain does not state."""
+    return row.verdict == "proved" and not row.ok and bool(row.words)
+
+
+def _with_accuracy(rows: list[ProofResult], declared: Mapping[str, ProofResult]) -> list[ProofResult]:
+    """The rows, of which those of equal formulas reach a contract only where the proof at the declared sizes does.
+
+    It derives what rounding can do, which is different at every size.
+
+    Args:
+        rows: for all sizes.
+        declared: by leaf, the proof at the declared sizes.
+
+    Raises:
+        CheckerBroken: it denies the formulas.
+    """
+    changed = []
+    for row in rows:
+        other = declared.get(row.leaf)
+        if row.verdict == "rounding" and other is not None:
+            undefined = (other.witness or "").startswith(BrokenPromise.WORD)  # what is so for all sizes has conditions
+            if other.verdict == "different" and not undefined:
+                raise CheckerBroken(
+                    f"pair '{row.pair}': {row.variant}, {row.leaf}: the same formulas for all sizes, and at the "
+                    f"declared ones they are not ({other.witness}); please report it"
+                )
+            row = replace(row, ok=row.ok and other.ok, reason=row.reason if other.ok else other.reason or other.witness)
+            row = row.with_bounds(other.bound_reference, other.bound_optimized, other.likely, other.loses_most)
+        changed.append(row)
+    return changed
+
+
+def shown_by_run(row: ProofResult, locator: Locator, case: Case, point: Point, proof: PairProof) -> ProofResult:
+    """The row, of a refutation with the command that runs both sides at its sizes, where devices suffice.
+
+    Args:
+        row: of a leaf.
+        locator: of the pair.
+        case, point, proof: the case and the point as declared, and what is shown of it.
+    """
+    if row.verdict != "different" or row.family is None or locator.rerun is not None:
+        return row
+    numbers, proof = row.family.counterexample, proof.elsewhere.get(row.leaf, proof)
+    sizes = {**case.numbers, **{name: value_of(text, numbers) for name, text in proof.sizes.items()}}
+    sizes = {name: sizes[name] for name in (*case.sizes, *(name for name in proof.sizes if name not in case.sizes))}
+    mesh = MeshSpec.parse(proof.mesh or point.mesh)
+    if proof.mesh is None:
+        # Axes on which no size depends are left out: one device has the same program.
+        known = {name: text for name, text in proof.axes.items() if set(symbols_in(text)) <= set(numbers)}
+        mesh = mesh.having(tuple((name, value_of(text, numbers)) for name, text in known.items()))
+    if mesh.devices > MOST_DEVICES:
+        return replace(row, reason=f"it takes {mesh.devices} devices to run it: no run shows it")
+    there = replace(locator, sizes=sizes_text(sizes))
+    return replace(row, replay=replay(there, replace(point, mesh=mesh.id), "check"))
+
+
+def prove_sizes(pair: Pair, locator: Locator, plan: Plan, platform: str | None = None) -> Iterator[ProofResult]:
+    """What can be proved of each leaf of the points of variants, for all sizes.
+
+    Args:
+        pair: the declaration.
+        locator: where it was found, for the replay commands.
+        plan: the points.
+        platform: as for `prove_points`.
+
+    Raises:
+        CheckerBroken: the proof at the declared sizes denies what is proved for all.
+        RequestError: no point is of a variant.
+    """
+    points = sized_points(pair, plan.points)
+    if not points:
+        raise RequestError(f"pair '{pair.name}': no point of a variant; all sizes are proved of variants alone")
+    prover = SizePointProver(pair, locator, platform)
+    try:
+        for point in points:
+            yield from prover.results(point)
+    finally:
+        prover.close()
+
+
+def sized_points(pair: Pair, points: Iterable[Point]) -> tuple[Point, ...]:
+    """The points that are proved for all sizes: those of variants, in auto mode; of cases without it, in explicit mode.
+
+    The reference on a mesh is the same program of whole arrays.
+    """
+    own = [point for point in points if point.variant != pair.reference_name]
+    auto = {point.case for point in own if point.mode == "auto"}
+    return tuple(point for point in own if point.mode == "auto" or point.case not in auto)
+
+
+def of_all_sizes(loaded: Sequence[LoadedPair]) -> tuple[list[LoadedPair], list[str]]:
+    """The pairs with their points of variants that are proved for all sizes, and a note on pairs that have none."""
+    chosen, notes = [], []
+    for pair in loaded:
+        points = sized_points(pair.pair, pair.plan.points)
+        if points:
+            chosen.append(replace(pair, plan=replace(pair.plan, points=points)))
+        else:
+            notes.append(f"{pair.pair.name}: no point of a variant; all sizes are proved of variants alone")
+    return chosen, notes

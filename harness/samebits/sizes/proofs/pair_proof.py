@@ -1,0 +1,108 @@
+"""What is shown of a point of a pair for all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from samebits.schema.all_sizes import DevicesShown, SizesShown
+from samebits.schema.domain import RequiredFact
+from samebits.sizes.proofs.attempts import Attempt
+from samebits.sizes.proofs.family_proof import SizesProof
+
+
+@dataclass(frozen=True, slots=True)
+class PairProof:
+    """What is shown of a point of a pair.
+
+    Args:
+        leaves: of the whole family, one proof for each output.
+        shapes: by argument, its shape as a text of symbols.
+        fixed: the sizes that are numbers, because code of a side needs them.
+        kept: of these, the sizes of the case.
+        why_kept: why code cannot be traced with symbols for them; None where there are none.
+        mesh: the mesh whose devices it is for; None for every number of devices.
+        why_mesh: why it is for one mesh alone.
+        one_program: both sides are one program on one device, at every size.
+        sizes: by the name of a size of the case that is not as declared, its expression.
+        axes: by the name of a mesh axis that is a symbol, its expression.
+        statics: by static argument that is a size, its expression.
+        devices: by leaf, on which other numbers of devices it holds.
+        elsewhere: by leaf that is refuted on another mesh or at other values of `fixed` alone, the proof there.
+    """
+
+    leaves: tuple[SizesProof, ...]
+    shapes: Mapping[str, str]
+    fixed: Mapping[str, int]
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    axes: Mapping[str, str] = field(default_factory=dict)
+    statics: Mapping[str, str] = field(default_factory=dict)
+    mesh: str | None = None
+    why_mesh: str | None = None
+    one_program: bool = False
+    devices: Mapping[str, tuple[DevicesShown, ...]] = field(default_factory=dict)
+    elsewhere: Mapping[str, PairProof] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
+    why_kept: str | None = None
+
+    def on_mesh(self, mesh: str | None, why_mesh: str | None) -> PairProof:
+        """The proof with the mesh that it is for, also where it is refuted at other sizes."""
+        there = {leaf: replace(proof, mesh=mesh, why_mesh=why_mesh) for leaf, proof in self.elsewhere.items()}
+        return replace(self, mesh=mesh, why_mesh=why_mesh, elsewhere=there)
+
+    def on_mesh_of(self, leaf: SizesProof) -> PairProof:
+        """The proof on the mesh that a leaf is about: where it is refuted, that may be another one."""
+        return self.elsewhere.get(leaf.leaf, self)
+
+    def place_of(self, leaf: SizesProof) -> str:
+        """Where a leaf is refuted: the sizes, and the mesh where it is not the one of the point."""
+        sizes = [f"{name}={number}" for name, number in leaf.sizes.items()]
+        there = self.on_mesh_of(leaf).mesh
+        return f"{f'on {there} ' if there not in (None, self.mesh) else ''}at {', '.join(sizes)}"
+
+    def with_sums(self, needed: Collection[RequiredFact]) -> PairProof:
+        """The proof on one device, for more devices only where it takes for granted what sums over devices need.
+
+        Args:
+            needed: facts that must hold of inputs where arrays are split over several devices.
+        """
+        devices = dict(self.devices)
+        for leaf in self.leaves:
+            if leaf.verdict == "proved" and not set(needed) <= set(leaf.promises):
+                devices[leaf.leaf] = tuple(shown.on_one for shown in devices.get(leaf.leaf, ()))
+        return replace(self, devices=devices)
+
+    def family(self, leaf: SizesProof) -> SizesShown:
+        """The sizes that the proof of a leaf is about."""
+        own = self.on_mesh_of(leaf)
+        return SizesShown(
+            shapes=own.shapes,
+            statics=own.statics,
+            axes={name: text for name, text in own.axes.items() if text != name},
+            conditions=leaf.conditions,
+            fixed=own.fixed,
+            kept=own.kept,
+            why_kept=own.why_kept,
+            mesh=own.mesh,
+            why_mesh=own.why_mesh,
+            devices=self.devices.get(leaf.leaf, ()),
+            one_program=self.one_program and for_all(leaf) is not None,
+            counterexample=dict(leaf.sizes),
+        )
+
+
+def for_all(leaf: SizesProof) -> Literal["proved", "rounding"] | None:
+    """What is shown of a leaf for all sizes."""
+    return leaf.verdict if leaf.verdict in ("proved", "rounding") else None
+
+
+def proof_of(attempt: Attempt, leaves: Sequence[SizesProof]) -> PairProof:
+    """The proof of a family of a point, from those of its leaves."""
+    shapes = {name: f"{arg.dtype}[{', '.join(map(str, arg.shape))}]" for name, arg in attempt.family.args.items()}
+    return PairProof(tuple(leaves), shapes, attempt.fixed, attempt.sizes, attempt.axes, attempt.statics)
+
+
+def undecided(why: str) -> PairProof:
+    """Nothing is shown of any leaf."""
+    return PairProof((SizesProof("*", "error", reason=why),), {}, {})

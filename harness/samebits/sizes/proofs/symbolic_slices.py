@@ -1,0 +1,225 @@
+"""The slices of a program that is traced with symbols for sizes, as jax has them where sizes are numbers.
+
+Of an array with a symbol in its shape, `x[0::2]` is traced as a gather along an iota and its transpose as a
+scatter-add; with numbers, which is what runs, they are a slice and a pad. `lax.slice` is a slice in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import export, lax
+
+from samebits.interpret.dead_code import each_level
+from samebits.prove.same_program import written
+
+
+class _Strided(NamedTuple):
+    """Integers that are `start + step * k` along one dimension; without one, `step` is 0."""
+
+    start: Any
+    step: Any
+
+
+class _AxisSlice(NamedTuple):
+    """A slice along one axis, which is dropped where one place is taken of it by its number."""
+
+    axis: int
+    start: Any
+    limit: Any
+    stride: int
+    dropped: bool
+
+    def of(self, x: Any) -> Any:
+        """The slice of an array, with the operations that jax has for it."""
+        starts, limits, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
+        starts[self.axis], limits[self.axis], strides[self.axis] = self.start, self.limit, self.stride
+        part = lax.slice(x, starts, limits, strides)
+        return lax.squeeze(part, (self.axis,)) if self.dropped else part
+
+
+def with_slices(closed: Any) -> Any:
+    """A program with the slices that jax writes as gathers for symbols alone, and their transposes.
+
+    Programs without symbols stay as they are: there a gather is what runs. A gather that code itself asks for may be
+    taken for a slice here, and is distinguished from one where both programs are traced with numbers.
+
+    Args:
+        closed: a closed jaxpr.
+    """
+    changed = each_level(closed.jaxpr, _sliced)
+    return closed if changed is closed.jaxpr else closed.replace(jaxpr=changed)
+
+
+def _sliced(jaxpr: Any) -> Any:
+    origins = {var: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
+    eqns: list[Any] = []
+    for eqn in jaxpr.eqns:
+        function = _function(eqn, origins)
+        eqns += [eqn] if function is None else _in_place_of(eqn, *function)
+    return jaxpr if list(map(id, eqns)) == list(map(id, jaxpr.eqns)) else jaxpr.replace(eqns=eqns)
+
+
+def _in_place_of(eqn: Any, function: Callable[[Any], Any], operand: Any) -> list[Any]:
+    """The equations of a function of one operand, with the result of another equation."""
+    kind = jax.ShapeDtypeStruct(operand.aval.shape, operand.aval.dtype)
+    inner = jax.make_jaxpr(function)(kind).jaxpr
+    names = {inner.invars[0]: operand, inner.outvars[0]: eqn.outvars[0]}
+
+    def renamed(atoms: Sequence[Any]) -> list[Any]:
+        return [atom if hasattr(atom, "val") else names.get(atom, atom) for atom in atoms]
+
+    return [each.replace(invars=renamed(each.invars), outvars=renamed(each.outvars)) for each in inner.eqns]
+
+
+def _function(eqn: Any, origins: dict[Any, Any]) -> tuple[Callable[[Any], Any], Any] | None:
+    """What a gather or a scatter-add of a slice is, as a function of an operand; None for any other equation."""
+    name, params = eqn.primitive.name, eqn.params
+    if name not in ("gather", "scatter-add", "scatter_add") or not _of_symbols(eqn.invars[0].aval.shape):
+        return None
+    if params["mode"] != lax.GatherScatterMode.PROMISE_IN_BOUNDS:
+        return None
+    if not (params["indices_are_sorted"] and params["unique_indices"]):  # jax sets both for a slice
+        return None
+    shape, places = eqn.invars[0].aval.shape, _places(eqn.invars[1], origins)
+    if places is None:
+        return None
+    numbers = params["dimension_numbers"]
+    if name == "gather":
+        if numbers.operand_batching_dims:
+            return None
+        form = numbers.start_index_map, numbers.collapsed_slice_dims, numbers.offset_dims, params["slice_sizes"]
+        sliced = _slice(shape, eqn.outvars[0].aval.shape, places, *form)
+        return None if sliced is None else (sliced.of, eqn.invars[0])
+    if numbers.operand_batching_dims or not _is_zero(eqn.invars[0], origins):
+        return None
+    updates, (axes, collapsed) = eqn.invars[2], (numbers.scatter_dims_to_operand_dims, numbers.inserted_window_dims)
+    sizes = _window(shape, collapsed, numbers.update_window_dims, updates.aval.shape)
+    sliced = (
+        None
+        if sizes is None
+        else _slice(shape, updates.aval.shape, places, axes, collapsed, numbers.update_window_dims, sizes)
+    )
+    if sliced is None:
+        return None
+    kind = jax.ShapeDtypeStruct(shape, eqn.invars[0].aval.dtype)
+    return (lambda cotangent: jax.linear_transpose(sliced.of, kind)(cotangent)[0]), updates
+
+
+def _window(shape: Sequence[Any], collapsed: Sequence[int], dims: Sequence[int], updates: Sequence[Any]) -> Any:
+    """The size of the window of a scatter along each axis of its operand."""
+    kept = [axis for axis in range(len(shape)) if axis not in collapsed]
+    if len(kept) != len(dims):
+        return None
+    sizes = {axis: updates[at] for axis, at in zip(kept, dims, strict=True)}
+    return tuple(sizes.get(axis, 1) for axis in range(len(shape)))
+
+
+def _slice(
+    shape: Sequence[Any],
+    part: Sequence[Any],
+    places: _Strided,
+    axes: Sequence[int],
+    collapsed: Sequence[int],
+    window: Sequence[int],
+    sizes: Sequence[Any],
+) -> _AxisSlice | None:
+    """The slice of an array of a shape, whose part lies at places along one axis; None where it is not one."""
+    if len(axes) != 1:
+        return None
+    (axis,), (start, step) = axes, places
+    rest = [at for at in range(len(shape)) if at != axis]
+    if any(sizes[at] != shape[at] for at in rest):
+        return None
+    if step == 0 and tuple(collapsed) == (axis,) and tuple(window) == tuple(range(len(part))):
+        return _AxisSlice(axis, start, start + 1, 1, dropped=True)
+    if step == 0 and not collapsed and tuple(window) == tuple(range(len(part))):
+        return _AxisSlice(axis, start, start + sizes[axis], 1, dropped=False)
+    if tuple(collapsed) != (axis,) or tuple(window) != tuple(rest) or not isinstance(step, int) or step < 1:
+        return None
+    # Up to the end of the array; where a slice that ends earlier does is not seen in the places.
+    limit = shape[axis]
+    if any(count != part[axis] for count in ((limit - start + step - 1) // step, (limit - start - 1) // step + 1)):
+        return None
+    return _AxisSlice(axis, start, limit, step, dropped=False)
+
+
+def _of_symbols(shape: Sequence[Any]) -> bool:
+    return any(export.is_symbolic_dim(size) for size in shape)
+
+
+def _is_zero(atom: Any, origins: dict[Any, Any]) -> bool:
+    """Whether an array is a broadcast zero."""
+    eqn = origins.get(atom) if not hasattr(atom, "val") else None
+    if eqn is None or eqn.primitive.name != "broadcast_in_dim":
+        return False
+    value = getattr(eqn.invars[0], "val", None)
+    return value is not None and np.asarray(value).astype(np.float64).tobytes() == bytes(8)  # and no negative one
+
+
+def _places(atom: Any, origins: dict[Any, Any]) -> _Strided | None:
+    """The index of a gather, `[1]` or `[n, 1]`, as places; None where it is computed otherwise."""
+    eqn = None if hasattr(atom, "val") else origins.get(atom)
+    if eqn is None or eqn.primitive.name != "broadcast_in_dim" or atom.aval.shape[-1] != 1:
+        return None
+    places = _integers(eqn.invars[0], origins)
+    ndim = eqn.invars[0].aval.ndim
+    dimensions = tuple(eqn.params["broadcast_dimensions"])
+    is_column = atom.aval.ndim == ndim + 1 and dimensions == tuple(range(ndim)) and ndim <= 1
+    return places if is_column else None
+
+
+def size_of(atom: Any, origins: dict[Any, Any]) -> Any:
+    """The size or number that an integer is; None where it is computed otherwise.
+
+    Args:
+        atom: a variable or a literal.
+        origins: by variable, the equation that it is a result of.
+    """
+    number = _integers(atom, origins)
+    return None if number is None or number.step != 0 else number.start
+
+
+def _integers(atom: Any, origins: dict[Any, Any]) -> _Strided | None:
+    """Integers of at most one dimension as places."""
+    if hasattr(atom, "val"):
+        is_number = atom.aval.dtype.kind == "i" and atom.aval.ndim == 0
+        return _Strided(int(atom.val), 0) if is_number else None
+    eqn = origins.get(atom)
+    if eqn is None or atom.aval.dtype.kind != "i" or atom.aval.ndim > 1:
+        return None
+    if eqn.primitive.name == "dim_as_value":
+        return _Strided(eqn.params["dim"], 0)
+    if eqn.primitive.name == "iota":
+        return _Strided(0, 1)
+    if eqn.primitive.name not in ("copy", "convert_element_type", "add", "mul"):
+        return None
+    operands = [_integers(operand, origins) for operand in eqn.invars]
+    if any(operand is None for operand in operands):
+        return None
+    first, *others = (operand for operand in operands if operand is not None)
+    if not others:
+        return first
+    (second,) = others
+    if eqn.primitive.name == "add":
+        return _Strided(first.start + second.start, first.step + second.step)
+    if first.step != 0 and second.step != 0:
+        return None
+    factor, other = (first.start, second) if first.step == 0 else (second.start, first)
+    return _Strided(factor * other.start, factor * other.step)
+
+
+def same_on_one_device(first: Any, second: Any) -> bool:
+    """Tell whether two closed jaxprs are the same program on one device; False decides nothing.
+
+    What jax writes otherwise for symbols alone is written as for numbers, which says nothing of code that writes it so
+    itself: the programs at numbers have to be compared too.
+
+    Args:
+        first, second: of the same inputs and outputs; dimensions may be symbols.
+    """
+    text = written(with_slices(first))
+    return text is not None and text == written(with_slices(second))

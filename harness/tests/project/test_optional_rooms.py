@@ -1,0 +1,74 @@
+"""Where an optional room is absent, the core works, and what needs the room says so in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import samebits
+from samebits.rooms import ROOMS, Room, door, missing_room
+from tests.support.child import run_python
+
+ABSENT = """
+import sys
+
+FOLDERS = sys.argv.pop(1).split()
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if any(f"{name}.".startswith(f"samebits.{folder}.") for folder in FOLDERS):
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+
+sys.meta_path.insert(0, Refused())
+"""
+
+COMPARED = """
+import jax.numpy as jnp
+import samebits
+
+samebits.assert_same(lambda x: x + x, lambda x: 2 * x, jnp.ones((2, 3)))
+"""
+
+COMMAND = """
+sys.argv = ["samebits", *sys.argv[1:]]
+from samebits.__main__ import main
+
+main()
+"""
+
+EVERY = " ".join(folder for room in ROOMS for folder in room.folders)
+
+NEEDS = {
+    "symbolic sizes": ("prove", "rms_norm", "--all-sizes", "--in-process"),
+    "training": ("train", "--config", "moe"),
+}
+"""By room, a command that needs it."""
+
+
+def test_without_any_room_the_core_works(tmp_path: Path) -> None:
+    words = ("check", "rms_norm", "--case", "default", "--mesh", "data1", "--in-process")
+    done = run_python("-c", ABSENT + COMPARED + COMMAND, EVERY, *words)
+    assert done.returncode == 0, done.stderr
+    assert run_python("-c", ABSENT + COMMAND, EVERY, "--help", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_what_needs_a_room_says_that_it_is_absent(room: Room) -> None:
+    done = run_python("-c", ABSENT + COMMAND, EVERY, *NEEDS[room.name])
+    assert done.returncode == 2, done.stderr
+    assert f"{room.name}: samebits/{room.folders[0]}/ is not installed, and {room.users} need it" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_other_modules_that_are_absent_are_not_of_a_room() -> None:
+    assert missing_room(ModuleNotFoundError("", name="samebits.sizes_of_ours")) is None
+    assert missing_room(ModuleNotFoundError("", name="z3")) is None
+    assert "symbolic sizes" in str(missing_room(ModuleNotFoundError("", name="samebits.sizes.points")))
+    with pytest.raises(ModuleNotFoundError):
+        door("none_of_ours")
+
+
+def test_each_room_is_there() -> None:
+    package = Path(str(samebits.__file__)).parent
+    assert all((package / folder / "__init__.py").is_file() for room in ROOMS for folder in room.folders)

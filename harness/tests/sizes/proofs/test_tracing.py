@@ -1,0 +1,90 @@
+"""What traced code sees of the mesh that its arguments lie on, with symbols for sizes as with numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import pytest
+from jax.sharding import PartitionSpec
+
+from samebits import Arg, Case, MeshSpec, Pair
+from samebits.sizes.proofs.attempts import PairPoint
+from samebits.sizes.proofs.pair_proof import PairProof
+from samebits.sizes.proofs.pair_sizes import PairSizes
+from samebits.sizes.proofs.tracing import OnMesh, traced
+from tests.sizes.proofs.size_faults import ON_LINE
+
+
+def _flipped(x: jax.Array, right_up_to: int) -> jax.Array:
+    """Flips each part and sends it across the mesh that the array lies on; a plain flip where there is none."""
+    mesh = jax.typeof(x).sharding.mesh
+    if mesh.empty or mesh.shape["ring"] == 1:
+        return x[::-1]
+    devices = mesh.shape["ring"]
+    turned = min(devices, right_up_to)
+    table = [(rank, turned - 1 - rank if rank < turned else rank) for rank in range(devices)]
+    split = PartitionSpec("ring")
+
+    def body(part: jax.Array) -> jax.Array:
+        turned_round: jax.Array = jax.lax.ppermute(part[::-1], "ring", table)
+        return turned_round
+
+    result: jax.Array = jax.shard_map(body, mesh=mesh, in_specs=split, out_specs=split)(x)
+    return result
+
+
+def by_size(x: jax.Array) -> jax.Array:
+    return x[::-1] if jax.typeof(x).sharding.mesh.size <= 4 else x
+
+
+SIDES: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "right": lambda x: _flipped(x, 64),
+    "wrong from five on": lambda x: _flipped(x, 4),
+    "by size": by_size,
+}
+
+
+def _proof(name: str) -> PairProof:
+    pair = Pair(
+        name="flipped",
+        reference=lambda x: x[::-1],
+        variants={"side": SIDES[name]},
+        args={"x": Arg(shape=("length",), spec=("ring",))},
+        cases=(Case(id="small", sizes={"length": 8}, symbols={"length": "ring*part"}),),
+        dtypes=("float32",),
+        meshes=("ring2",),
+        gradients=False,
+    )
+    point = PairPoint(pair, "side", pair.cases[0], "float32", "forward", platform="cpu")
+    return PairSizes(most_devices=6).prove(point, MeshSpec.parse("ring2"))
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", ["wrong from five on", "by size"])
+def test_a_fault_by_the_mesh_of_a_type_is_refuted(name: str) -> None:
+    """It was proved for every number of devices: arguments lay on no mesh where sizes were symbols."""
+    proof = _proof(name)
+    (leaf,) = proof.leaves
+    assert leaf.verdict == "different"
+    assert proof.family(leaf).mesh in ("ring5", "ring6")
+
+
+def test_an_exchange_on_the_mesh_of_a_type_is_proved() -> None:
+    proof = _proof("right")
+    (leaf,) = proof.leaves
+    assert leaf.verdict == "proved"
+    assert [shown.numbers for shown in proof.family(leaf).devices] == [(1, 2, 3, 4, 5, 6)]
+
+
+def test_types_have_the_mesh_that_the_function_is_on() -> None:
+    mesh = MeshSpec.parse("ring4").abstract("auto")
+    sizes: list[int] = []
+
+    def noting(x: jax.Array) -> jax.Array:
+        sizes.append(jax.typeof(x).sharding.mesh.size)
+        return x[::-1]
+
+    for direction in ("forward", "gradient"):
+        traced(OnMesh(noting, mesh), ON_LINE, direction)
+    assert set(sizes) == {4}
