@@ -73,9 +73,10 @@ dist: $(STAMP)  ## wheel and sdist in dist/, checked as an index checks them
 docs: $(STAMP)  ## the documentation site in build/site; a warning fails it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-lint: $(STAMP)  ## formatting, linter and type checker
+lint: $(STAMP)  ## formatting, linters and type checker
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	! $(BIN)/vulture | grep ^harness/samebits/
 	$(BIN)/mypy --num-workers auto
 
 format: $(STAMP)  ## rewrite the files as `make lint` wants them

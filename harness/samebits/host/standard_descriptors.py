@@ -33,20 +33,21 @@ class StandardDescriptors:
 
     def leads_as(self, before: StandardDescriptors) -> bool:
         """Whether each descriptor that was open before leads to the same file."""
-        return not self._changed(before)
+        return not self.changed_since(before)
 
     def put_back(self) -> None:
         """Lead what has changed to where it led; not where the user's code closed our duplicate too."""
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):  # what was printed meanwhile belongs where it led then
                 stream.flush()
-        for number in StandardDescriptors()._changed(self):
+        for number in StandardDescriptors().changed_since(self):
             duplicate = self._duplicates[number]
             if duplicate is not None and _file(duplicate) == self._files[number]:
                 with contextlib.suppress(OSError):
                     led_to(number, duplicate)
 
-    def _changed(self, before: StandardDescriptors) -> list[int]:
+    def changed_since(self, before: StandardDescriptors) -> list[int]:
+        """Return the descriptors that lead elsewhere than before."""
         return [number for number, file in enumerate(before._files) if file is not None and self._files[number] != file]
 
     def __del__(self) -> None:

@@ -71,7 +71,6 @@ SECONDS: Mapping[str, float] = {
     "sizes/places/test_convolutions": 7,
     "check/test_cross_checks": 7,
     "sizes/test_points": 7,
-    "project/test_code_shape": 7,
     "engine/test_verdict_cache": 7,
     "train/test_trainer": 7,
     "sizes/formulas/test_counts": 7,

@@ -97,7 +97,8 @@ class Substitution:
         """Facts with the values."""
         return tuple(Fact(fact.kind, self.polynomial(fact.polynomial)) for fact in facts)
 
-    def _index(self, index: tuple[Polynomial, ...]) -> tuple[Polynomial, ...]:
+    def mapped_index(self, index: tuple[Polynomial, ...]) -> tuple[Polynomial, ...]:
+        """Return an index with the replacements."""
         return tuple(map(self.polynomial, index))
 
     def inside(self, bound: tuple[str, ...]) -> tuple[tuple[str, ...], Substitution]:
@@ -114,10 +115,10 @@ class Substitution:
         """A source with the values."""
         match source:
             case Element(name=name, index=index):
-                return Element(name, self._index(index))
+                return Element(name, self.mapped_index(index))
             case Carried():
                 devices = tuple((axis, self.polynomial(p)) for axis, p in source.devices)
-                time, index = self.polynomial(source.time), self._index(source.index)
+                time, index = self.polynomial(source.time), self.mapped_index(source.index)
                 return Carried(source.name, source.number, time, index, devices)
             case Integer(value=value):
                 return Integer(self.polynomial(value))
@@ -125,19 +126,20 @@ class Substitution:
                 return Term(operation, tuple(map(self.source, operands)))
             case Reduction(kind=kind, dtype=dtype, bound=bound, pieces=pieces):
                 names, inner = self.inside(bound)
-                return Reduction(kind, dtype, names, tuple(map(inner._piece, pieces)))
+                return Reduction(kind, dtype, names, tuple(map(inner.mapped_piece, pieces)))
             case WholeResult(operation=operation, index=index, operands=wholes, below=below):
                 places = None if below is None else self.polynomial(below)
-                return WholeResult(operation, self._index(index), tuple(map(self._whole, wholes)), places)
+                return WholeResult(operation, self.mapped_index(index), tuple(map(self._whole, wholes)), places)
         return source
 
-    def _piece(self, piece: MapPiece) -> MapPiece:
+    def mapped_piece(self, piece: MapPiece) -> MapPiece:
+        """Return a piece with the replacements."""
         return MapPiece(self.facts(piece.facts), self.source(piece.source))
 
     def _whole(self, whole: Whole) -> Whole:
         bound = {name for p in whole.index for name in p.variables} - self._space.lowest.keys()
         _, inner = self.inside(tuple(sorted(bound)))
-        return Whole(whole.shape, inner._index(whole.index), tuple(map(inner._piece, whole.pieces)))
+        return Whole(whole.shape, inner.mapped_index(whole.index), tuple(map(inner.mapped_piece, whole.pieces)))
 
     def formula(self, formula: Formula) -> Formula:
         """A formula with the values."""
@@ -160,7 +162,7 @@ class Substitution:
         """An atom with the values."""
         match value:
             case Element():
-                return Element(value.name, self._index(value.index))
+                return Element(value.name, self.mapped_index(value.index))
             case Size(polynomial=p):
                 return Size(self.polynomial(p))
             case Function(operation=operation, operands=operands):
