@@ -13,7 +13,7 @@ from samebits.engine.run_work import EngineSettings
 from samebits.engine.work import Item
 from samebits.host.environment import Environment
 from samebits.programs.catalogue import default_root
-from samebits.report.prove_model import StepDocument, exit_code, show_steps, steps_proved_markdown
+from samebits.report.prove_model import StepDocument, exit_code
 from samebits.schema.model import Model
 from samebits.schema.result import Problem
 from samebits.train.load import load_model
@@ -88,14 +88,6 @@ class ProveModelCommand(Command[ProveModelInputs, ProvedStep, StepDocument]):
             seconds=round(run.seconds, 3),
             interrupted=run.interrupted,
         )
-
-    def markdown(self, document: StepDocument) -> str:
-        """Tables for a pull request."""
-        return steps_proved_markdown(document)
-
-    def show(self, run: CommandRun, inputs: ProveModelInputs, document: StepDocument) -> None:
-        """Every step, and one sentence for all."""
-        show_steps(run.console, document, verbose=self.verbose)
 
     def exit_code(self, inputs: ProveModelInputs, document: StepDocument) -> int:
         """1 where a leaf is refuted."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from samebits.report.markdown_fit import Part, Rows, escaped, fenced
-from samebits.report.screen import Form, Styled, cut, in_turn
+from samebits.report.screen import Form, Styled, cut, in_turn, tall
 from samebits.report.tables import line
 from samebits.report.words import plural
 from samebits.schema.result import Problem
@@ -105,6 +105,49 @@ def explained(groups: Sequence[Failing], count: int) -> Form:
             line(to)
 
     return form
+
+
+_NAMED = 4
+"""Groups that are named, of those that are not explained."""
+
+
+def failing_lines(groups: Sequence[Failing], width: int, most: int | None = None) -> list[Styled]:
+    """Return lines for a terminal that explain the first groups, name some more, and count the others.
+
+    Args:
+        groups: the gravest first; the first is explained in any case.
+        width: columns of the terminal.
+        most: lines; None for as many as all groups take.
+    """
+    lines: list[Styled] = []
+    used = 0
+    for number, group in enumerate(groups):
+        block = _group_lines(group, width)
+        if most is not None and number and used + tall([*block, *_named(groups[number + 1 :], width)], width) > most:
+            return lines + _named(groups[number:], width)
+        lines += block
+        used += tall(block, width)
+    return lines
+
+
+def _group_lines(group: Failing, width: int) -> list[Styled]:
+    parts = [(name, getattr(group, name)) for name in ("likely", "where", "example")]
+    lines = [f"  {name:<9} {cut(text, 2 * width - 12)}" for name, text in parts if text]
+    lines += [f"  next      {group.next_command}"] if group.next_command else []  # is copied, so it is whole
+    return [_title(group, width), *((text, "") for text in lines), ("", "")]
+
+
+def _title(group: Failing, width: int) -> Styled:
+    return cut(f"FAILED  {'; '.join([group.title, *group.only])}", width), "bold red"
+
+
+def _named(groups: Sequence[Failing], width: int) -> list[Styled]:
+    if not groups:
+        return []
+    lines = [_title(group, width) for group in groups[:_NAMED]]
+    if len(groups) > _NAMED:
+        lines.append((plural(len(groups) - _NAMED, "more group"), "bold red"))
+    return [*lines, ("", "")]
 
 
 def failing_parts(

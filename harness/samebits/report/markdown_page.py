@@ -46,7 +46,7 @@ def _parts(block: Block, whole: bool) -> list[Part]:
 
 
 def _lines(block: Lines, whole: bool) -> list[Part]:
-    said = block.said()
+    said = [each for each in block.said() if each.text]
     texts = [escaped(each.text) for each in said]
     bad = [number for number, each in enumerate(said) if each.tone == "bad"]
     if block.listed:
@@ -68,7 +68,7 @@ def _table(block: Table, whole: bool) -> list[Part]:
     parts: list[Part] = [replace(table, opened=False)]
     for number in sorted(block.details):
         if whole or number in block.bad:
-            parts += _fold(block.details[number], whole)
+            parts += _parts(block.details[number], whole)
     return parts
 
 

@@ -64,6 +64,7 @@ class Lines:
         title: above them.
         listed: whether they are points of a list; else each is a paragraph.
         indent: blanks before each in a terminal.
+        short: as of a table.
         media: which printers show it.
     """
 
@@ -71,6 +72,7 @@ class Lines:
     title: str = ""
     listed: bool = True
     indent: int = 0
+    short: Block | None = None
     media: tuple[Medium, ...] = EVERYWHERE
 
     def said(self) -> list[Line]:
@@ -107,7 +109,7 @@ class Table:
         wide: heads of the columns of long texts.
         most: characters of a wide cell in a terminal.
         details: below a row, by its number: folded in HTML, listed below the table elsewhere where the row is bad.
-        short: what a terminal shows in its place where it does not fit on one screen.
+        short: what a terminal shows in its place where it does not fit on one screen; it may have a short form too.
         media: which printers show it.
     """
 
@@ -120,7 +122,7 @@ class Table:
     wide: Collection[str] = ()
     most: int | None = None
     details: Mapping[int, Fold] = field(default_factory=dict)
-    short: Lines | None = None
+    short: Block | None = None
     media: tuple[Medium, ...] = EVERYWHERE
 
 
@@ -133,7 +135,7 @@ class Fold:
         blocks: in order.
         open: whether HTML shows them unfolded.
         state: what they come to; shown beside the title in HTML.
-        short: what a terminal shows in its place where it does not fit on one screen.
+        short: as of a table.
         media: which printers show it.
     """
 
@@ -141,7 +143,7 @@ class Fold:
     blocks: Sequence[Block]
     open: bool = False
     state: State | None = None
-    short: Lines | None = None
+    short: Block | None = None
     media: tuple[Medium, ...] = EVERYWHERE
 
 

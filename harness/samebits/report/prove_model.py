@@ -1,4 +1,4 @@
-"""Shows proofs of training steps in a terminal and a pull request."""
+"""The document of `samebits prove model`, and its page: what is refuted or undecided first."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rich.console import Console
-
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.failing import WORST, Failing, next_lines, opening, shortened
-from samebits.report.markdown_fit import escaped, fitted, table_rows
-from samebits.report.screen import Form, Styled, in_turn, show_fitted
-from samebits.report.tables import WIDTH, line, show_table
-from samebits.report.words import plural, state_word
+from samebits.report.failing import Failing
+from samebits.report.page import Badge, Cell, CommandLine, Fold, Line, Lines, Page, Table, ValueList
+from samebits.report.words import first_problem, plural, state_of, state_word
 from samebits.schema.result import Problem, code_of
 from samebits.train.step_leaf import StepLeaf
 
@@ -25,10 +21,23 @@ HEADS = ["configuration", "mesh", "mode", "leaves", "proved mathematics", "error
 
 WORDS = {"rounding": "the same formula", "different": "refuted", "error": "undecided"}
 
+_ANSWERS = {"different": "no", "error": "undecided"}
+
+_ORDER = ("different", "error")
+"""What is not proved, the gravest first."""
+
+_BADGES = {
+    "rounding": Badge(text=WORDS["rounding"], sign="≈", tone="good"),
+    "different": Badge(text=WORDS["different"], sign="≠", tone="bad"),
+    "error": Badge(text=WORDS["error"], sign="!", tone="bad"),
+}
+
+LEAVES = 200
+"""Outputs of one step in a table; JSON has all of them."""
 
 ASSUMED = (
-    "holds at the smallest sizes, for all weights, moments and inputs that take the same routing and branches,",
-    "for these tokens, positions, segments and count of steps; rounding casts count as nothing",
+    "holds at the smallest sizes, for all weights, moments and inputs that take the same routing and branches, "
+    "for these tokens, positions, segments and count of steps; rounding casts count as nothing"
 )
 
 
@@ -54,6 +63,10 @@ class StepDocument:
     interrupted: bool = False
     written: Written | None = None
 
+    def page(self) -> Page:
+        """Return what is shown."""
+        return steps_page(self)
+
 
 def exit_code(document: StepDocument) -> int:
     """0: every leaf is the same formula; 1: one is refuted; 2: a wrong request; 3: one is undecided."""
@@ -71,30 +84,32 @@ def by_step(results: Sequence[StepLeaf]) -> list[list[StepLeaf]]:
     return list(by_name.values())
 
 
-def row(leaves: Sequence[StepLeaf]) -> list[str]:
-    """One step as a row of the table."""
-    first = leaves[0]
+def _cells(leaves: Sequence[StepLeaf]) -> list[Cell]:
+    """Return one step as a row of the table."""
+    first, wrong = leaves[0], first_not_proved(leaves)
     equal = sum(leaf.verdict == "rounding" for leaf in leaves)
-    name = first.config if first.defect is None else f"{first.config}: {first.defect}"
-    wrong = first_not_proved(leaves)
-    words = "yes"
+    badge = Badge(text="yes", sign="≈", tone="good")
     if wrong is not None:
-        words = f"{'no' if wrong.verdict == 'different' else 'undecided'}: {wrong.leaf}"
+        badge = replace(_BADGES[wrong.verdict], text=f"{_ANSWERS[wrong.verdict]}: {wrong.leaf}")
     return [
-        name,
+        _name(first),
         first.mesh,
         first.shard_mode,
         f"{equal} of {len(leaves)}",
-        words,
+        badge,
         _probability(leaves),
         str(max(leaf.points for leaf in leaves)),
         f"{first.seconds:.1f}",
     ]
 
 
+def _name(leaf: StepLeaf) -> str:
+    return leaf.config if leaf.defect is None else f"{leaf.config}: {leaf.defect}"
+
+
 def first_not_proved(leaves: Sequence[StepLeaf]) -> StepLeaf | None:
     """The first leaf that is refuted; without one, the first that is undecided."""
-    for verdict in ("different", "error"):
+    for verdict in _ORDER:
         first = next((first for first in leaves if first.verdict == verdict), None)
         if first is not None:
             return first
@@ -111,20 +126,23 @@ def _probability(leaves: Sequence[StepLeaf]) -> str:
 
 
 def failing_steps(document: StepDocument) -> list[Failing]:
-    """The steps that are not proved, refuted ones first; those with one witness together."""
+    """Return the steps that are not proved, refuted ones first; those with one leaf and reason together."""
+    steps = len(by_step(document.results))
+    return [_failing(group, steps) for group in _groups(document)]
+
+
+def _groups(document: StepDocument) -> list[list[StepLeaf]]:
     groups: dict[tuple[str, ...], list[StepLeaf]] = {}
-    steps = by_step(document.results)
-    for leaves in steps:
+    for leaves in by_step(document.results):
         wrong = first_not_proved(leaves)
         if wrong is not None:
             groups.setdefault((wrong.verdict, wrong.leaf, wrong.reason or ""), []).append(wrong)
-    ordered = sorted(groups.values(), key=lambda group: (group[0].verdict != "different", -len(group)))
-    return [_failing(group, len(steps)) for group in ordered]
+    return sorted(groups.values(), key=lambda group: (group[0].verdict != "different", -len(group)))
 
 
 def _failing(group: Sequence[StepLeaf], steps: int) -> Failing:
     first = group[0]
-    names = dict.fromkeys(f"{leaf.config}: {leaf.defect}" if leaf.defect else leaf.config for leaf in group)
+    names = dict.fromkeys(map(_name, group))
     begin = "another computation" if first.verdict == "different" else "neither shown nor refuted"
     return Failing(
         title=f"{len(group)} of {plural(steps, 'step')} {WORDS[first.verdict]}, first in {first.leaf}",
@@ -135,46 +153,98 @@ def _failing(group: Sequence[StepLeaf], steps: int) -> Failing:
     )
 
 
-def show_steps(to: Console, document: StepDocument, *, verbose: bool = False) -> None:
-    """The table, why something was not proved, and what all of it holds for; by default as much as a screen takes."""
-    if not to.is_terminal:
-        to.width = max(to.width, WIDTH)
-    failing = failing_steps(document)
-    end: list[Styled] = [(problem.message, "bold red") for problem in document.problems[:WORST]]
-    end += [(note, "") for note in document.notes]
-    end += [(text, "dim") for text in ASSUMED] if document.results else []
-    end.append((closing(document), "bold green" if exit_code(document) == 0 else "bold yellow"))
-    end += next_lines(failing)
-    forms = [in_turn(_table(document), _each(document))]
-    if not verbose:
-        few = shortened(failing)
-        forms += [in_turn(_table(document), few[-1]), *few]
-    show_fitted(to, forms, end, "--verbose prints every step")
+def steps_page(document: StepDocument) -> Page:
+    """Return a row per step, those that are not proved first, each with its outputs."""
+    steps = sorted(by_step(document.results), key=_gravity)
+    bad = [number for number, leaves in enumerate(steps) if first_not_proved(leaves) is not None]
+    table = Table(
+        heads=HEADS,
+        rows=[_cells(leaves) for leaves in steps],
+        title=f"One training step of '{document.model}' against all references on one device" if steps else "",
+        bad=bad,
+        right=("points", "seconds"),
+        details={number: _outputs(leaves, opened=number == 0) for number, leaves in enumerate(steps)},
+    )
+    problems = [Line(f"{problem.pair}: {problem.message}", "bad") for problem in document.problems]
+    code = exit_code(document)
+    return Page(
+        command="prove model",
+        title=f"prove model {document.model}",
+        state=state_of(code),
+        word=state_word(code, "proved", "refuted"),
+        headline=_headline(document, steps),
+        closing=closing(document),
+        failing=failing_steps(document),
+        problems=document.problems,
+        blocks=[
+            table,
+            Lines(lines=_each(document), short=Lines(lines=[]), media=("terminal",)),
+            Lines(lines=problems, media=("terminal",)),
+            Lines(lines=[Line(ASSUMED, "dim"), ""] if steps else [], listed=False),
+        ],
+        notes=document.notes,
+        environment=document.environment,
+        hint="--verbose prints every step",
+    )
 
 
-def _table(document: StepDocument) -> Form:
-    def form(to: Console) -> None:
-        line(to)
-        steps = by_step(document.results)
-        if steps:
-            line(to, f"one training step of '{document.model}' against all references on one device", "bold")
-            show_table(to, HEADS, [row(leaves) for leaves in steps])
-
-    return form
+def _gravity(leaves: Sequence[StepLeaf]) -> int:
+    wrong = first_not_proved(leaves)
+    return len(_ORDER) if wrong is None else _ORDER.index(wrong.verdict)
 
 
-def _each(document: StepDocument) -> Form:
-    """A line for each step that is not proved."""
+def _headline(document: StepDocument, steps: Sequence[Sequence[StepLeaf]]) -> str:
+    """Say which step is not the references' formula, and in which output first."""
+    wrong = first_not_proved(steps[0]) if steps else None
+    if wrong is None:
+        return first_problem(document.problems) if document.problems else closing(document)
+    count = sum(first_not_proved(leaves) is not None for leaves in steps)
+    name = wrong.config if wrong.defect is None else f"{wrong.config} with '{wrong.defect}'"
+    why = wrong.witness or wrong.reason or "no reason is given"
+    place = f"{name} on {wrong.mesh}: {wrong.leaf} is {WORDS[wrong.verdict]}: {why}"
+    return f"{count} of {plural(len(steps), 'step')} not proved; first {place}"
 
-    def form(to: Console) -> None:
-        for leaves in by_step(document.results):
-            wrong = first_not_proved(leaves)
-            if wrong is not None:
-                line(to, f"{row(leaves)[0]} on {wrong.mesh}, {wrong.leaf}: {wrong.witness or wrong.reason}")
-                if wrong.witness and wrong.reason:
-                    line(to, f"  {wrong.reason}", "dim")
 
-    return form
+def _each(document: StepDocument) -> list[str]:
+    """Return why each step is not proved that is not the example of its group."""
+    lines = []
+    for group in _groups(document):
+        for leaf in group[1:]:
+            why = f"{leaf.witness}; {leaf.reason}" if leaf.witness and leaf.reason else leaf.witness or leaf.reason
+            lines.append(f"{_name(leaf)} on {leaf.mesh}, {leaf.leaf}: {why}")
+    return lines
+
+
+def _outputs(leaves: Sequence[StepLeaf], *, opened: bool) -> Fold:
+    """Return what a step was, why it is not proved, and its outputs, those that are not proved first."""
+    first, wrong = leaves[0], first_not_proved(leaves)
+    ordered = sorted(leaves, key=lambda leaf: _ORDER.index(leaf.verdict) if leaf.verdict in _ORDER else len(_ORDER))
+    more = f"; {len(leaves) - LEAVES} more in the JSON document" if len(leaves) > LEAVES else ""
+    facts = ValueList(
+        rows=[
+            ("sides", ", ".join(f"{pair}={side}" for pair, side in first.choice.items())),
+            ("sizes", ", ".join(f"{name}={size}" for name, size in first.sizes.items())),
+            ("witness", wrong.witness if wrong else None),
+            ("why", wrong.reason if wrong else None),
+        ]
+    )
+    outputs = Table(
+        heads=("output", "verdict", "elements", "error probability", "points", "degree", "remark"),
+        rows=[_leaf_cells(leaf) for leaf in ordered[:LEAVES]],
+        caption=f"Every output{more}",
+        bad=[number for number, leaf in enumerate(ordered) if leaf.verdict != "rounding"],
+        right=("elements", "points", "degree"),
+        wide=("remark",),
+    )
+    title = f"{_name(first)} on {first.mesh}" + (f": {wrong.leaf} is {WORDS[wrong.verdict]}" if wrong else "")
+    replays = [CommandLine(text=first.replay)] if first.replay else []
+    return Fold(title=title, blocks=[facts, *replays, outputs], open=opened and wrong is not None, media=("html",))
+
+
+def _leaf_cells(leaf: StepLeaf) -> list[Cell]:
+    error = "" if leaf.log2_error is None else f"2^{leaf.log2_error:.0f}"
+    numbers = [str(leaf.elements), error, str(leaf.points), str(leaf.degree)]
+    return [leaf.leaf, _BADGES[leaf.verdict], *numbers, leaf.witness or leaf.reason or ""]
 
 
 def closing(document: StepDocument) -> str:
@@ -187,18 +257,3 @@ def closing(document: StepDocument) -> str:
     begin = "interrupted; " if document.interrupted else ""
     leaves = plural(len(document.results), "leaf")
     return f"{begin}{leaves}: {words}; {document.seconds:.1f} s; {state}"
-
-
-def steps_proved_markdown(document: StepDocument) -> str:
-    """The document as Markdown of at most 60 lines: what came out, the worst steps, a row per step."""
-    state = state_word(exit_code(document), "proved", "refuted")
-    parts = opening(f"prove model: {state}", closing(document), failing_steps(document), document.problems)
-    steps = by_step(document.results)
-    bad = [number for number, leaves in enumerate(steps) if first_not_proved(leaves) is not None]
-    if steps:
-        title = f"One training step of '{document.model}' against all references on one device"
-        rows = table_rows(title, HEADS, [row(leaves) for leaves in steps], bad)
-        parts += [replace(rows, opened=False), escaped(" ".join(ASSUMED))]
-    parts += [f"- {escaped(note)}" for note in document.notes]
-    parts.append(escaped("; ".join(document.environment.lines())))
-    return fitted(parts)

@@ -37,6 +37,11 @@ def height_of(form: Form, width: int) -> int:
     return sum(height(text, width) for text in written.getvalue().splitlines())
 
 
+def tall(lines: Sequence[Styled], width: int) -> int:
+    """Return how many lines such lines take in a terminal of so many columns."""
+    return sum(height(text, width) for text, _ in lines)
+
+
 def longest(forms: Sequence[Form], width: int, most: int) -> Form:
     """The first form that takes no more than so many lines; the last where none does.
 

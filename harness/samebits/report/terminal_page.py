@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from samebits.report.failing import explained, shortened
+from samebits.report.failing import failing_lines
 from samebits.report.page import Badge, Beside, Block, Cell, CommandLine, Fold, Lines, Page, Table, Tone, ValueList
-from samebits.report.screen import Form, Styled, cut, in_turn, show_fitted
+from samebits.report.screen import LINES, Form, Styled, cut, height_of, tall
 from samebits.report.tables import WIDTH, line, show_table
 
 STYLES: dict[Tone, str] = {
@@ -35,18 +35,45 @@ def show_page(to: Console, page: Page, *, verbose: bool = False, live: bool = Fa
         live: whether its live blocks have been printed already.
     """
     _widen(to)
-    blocks = [*([] if live else page.live), *page.blocks]
+    blocks: list[Block] = [*([] if live else page.live), *page.blocks]
+    failing = failing_lines(page.failing, to.width)
     end = _end(page, page.notes)
-    every = in_turn(_blocks(blocks), _failing(page))
-    if verbose or not page.hint:
-        every(to)
-        for text, style in end:
-            line(to, text, style)
-        return
-    few = shortened(page.failing)
-    forms: list[Form] = [every, in_turn(_blocks(blocks), few[0])]
-    forms += [in_turn(_blocks(blocks, short=True), form) for form in few]
-    show_fitted(to, [*forms, *few], _end(page, _few(page.notes)), page.hint)
+    if page.hint and not verbose:
+        end = _end(page, _few(page.notes))
+        left = LINES - tall(end, to.width)
+        if height_of(_blocks(blocks), to.width) + tall(failing, to.width) > left:
+            end = [(page.hint, "dim"), *end]
+            least = height_of(_blocks([_shortest(block) for block in blocks]), to.width)
+            failing = failing_lines(page.failing, to.width, max(left - 1 - least, left // 2))
+            blocks = _fitted(blocks, to.width, left - 1 - tall(failing, to.width))
+            failing = failing_lines(page.failing, to.width, left - 1 - height_of(_blocks(blocks), to.width))
+    _blocks(blocks)(to)
+    for text, style in [*failing, *end]:
+        line(to, text, style)
+
+
+def _shortest(block: Block) -> Block:
+    short = getattr(block, "short", None)
+    return block if short is None else _shortest(short)
+
+
+def _fitted(blocks: Sequence[Block], width: int, most: int) -> list[Block]:
+    """Return blocks of at most so many lines: the tallest is shortened, or where none can be left out, again and again.
+
+    Args:
+        blocks: in order.
+        width: columns of the terminal.
+        most: lines.
+    """
+    chosen = [*blocks]
+    heights = [height_of(_blocks([block]), width) for block in chosen]
+    while chosen and sum(heights) > most:
+        able = [number for number, block in enumerate(chosen) if getattr(block, "short", None)] or range(len(chosen))
+        tallest = max(able, key=heights.__getitem__)
+        short = getattr(chosen[tallest], "short", None)
+        chosen[tallest : tallest + 1] = [] if short is None else [short]
+        heights[tallest : tallest + 1] = [] if short is None else [height_of(_blocks([short]), width)]
+    return chosen
 
 
 def show_blocks(to: Console, blocks: Sequence[Block]) -> None:
@@ -74,15 +101,10 @@ def _few(notes: Sequence[str]) -> list[str]:
     return [*notes[:NOTES], f"and {len(notes) - NOTES} more notes; --json FILE has all"]
 
 
-def _failing(page: Page) -> Form:
-    return explained(page.failing, len(page.failing)) if page.failing else in_turn()
-
-
-def _blocks(blocks: Sequence[Block], *, short: bool = False) -> Form:
+def _blocks(blocks: Sequence[Block]) -> Form:
     def form(to: Console) -> None:
         for block in blocks:
-            shown = getattr(block, "short", None) if short else None
-            _show(to, shown or block)
+            _show(to, block)
 
     return form
 
@@ -117,7 +139,7 @@ def _show_table(to: Console, block: Table) -> None:
     if rows:
         show_table(to, block.heads, rows, right=block.right, wrapped=() if block.most else block.wide)
     for number in sorted(set(block.details) & set(block.bad)):
-        _show_fold(to, block.details[number])
+        _show(to, block.details[number])
 
 
 def _cell(block: Table, head: str, cell: Cell, bad: bool) -> Text:

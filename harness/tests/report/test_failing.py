@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import io
-
-from rich.console import Console
-
-from samebits.report.failing import WORST, Failing, explained, failing_parts, next_command
+from samebits.report.failing import WORST, Failing, failing_lines, failing_parts, next_command
 from samebits.report.markdown_fit import LINES, fitted
 
 GROUPS = [
@@ -21,14 +17,12 @@ GROUPS = [
 ]
 
 
-def shown(groups: list[Failing], count: int) -> list[str]:
-    file = io.StringIO()
-    explained(groups, count)(Console(file=file, width=80, markup=False, highlight=False))
-    return file.getvalue().splitlines()
+def shown(groups: list[Failing], most: int | None = None) -> list[str]:
+    return [text for text, _ in failing_lines(groups, 80, most)]
 
 
 def test_the_first_is_explained() -> None:
-    assert shown(GROUPS[:1], 1) == [
+    assert shown(GROUPS[:1]) == [
         "FAILED  norm/side0: 3 of 9 leaves refuted",
         "  likely    another `computation` <b>",
         "  where     out; small",
@@ -39,14 +33,18 @@ def test_the_first_is_explained() -> None:
 
 
 def test_the_others_are_named_and_counted() -> None:
-    lines = shown(GROUPS, 1)
-    assert sum(text.startswith("FAILED") for text in lines) == 1 + WORST
-    assert lines[-2] == f"{len(GROUPS) - 1 - WORST} more groups"
+    lines = shown(GROUPS, 20)
+    assert len(lines) <= 20
+    assert sum(text.startswith("  likely") for text in lines) == 2
+    assert sum(text.startswith("FAILED") for text in lines) == 2 + 4
+    assert lines[-2] == f"{len(GROUPS) - 2 - 4} more groups"
+    assert sum(text.startswith("  likely") for text in shown(GROUPS, 0)) == 1, "one is explained in any case"
+    assert sum(text.startswith("  likely") for text in shown(GROUPS)) == len(GROUPS)
 
 
 def test_a_command_is_never_cut() -> None:
     command = "samebits check " + "--case long " * 40
-    assert f"  next      {command.strip()}" in shown([Failing(title="t", likely="l", next_command=command.strip())], 1)
+    assert f"  next      {command.strip()}" in shown([Failing(title="t", likely="l", next_command=command.strip())])
 
 
 def test_a_pull_request_has_five_and_folds_the_rest() -> None:

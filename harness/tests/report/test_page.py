@@ -113,3 +113,24 @@ def test_a_chart_is_drawn_only_where_it_is_shown() -> None:
     refused = Chart(name="bars", label="Bars", draw=lambda: 1 / 0)  # type: ignore[arg-type,return-value]
     assert "Bars" not in "".join(screen(page(refused)))
     assert "Bars" not in markdown_page(page(refused).shown)
+
+
+def test_the_tallest_block_is_shortened_first() -> None:
+    """A short form may have one too, and a block that fits stays as it is."""
+    few = Lines(lines=["100 rows"])
+    tall = Lines(lines=[f"row {n}" for n in range(100)], short=Lines(lines=[f"ten {n}" for n in range(30)], short=few))
+    small = Lines(lines=["note 1", "note 2"], short=Lines(lines=["2 notes"]))
+    lines = screen(page(tall, small, hint="--verbose"))
+    assert "ten 29" in lines and "note 2" in lines and "row 1" not in lines
+    rows = Lines(lines=["kept"] * 20)
+    lines = screen(page(tall, rows, small, hint="--verbose"))
+    assert "100 rows" in lines and "note 2" in lines and "kept" in lines and "ten 1" not in lines
+    assert "2 notes" not in screen(page(tall, small, hint="--verbose"), verbose=True)
+
+
+def test_failures_come_before_what_cannot_be_shortened() -> None:
+    many = [Failing(title=f"group {n}", likely="a cause", example="values") for n in range(20)]
+    lines = screen(page(Lines(lines=["row"] * 100), failing=many, hint="--verbose"))
+    assert len(lines) <= LINES and "row" not in lines
+    assert sum(line == "  likely    a cause" for line in lines) == 8, "what is left out leaves its room to them"
+    assert "8 more groups" in lines

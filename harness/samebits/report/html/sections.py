@@ -28,7 +28,6 @@ from samebits.report.html.compile_section import compile_section
 from samebits.report.html.diff_section import diff_section
 from samebits.report.html.golden_section import golden_section
 from samebits.report.html.page_section import page_section
-from samebits.report.html.prove_model_section import prove_model_section
 from samebits.report.html.prove_section import prove_section
 from samebits.report.html.section import Section, render, script_json, static
 from samebits.report.html.table_sections import accept_section, cache_section, defaults_section, list_section
@@ -37,7 +36,6 @@ from samebits.report.html.tune_section import tune_section
 from samebits.report.list import Listing
 from samebits.report.page import Paged
 from samebits.report.prove import ProofDocument
-from samebits.report.prove_model import StepDocument
 from samebits.report.snapshots import AcceptDocument
 from samebits.report.train import TrainDocument
 from samebits.report.tune import TuneDocument
@@ -52,7 +50,6 @@ SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     GoldenDocument: golden_section,
     TrainDocument: train_section,
     ProofDocument: prove_section,
-    StepDocument: prove_model_section,
     BisectDocument: bisect_section,
     AdviseDocument: advise_section,
     DefaultsDocument: defaults_section,
