@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.host.cache_folder import cache_root, limit, limit_text
 from samebits.host.caches import CacheRow, cache_row, clear, set_limit
-from samebits.report.cache import CacheDocument, show_caches, show_removed
+from samebits.report.cache import CacheDocument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +45,8 @@ class CacheCommand(Command[tuple[str, ...], CacheRow, CacheDocument]):
         return CacheDocument(folder=str(cache_root()), limit=text, limit_from=place, results=tuple(results))
 
     def show(self, run: CommandRun, inputs: tuple[str, ...], document: CacheDocument) -> None:
-        """The folder, what was removed, or a line per cache."""
+        """Print the page; of `where`, the folder alone, for scripts."""
         if self.action == "where":
             run.console.print(document.folder, soft_wrap=True)
-        elif self.action == "clear":
-            show_removed(run.console, document)
         else:
-            show_caches(run.console, document)
+            super().show(run, inputs, document)

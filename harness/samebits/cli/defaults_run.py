@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from samebits.audit.defaults.compare import Agreement, compare_sources
 from samebits.audit.defaults.sources import Source, read_source
 from samebits.cli.pipeline import Command, CommandRun
-from samebits.report.defaults import DefaultsDocument, defaults_markdown, show_defaults
+from samebits.report.defaults import DefaultsDocument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +35,6 @@ class DefaultsCommand(Command[tuple[Source, Source], Agreement, DefaultsDocument
     def document(self, run: CommandRun, inputs: tuple[Source, Source], results: list[Agreement]) -> DefaultsDocument:
         """The comparison with its sources."""
         return DefaultsDocument(first=self.first, second=self.second, results=results[0])
-
-    def markdown(self, document: DefaultsDocument) -> str:
-        """A table for a pull request."""
-        return defaults_markdown(document)
-
-    def show(self, run: CommandRun, inputs: tuple[Source, Source], document: DefaultsDocument) -> None:
-        """A table, and one sentence."""
-        show_defaults(run.console, document)
 
     def exit_code(self, inputs: tuple[Source, Source], document: DefaultsDocument) -> int:
         """1 where they disagree."""

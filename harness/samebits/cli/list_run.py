@@ -11,7 +11,7 @@ from samebits.errors import SamebitsError
 from samebits.host.environment import asked_devices
 from samebits.programs.catalogue import Locator, default_root, load, names
 from samebits.programs.plan import Request, plan
-from samebits.report.list import Listing, PairRow, show_listing
+from samebits.report.list import Listing, PairRow
 from samebits.schema.result import Problem
 
 
@@ -44,8 +44,3 @@ class ListCommand(Command[list[str], PairRow, Listing]):
     def document(self, run: CommandRun, inputs: list[str], results: list[PairRow]) -> Listing:
         """A row per pair."""
         return Listing(results=tuple(results), problems=tuple(run.problems))
-
-    def show(self, run: CommandRun, inputs: list[str], document: Listing) -> None:
-        """A paragraph per pair."""
-        if document.results:
-            show_listing(run.console, document)

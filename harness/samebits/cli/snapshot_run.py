@@ -19,7 +19,7 @@ from samebits.host.environment import Environment
 from samebits.host.permit import Permit, permit_in
 from samebits.programs.catalogue import default_root
 from samebits.programs.plan import LoadedPair, Request
-from samebits.report.snapshots import AcceptDocument, show_accepted_verdicts
+from samebits.report.snapshots import AcceptDocument
 from samebits.schema.result import Problem, Result
 
 
@@ -112,7 +112,3 @@ class AcceptCommand(Command[AcceptInputs, AcceptedVerdicts, AcceptDocument]):
     def document(self, run: CommandRun, inputs: AcceptInputs, results: list[AcceptedVerdicts]) -> AcceptDocument:
         """All pairs whose verdicts were accepted, and the problems of the others."""
         return AcceptDocument(environment=inputs.surroundings, results=tuple(results), problems=tuple(run.problems))
-
-    def show(self, run: CommandRun, inputs: AcceptInputs, document: AcceptDocument) -> None:
-        """A line per pair."""
-        show_accepted_verdicts(run.console, document.results)

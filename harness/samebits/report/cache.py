@@ -1,16 +1,14 @@
-"""The report of `samebits cache`: a line for each cache."""
+"""The document of `samebits cache`, and its page: a line for each cache."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from rich.console import Console
-from rich.table import Table
-
 from samebits.host.caches import CacheRow
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
+from samebits.report.page import Page, Table, ValueList
 from samebits.report.words import plural
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
@@ -35,25 +33,51 @@ class CacheDocument:
     results: tuple[CacheRow, ...]
     written: Written | None = None
 
-
-def show_caches(to: Console, document: CacheDocument) -> None:
-    """Where they are, and a line for each."""
-    to.print(f"caches in {document.folder}", soft_wrap=True)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("cache", "entries", "size", "from", "to", "holds"):
-        table.add_column(name, justify="right" if name in ("entries", "size") else "left", no_wrap=name != "holds")
-    for row in document.results:
-        table.add_row(
-            row.cache, str(row.entries), size_text(row.bytes), row.oldest or "-", row.newest or "-", row.holds
-        )
-    to.print(table)
-    to.print(f"limit of the verdicts: {document.limit} ({document.limit_from})", soft_wrap=True)
+    def page(self) -> Page:
+        """Return what is shown."""
+        return cache_page(self)
 
 
-def show_removed(to: Console, document: CacheDocument) -> None:
-    """What was removed."""
-    for row in document.results:
-        to.print(f"{row.cache}: {plural(row.removed, 'entry')} removed", soft_wrap=True)
+def cache_page(document: CacheDocument) -> Page:
+    """Return where the caches are, how large they may become, and a row for each, the largest first."""
+    removed = any(row.removed for row in document.results)
+    rows = [
+        [
+            row.cache,
+            str(row.entries),
+            size_text(row.bytes),
+            row.oldest or "-",
+            row.newest or "-",
+            *([str(row.removed)] if removed else []),
+            row.holds,
+        ]
+        for row in sorted(document.results, key=lambda row: -row.bytes)
+    ]
+    table = Table(
+        heads=("cache", "entries", "size", "from", "to", *(["removed"] if removed else []), "holds"),
+        rows=rows,
+        caption="The caches, the largest first",
+        right=("entries", "size", "removed"),
+        wide=("holds",),
+    )
+    limit = f"{document.limit} ({document.limit_from})"
+    return Page(
+        command="cache",
+        state="passed",
+        closing=_closing(document),
+        blocks=[ValueList(rows=[("caches in", document.folder), ("limit of the verdicts", limit)]), table],
+    )
+
+
+def _closing(document: CacheDocument) -> str:
+    removed = sum(row.removed for row in document.results)
+    if removed:
+        return f"{plural(removed, 'entry')} of the caches in {document.folder} removed"
+    size = size_text(sum(row.bytes for row in document.results))
+    entries = plural(sum(row.entries for row in document.results), "entry")
+    largest = max(document.results, key=lambda row: row.bytes, default=None)
+    most = f"; the largest is {largest.cache}, {size_text(largest.bytes)}" if largest and largest.bytes else ""
+    return f"{entries}, {size} in {document.folder}{most}"
 
 
 def size_text(count: int) -> str:

@@ -1,20 +1,15 @@
-"""The report of `samebits audit defaults`: the document, the table and the sentence."""
+"""The document of `samebits audit defaults`, and its page: the keys on which two sources disagree."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from rich.console import Console
-
 from samebits.audit.defaults.compare import Agreement
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.markdown_fit import escaped, joined, markdown_table
-from samebits.report.tables import line, show_table
+from samebits.report.page import Fold, Lines, Page, Table
 from samebits.report.words import plural
-
-HEADS = ["key", "differs in", "first", "second"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +27,42 @@ class DefaultsDocument:
     second: str
     results: Agreement
     written: Written | None = None
+
+    def page(self) -> Page:
+        """Return what is shown."""
+        return defaults_page(self)
+
+
+def defaults_page(document: DefaultsDocument) -> Page:
+    """Return the keys on which the sources disagree, then those that were not compared."""
+    agreement = document.results
+    rows = disagreement_rows(document)
+    table = Table(
+        heads=("key", "differs in", document.first, document.second),
+        rows=rows,
+        caption="Keys on which both sources disagree",
+    )
+    others = (("Keys without a default in one source", agreement.required), ("Ignored keys", agreement.ignored))
+    folds = [
+        Fold(title=f"{name} ({len(keys)})", blocks=[Lines(lines=[", ".join(keys)], listed=False, indent=2)])
+        for name, keys in others
+        if keys
+    ]
+    return Page(
+        command="defaults",
+        state="failed" if rows else "passed",
+        word="differ" if rows else "agree",
+        closing=closing(document),
+        headline=_headline(document, rows) if rows else "",
+        blocks=[table, *folds],
+    )
+
+
+def _headline(document: DefaultsDocument, rows: list[list[str]]) -> str:
+    """Name the first key on which they disagree."""
+    key, kind, first, second = rows[0]
+    keys = plural(len(rows), "disagreement")
+    return f"{keys} of {document.first} and {document.second}; first '{key}' ({kind}): {first} against {second}"
 
 
 def closing(document: DefaultsDocument) -> str:
@@ -58,21 +89,3 @@ def disagreement_rows(document: DefaultsDocument) -> list[list[str]]:
         ]
         for disagreement in document.results.disagreements
     ]
-
-
-def show_defaults(to: Console, document: DefaultsDocument) -> None:
-    """The disagreements, and one sentence."""
-    rows = disagreement_rows(document)
-    if rows:
-        show_table(to, HEADS, rows)
-    line(to, closing(document), "bold red" if rows else "bold green")
-
-
-def defaults_markdown(document: DefaultsDocument) -> str:
-    """The same for a pull request."""
-    parts = [
-        f"### samebits audit defaults: {'differ' if document.results.disagreements else 'agree'}",
-        escaped(closing(document)),
-    ]
-    rows = disagreement_rows(document)
-    return joined([*parts, markdown_table(HEADS, rows)] if rows else parts)

@@ -1,19 +1,18 @@
-"""The report of `samebits list`: the declarations of a tree, and how much a check would run."""
+"""The document of `samebits list`, and its page: the pairs of a tree, and how much a check of each runs."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Literal
-
-from rich.console import Console
-from rich.text import Text
 
 from samebits.host.written import Written
 from samebits.programs.plan import Plan
 from samebits.report.document import SCHEMA
-from samebits.report.words import short_meshes
+from samebits.report.page import Fold, Page, ValueList
+from samebits.report.words import first_problem, plural, short_meshes, state_of
 from samebits.schema.pair import Pair
-from samebits.schema.result import Problem
+from samebits.schema.result import Problem, gravest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,25 +77,39 @@ class Listing:
     problems: tuple[Problem, ...]
     written: Written | None = None
 
+    def page(self) -> Page:
+        """Return what is shown."""
+        return list_page(self)
 
-def show_listing(to: Console, listing: Listing) -> None:
-    """The listing as one paragraph per pair."""
-    for item in listing.results:
-        to.print(Text(item.pair, "bold"), soft_wrap=True)
-        meshes = short_meshes(item.meshes)
-        if item.wide_meshes:
-            meshes += f"; on more devices {short_meshes(item.wide_meshes)}"
-        for name, value in (
-            ("reference", item.reference),
-            ("variants", " ".join(item.variants)),
-            ("cases", " ".join(item.cases)),
-            ("dtypes", " ".join(item.dtypes)),
-            ("meshes", meshes),
-            ("modes", " ".join(item.modes)),
-            ("check runs", f"{item.selected} of {item.product} settings, {item.points} points"),
-            ("compiles", ", ".join(item.compiled) or "nothing"),
-        ):
-            to.print(Text(f"  {name:<11}{value}"), soft_wrap=True)
-    if listing.results:
-        to.print()
-        to.print(Text(f"next: samebits check {listing.results[0].pair}"), soft_wrap=True)
+
+def list_page(document: Listing) -> Page:
+    """Return a paragraph for each pair."""
+    variants = plural(sum(len(row.variants) for row in document.results), "variant")
+    points = plural(sum(row.points for row in document.results), "point")
+    problems = f"; {plural(len(document.problems), 'problem')}" if document.problems else ""
+    return Page(
+        command="list",
+        state=state_of(gravest(document.problems)),
+        closing=f"{plural(len(document.results), 'pair')} with {variants}; a check of all runs {points}{problems}",
+        headline=first_problem(document.problems) if document.problems else "",
+        problems=document.problems,
+        blocks=[Fold(title=row.pair, blocks=[_facts(row)], open=True) for row in document.results],
+        command_next=shlex.join(["samebits", "check", document.results[0].pair]) if document.results else None,
+    )
+
+
+def _facts(row: PairRow) -> ValueList:
+    wide = f"; on more devices {short_meshes(row.wide_meshes)}" if row.wide_meshes else ""
+    return ValueList(
+        rows=[
+            ("reference", row.reference),
+            ("variants", " ".join(row.variants)),
+            ("cases", " ".join(row.cases)),
+            ("dtypes", " ".join(row.dtypes)),
+            ("meshes", short_meshes(row.meshes) + wide),
+            ("too wide here", short_meshes(row.unfit)),
+            ("modes", " ".join(row.modes)),
+            ("check runs", f"{row.selected} of {row.product} settings, {row.points} points"),
+            ("compiles", ", ".join(row.compiled) or "nothing"),
+        ]
+    )

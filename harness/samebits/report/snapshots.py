@@ -1,20 +1,18 @@
-"""The report of `accept --verdicts`: the document, and a line per pair."""
+"""The document of `samebits accept --verdicts`, and its page: a line per pair."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
 from dataclasses import dataclass
 from typing import Literal
-
-from rich.console import Console
-from rich.text import Text
 
 from samebits.audit.snapshots.accept import AcceptedVerdicts
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.words import plural
-from samebits.schema.result import Problem
+from samebits.report.page import Line, Lines, Page
+from samebits.report.words import plural, state_of
+from samebits.schema.result import Problem, gravest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,10 +26,45 @@ class AcceptDocument:
     problems: tuple[Problem, ...] = ()
     written: Written | None = None
 
+    def page(self) -> Page:
+        """Return what is shown."""
+        return accept_page(self)
 
-def show_accepted_verdicts(to: Console, pairs: Sequence[AcceptedVerdicts]) -> None:
-    """A line per pair."""
-    for pair in pairs:
-        moved = f" ({pair.gained} more, {pair.lost} fewer)" if pair.gained or pair.lost else ""
-        text = f"{pair.pair}: {pair.change}: {plural(pair.equal, 'result')} with equal bits beyond the contract{moved}"
-        to.print(Text(text if pair.change == "unchanged" else f"{text}; {pair.path}"), soft_wrap=True)
+
+_ORDER = {"new": 0, "changed": 1}
+
+
+def accept_page(document: AcceptDocument) -> Page:
+    """Return a line per pair, those whose snapshot was written first."""
+    rows = sorted(document.results, key=lambda row: _ORDER.get(row.change, 2))
+    problems = document.problems
+    first = (
+        f"{plural(len(problems), 'pair')} not accepted; first {problems[0].pair}: {problems[0].message}"
+        if problems
+        else ""
+    )
+    return Page(
+        command="accept",
+        state=state_of(gravest(problems)),
+        closing=_closing(document),
+        headline=first,
+        blocks=[Lines(lines=[_line(row) for row in rows])],
+        problems=problems,
+        command_next=shlex.join(["samebits", "check", problems[0].pair]) if problems else None,
+        environment=document.environment,
+    )
+
+
+def _line(row: AcceptedVerdicts) -> Line:
+    moved = f" ({row.gained} more, {row.lost} fewer)" if row.gained or row.lost else ""
+    text = f"{row.pair}: {row.change}: {plural(row.equal, 'result')} with equal bits beyond the contract{moved}"
+    return Line(text if row.change == "unchanged" else f"{text}; {row.path}", "warn" if row.lost else "")
+
+
+def _closing(document: AcceptDocument) -> str:
+    written = sum(row.change != "unchanged" for row in document.results)
+    lost = sum(row.lost for row in document.results)
+    gone = f"; {plural(lost, 'result')} no longer equal" if lost else ""
+    equal = plural(sum(row.equal for row in document.results), "result")
+    pairs = plural(len(document.results), "pair")
+    return f"{pairs}: {plural(written, 'snapshot')} written, {equal} beyond the contract{gone}"

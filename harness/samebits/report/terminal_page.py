@@ -129,6 +129,8 @@ def _show_values(to: Console, block: ValueList) -> None:
 
 
 def _show_table(to: Console, block: Table) -> None:
+    if not block.rows:
+        return
     if block.title:
         line(to)
         line(to, block.title, "bold")
@@ -136,8 +138,7 @@ def _show_table(to: Console, block: Table) -> None:
         [_cell(block, head, cell, number in block.bad) for head, cell in zip(block.heads, row, strict=True)]
         for number, row in enumerate(block.rows)
     ]
-    if rows:
-        show_table(to, block.heads, rows, right=block.right, wrapped=() if block.most else block.wide)
+    show_table(to, block.heads, rows, right=block.right, wrapped=() if block.most else block.wide)
     for number in sorted(set(block.details) & set(block.bad)):
         _show(to, block.details[number])
 

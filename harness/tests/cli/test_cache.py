@@ -68,9 +68,9 @@ def test_what_is_in_them(folder: Path, tmp_path: Path) -> None:
     assert [shown[name]["bytes"] for name in ("compiled", "toolchains", "steps")] == [10_000, 1000, 0]
     assert shown["verdicts"]["newest"] == time.strftime("%Y-%m-%d", time.gmtime())
     ended = samebits("cache")
-    assert ended.out.splitlines()[0] == f"caches in {folder}"
-    assert any(line.split()[:4] == ["compiled", "2", "10.0", "kB"] for line in ended.out.splitlines())
-    assert ended.out.splitlines()[-1] == "limit of the verdicts: 512MB (the default)"
+    lines = [" ".join(line.split()) for line in ended.out.splitlines()]
+    assert lines[:2] == [f"caches in {folder}", "limit of the verdicts 512MB (the default)"]
+    assert any(line.startswith("compiled 2 10.0 kB ") for line in lines)
 
 
 def test_some_are_cleared(tmp_path: Path) -> None:
@@ -78,7 +78,8 @@ def test_some_are_cleared(tmp_path: Path) -> None:
     cleared = rows(tmp_path, "clear", "--only", "compiled", "--older-than", "30")
     assert {name: (row["removed"], row["entries"]) for name, row in cleared.items()} == {"compiled": (1, 1)}
     assert rows(tmp_path)["verdicts"]["entries"] == 2
-    assert samebits("cache", "clear", "--only", "verdicts").out == "verdicts: 2 entries removed\n"
+    last = samebits("cache", "clear", "--only", "verdicts").out.splitlines()[-1]
+    assert last.startswith("2 entries of the caches in ") and last.endswith(" removed")
     assert rows(tmp_path)["verdicts"]["entries"] == 0
 
 
@@ -92,9 +93,9 @@ def test_all_are_cleared(folder: Path, tmp_path: Path) -> None:
 
 def test_the_limit_is_retained(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert samebits("cache", "limit", "1.5 GB").code == 0
-    assert samebits("cache", "limit").out.splitlines()[-1] == f"limit of the verdicts: 1.5 GB ({folder}/limit.txt)"
+    assert f"limit of the verdicts  1.5 GB ({folder}/limit.txt)" in samebits("cache", "limit").out
     monkeypatch.setenv("SAMEBITS_CACHE_LIMIT", "0")
-    assert samebits("cache").out.splitlines()[-1] == "limit of the verdicts: 0 (SAMEBITS_CACHE_LIMIT)"
+    assert "limit of the verdicts  0 (SAMEBITS_CACHE_LIMIT)\n" in samebits("cache").out
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from samebits.report.failing import Failing
+from samebits.report.html.page_section import page_section
 from samebits.report.markdown_fit import LINES as MARKDOWN_LINES
 from samebits.report.markdown_page import markdown_page
 from samebits.report.page import (
@@ -95,6 +96,12 @@ def test_values_commands_and_tones() -> None:
     lines = screen(page(values, CommandLine(text="samebits list"), Lines(lines=[Line("careful", "warn")])))
     assert "  case  small" in lines and "  run: samebits list" in lines and "careful" in lines
     assert not any("reason" in text for text in lines)
+
+
+def test_a_table_without_rows_is_left_out() -> None:
+    paper = page(Table(heads=("name",), rows=[], title="Rows", caption="All rows"))
+    assert not any("Rows" in text for text in (*screen(paper), markdown(paper)))
+    assert "All rows" not in page_section(paper.shown).body
 
 
 def test_many_notes_are_counted_on_a_screen() -> None:

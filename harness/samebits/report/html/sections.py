@@ -12,11 +12,9 @@ from typing import Any, get_args
 from samebits.errors import RequestError
 from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
-from samebits.report.cache import CacheDocument
 from samebits.report.changes.diff_records import DiffDocument
 from samebits.report.compile import CompileDocument
 from samebits.report.compile_model import StepsDocument
-from samebits.report.defaults import DefaultsDocument
 from samebits.report.document import Document
 from samebits.report.golden import GoldenDocument
 from samebits.report.html.advise_section import advise_section
@@ -30,13 +28,10 @@ from samebits.report.html.golden_section import golden_section
 from samebits.report.html.page_section import page_section
 from samebits.report.html.prove_section import prove_section
 from samebits.report.html.section import Section, render, script_json, static
-from samebits.report.html.table_sections import accept_section, cache_section, defaults_section, list_section
 from samebits.report.html.train_section import train_section
 from samebits.report.html.tune_section import tune_section
-from samebits.report.list import Listing
 from samebits.report.page import Paged
 from samebits.report.prove import ProofDocument
-from samebits.report.snapshots import AcceptDocument
 from samebits.report.train import TrainDocument
 from samebits.report.tune import TuneDocument
 from samebits.report.words import State, typed
@@ -52,10 +47,6 @@ SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     ProofDocument: prove_section,
     BisectDocument: bisect_section,
     AdviseDocument: advise_section,
-    DefaultsDocument: defaults_section,
-    CacheDocument: cache_section,
-    Listing: list_section,
-    AcceptDocument: accept_section,
 }
 
 _SCRIPTS = ("page.js", "theme.js")
