@@ -6,8 +6,6 @@ from samebits.compile.compiler import compile_for as compile_for
 from samebits.compile.devices import target_mesh as target_mesh
 from samebits.errors import DeclarationError as DeclarationError
 from samebits.errors import SamebitsError as SamebitsError
-from samebits.functions.bits import Comparison as Comparison
-from samebits.functions.bits import compare as compare
 from samebits.functions.compare import assert_same as assert_same
 from samebits.functions.compare import check as check
 from samebits.functions.compare import prove as prove
@@ -15,6 +13,8 @@ from samebits.functions.compile_side_by_side import ComparingPrograms as Compari
 from samebits.functions.compile_side_by_side import compare_programs as compare_programs
 from samebits.functions.result import Comparing as Comparing
 from samebits.functions.result import OtherInputsWarning as OtherInputsWarning
+from samebits.numerics.bits import Comparison as Comparison
+from samebits.numerics.bits import compare as compare
 from samebits.numerics.bits import same_bits as same_bits
 from samebits.programs.implementations import implementation as implementation
 from samebits.programs.like import like as like

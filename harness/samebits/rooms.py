@@ -27,18 +27,22 @@ class Room:
 ROOMS = (
     Room("symbolic sizes", ("sizes",), "`--all-sizes`, `sizes=` of a call and contracts for all sizes"),
     Room("training", ("train",), "`train`, `golden` and what else runs a model"),
+    Room("several hosts", ("cluster",), "`--ray`, `--distributed` and `launch`"),
 )
 """No module of the core imports one of these; it asks `door` for what it needs at that moment."""
 
+NOTEBOOK = "report.html.notebook"
+"""What draws the records of the core in a notebook."""
+
 
 def door(module: str) -> Any:
-    """Import a module of an optional room.
+    """Import a module, such as one of an optional room.
 
     Args:
         module: its name below `samebits`, such as `sizes.points`.
 
     Raises:
-        RequestError: the room is not installed.
+        RequestError: it is of a room that is not installed.
     """
     try:
         return importlib.import_module(f"samebits.{module}")

@@ -492,7 +492,7 @@ class SpotRunner:
 
     def compare(self, arrays: Mapping[str, Array]) -> list[Comparison]:
         """Run both sides on these inputs, and compare them leaf by leaf."""
-        from samebits.check.executed_together import run_program
+        from samebits.check.execution import run_program
         from samebits.programs.host_trees import compare_trees, to_host
 
         record = {name: array for name, array in arrays.items() if not name.startswith(COTANGENT)}

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from samebits.check.executed_together import Fetched, called_together, run_program
 from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome, ProgramOutputs
 from samebits.errors import CouldNotRun, MeshNotUsed
@@ -29,9 +28,10 @@ from samebits.programs.inputs import (
     record_drawn,
     records,
 )
-from samebits.programs.placement import check_mesh_used, describe, diverging_replicas, idle_axes, place, put
+from samebits.programs.placement import as_taken, check_mesh_used, describe, diverging_replicas, idle_axes, place, put
 from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site, TracedSides, widen_array
+from samebits.rooms import door
 from samebits.schema.case import Arg
 from samebits.schema.contract import Direction
 from samebits.schema.meshes import MeshSpec
@@ -40,6 +40,34 @@ from samebits.user_errors import one_line
 
 Inputs = dict[str, tuple[Record, dict[str, Array]]]
 """By label: a record, and for a gradient the cotangents by output leaf."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a program gave.
+
+    Args:
+        outputs: on the devices.
+        tree: on the host, whole.
+        replicas: copies of a piece that differ between devices; None where that was not looked for.
+    """
+
+    outputs: Any
+    tree: HostTree
+    replicas: list[Comparison] | None = None
+
+
+def run_program(program: Program, call: tuple[Any, ...]) -> Any:
+    """Run a compiled program to its end.
+
+    Raises:
+        CouldNotRun: it does not compile.
+    """
+    import jax
+
+    compiled = program.result()
+    with program.setup.active():
+        return jax.block_until_ready(compiled(*jax.tree.map(as_taken, call)))
 
 
 @dataclass(slots=True)
@@ -353,6 +381,7 @@ class Execution:
         calls = undone(f"{program.label.partition(', case')[0]}, in a callback,") if program.calls_python else None
         with calls or contextlib.nullcontext():
             if group is not None:
-                return called_together(group, program, call, direction, like)
+                fetched: Fetched = door("cluster.spanning").called_together(group, program, call, direction, like)
+                return fetched
             outputs = run_program(program, call)
         return Fetched(outputs, to_host(outputs, program, direction))

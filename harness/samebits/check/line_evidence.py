@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from samebits.check.execution import PendingPoint
 from samebits.check.point_proofs import PointProofs
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.host.cache_keys import digest_of
-from samebits.interpret.alignment.align import Alignment, align
-from samebits.interpret.alignment.dtype_lines import dtype_lines, losing_line, narrower_lines
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.value import Blame
 from samebits.programs.host_trees import named_leaves
@@ -26,6 +24,9 @@ from samebits.schema.contract import Direction
 from samebits.schema.line_difference import LineDifference, NamedLines
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
+
+if TYPE_CHECKING:
+    from samebits.interpret.alignment.align import Alignment
 
 Named = TypeVar("Named", Result, ProofResult)
 
@@ -118,12 +119,16 @@ class LineFinder:
 
     def _of_types(self, job: PendingPoint, path: str) -> tuple[LineDifference, ...]:
         """Find the lines at which an output gets its dtype; of a gradient that is not compared, a forward output."""
+        from samebits.interpret.alignment.dtype_lines import dtype_lines
+
         direction = "forward" if path == "*" else job.point.direction
         names, first, second = self._programs(job, direction)
         return dtype_lines(first, second, names.index(path) if path in names else None)
 
     def _losing(self, job: PendingPoint, path: str, losing: Blame | None) -> tuple[LineDifference, ...]:
         """Find the line of the variant that loses accuracy: where numbers become narrower, or a known operation."""
+        from samebits.interpret.alignment.dtype_lines import losing_line, narrower_lines
+
         names, first, second = self._programs(job, job.point.direction)
         lines = narrower_lines(first, second, names.index(path)) if path in names else ()
         return lines or (() if losing is None else losing_line(losing.step.equation))
@@ -184,6 +189,8 @@ class LineFinder:
 
     def _alignment(self, job: PendingPoint, name: str, question: Question) -> Alignment | str:
         """Align both programs, or say why they cannot be aligned; those of the latest point are cached."""
+        from samebits.interpret.alignment.align import align
+
         if self._aligned[0] is not job:
             self._aligned = job, {}
         cached = self._aligned[1]

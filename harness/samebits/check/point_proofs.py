@@ -11,8 +11,6 @@ from weakref import WeakKeyDictionary
 from samebits.check.execution import Execution, PendingPoint
 from samebits.check.movement_proof import MovementProof
 from samebits.errors import CouldNotRun, NotCovered
-from samebits.hlo.canonical import ordered_identity
-from samebits.hlo.module import HloModule
 from samebits.interpret.field_proof.assumptions import of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.given_integers import like_given
@@ -100,6 +98,9 @@ class PointProofs:
         """The digest of a compiled program, which many points share."""
         compiled = program.result()
         if compiled not in self._digests:
+            from samebits.hlo.canonical import ordered_identity
+            from samebits.hlo.module import HloModule
+
             (module,) = compiled.runtime_executable().hlo_modules()
             read = HloModule(module.as_serialized_hlo_module_proto())
             self._digests[compiled] = ordered_identity(read, one_device=True, cuda=self._cuda())

@@ -7,27 +7,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samebits.check.execution import PendingPoint
-from samebits.check.point_memory import PointMemory
 from samebits.check.runner import Runner
-from samebits.check.shake import ShakenPoint, Shaker
-from samebits.check.shake_options import accepted
-from samebits.check.together import judged_together
 from samebits.check.verdict import judge_refusal, judge_run, without_leaves
 from samebits.errors import CouldNotRun, DeclarationError, MeshError, MeshNotSpanned, NoExplicitForm
 from samebits.host.cache_keys import ByIdentity
-from samebits.host.process_group import ProcessGroup
+from samebits.host.group import LockstepGroup
 from samebits.programs.asked import recorded
 from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay, replay_together
+from samebits.rooms import door
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
 from samebits.schema.result import Result
 from samebits.user_errors import one_line
+
+if TYPE_CHECKING:
+    from samebits.check.point_memory import PointMemory
+    from samebits.check.shake import ShakenPoint, Shaker
 
 AHEAD = 12
 """How many points are traced ahead of the one being run, so that the compiling threads always have work."""
@@ -120,6 +121,9 @@ def point_steps(
         return
     import jax
 
+    from samebits.check.shake import Shaker
+    from samebits.check.shake_options import accepted
+
     shaker = Shaker(runner, accepted(jax.default_backend()).options)
     waiting: deque[tuple[_Judged, ShakenPoint | None]] = deque()
     for step in _judged(runner, locator, points, how.ahead, how.memory):
@@ -175,7 +179,7 @@ def _judged(
 
 
 def _judged_together(
-    group: ProcessGroup, runner: Runner, locator: Locator, point: Point, job: PendingPoint | list[Result]
+    group: LockstepGroup, runner: Runner, locator: Locator, point: Point, job: PendingPoint | list[Result]
 ) -> list[Result]:
     """The results of a point, of a group of processes that all come to it."""
     name, again = runner.pair.name, _replay(runner, point, locator)
@@ -184,7 +188,7 @@ def _judged_together(
         assert isinstance(job, PendingPoint)
         return _finish(runner, point, job, locator)
 
-    results = judged_together(
+    results: list[Result] = door("cluster.together").judged_together(
         group,
         f"{name}: {point}",
         None if isinstance(job, PendingPoint) else job[0],

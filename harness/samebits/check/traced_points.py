@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from samebits.check.execution import Execution
 from samebits.errors import CouldNotRun, DeclarationError
-from samebits.interpret.alignment.align import Alignment, align
 from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
 from samebits.interpret.problem import Question
 from samebits.programs.alone import baseline, on_mesh_of
@@ -18,6 +18,9 @@ from samebits.prove.prover import Prover, Unproved
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
+
+if TYPE_CHECKING:
+    from samebits.interpret.alignment.align import Alignment
 
 
 class PointInterpreter:
@@ -54,6 +57,8 @@ class PointInterpreter:
         Raises:
             CouldNotRun: a side does not trace, or the programs cannot be aligned.
         """
+        from samebits.interpret.alignment.align import align
+
         sides, functions = self._execution.sides, None
         if point.direction == "gradient":
             ends = zip((sides.pair.reference_name, point.variant), self._sites(point), strict=True)

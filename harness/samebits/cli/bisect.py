@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from samebits.cli import options
+from samebits.cli.common import OnDemand
 from samebits.host.output_files import require_writable
 
 if TYPE_CHECKING:
@@ -29,7 +30,13 @@ HOW = frozenset(
 """Options that say where and how a search runs, and not what is searched."""
 
 
-@click.group("bisect")
+SEARCHES = OnDemand(
+    **{name: f"bisect_{name}:bisect_{name}" for name in ("commits", "flags", "mesh")},
+    **{name: f"bisect_{name}:{name}" for name in ("pairs", "steps", "tensors")},
+)
+
+
+@click.group("bisect", commands=SEARCHES)
 def bisect() -> None:
     """Find what causes a difference: the choice, step, tensor, mesh, commit or flag.
 

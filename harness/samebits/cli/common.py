@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import ParamSpec
 
 import click
@@ -14,7 +14,7 @@ import click
 from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.host.interrupts import Interrupted
 from samebits.host.own_output import own_stderr, stdout_failure
-from samebits.rooms import missing_room
+from samebits.rooms import door, missing_room
 from samebits.schema.result import Problem
 from samebits.user_errors import one_line, retain, take_tracebacks
 
@@ -70,6 +70,38 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         raise SystemExit(code)
 
     return run
+
+
+class OnDemand(MutableMapping[str, click.Command]):
+    """The commands of a group, each imported when it is asked for: a command needs no options of another one.
+
+    Args:
+        names: of those that a module of their name has under that name.
+        places: of the others by name, the module in this folder and the name in it, as `list:list_pairs`.
+    """
+
+    def __init__(self, *names: str, **places: str) -> None:
+        self._places = {**{name: f"{name}:{name}" for name in names}, **places}
+        self._imported = dict[str, click.Command]()
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._imported:
+            module, _, attribute = self._places[name].partition(":")
+            self._imported[name] = getattr(door(f"cli.{module}"), attribute)
+        return self._imported[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._imported[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        self._imported.pop(name, None)
+        self._places.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._places, **self._imported})
+
+    def __len__(self) -> int:
+        return len({**self._places, **self._imported})
 
 
 class ExitCode:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from samebits.cli import options
-from samebits.engine.distributed.request import (
+from samebits.engine.distributed_request import (
     COORDINATOR,
     DISTRIBUTED,
     NUM_PROCESSES,
@@ -23,7 +23,7 @@ from samebits.engine.distributed.request import (
 from samebits.errors import RequestError
 
 if TYPE_CHECKING:
-    from samebits.host.process_group import ProcessGroup
+    from samebits.cluster.process_group import ProcessGroup
 
 
 distributed = options.together(
@@ -132,7 +132,7 @@ def started(request: DistributedRequest | None) -> ProcessGroup | None:
     """
     if request is None:
         return None
-    from samebits.engine.distributed.start import start
+    from samebits.cluster.start import start
 
     _drop_lines_of_gloo()
     return start(request)

@@ -13,10 +13,11 @@ from rich.console import Console
 
 from samebits.cli.common import say
 from samebits.cli.pipeline import Command, CommandRun, ReportFiles, exit_without_waiting, run_command
-from samebits.engine.distributed.inputs import RunInputs, compare_inputs, described, sources
+from samebits.cluster.inputs import RunInputs, compare_inputs, described, sources
+from samebits.cluster.process_group import ProcessGroup
 from samebits.errors import COULD_NOT_TELL, RequestError, SamebitsError
 from samebits.host import environment
-from samebits.host.process_group import ProcessGroup, RunEnded
+from samebits.host.group import RunEnded
 from samebits.report.outcomes import Outcomes
 from samebits.schema.result import Problem
 

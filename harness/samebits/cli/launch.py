@@ -57,8 +57,8 @@ def launch(chosen: LaunchOptions) -> int:
     The exit code is that of process 0, or 3 if a process crashes or hangs (then all are killed), or if the processes
     end with different codes.
     """
-    from samebits.engine.distributed.launch import LaunchRequest
-    from samebits.engine.distributed.launch import launch as started
+    from samebits.cluster.launch import LaunchRequest
+    from samebits.cluster.launch import launch as started
 
     request = LaunchRequest(
         words=chosen.words,

@@ -285,7 +285,7 @@ def _supervise(values: Mapping[str, Any]) -> None:
 
     READS.look()  # before declarations are loaded, which may read data
     if values.get("distributed"):
-        from samebits.engine.distributed.reported import recorder
+        from samebits.engine.reported import recorder
 
         EXIT_CODE.record = recorder()
     if values.get("in_process") or values.get("distributed"):

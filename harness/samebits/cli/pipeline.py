@@ -23,7 +23,6 @@ from rich.console import Console
 
 from samebits.cli.common import ends_with, printed, problem_line, say
 from samebits.cli.supervision import say_problem
-from samebits.engine.ray_probe import cluster_environment
 from samebits.engine.ray_request import RayRequest
 from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.host import environment
@@ -108,6 +107,8 @@ class CommandRun:
                 used.
         """
         if ray is not None:
+            from samebits.cluster.ray_probe import cluster_environment
+
             here = cluster_environment(ray)
         elif workers == 0 or environment.backend_started() or expected_platform() == "cpu":
             require_answer()

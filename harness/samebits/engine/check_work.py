@@ -18,7 +18,7 @@ from samebits.engine.work import Event, Finished, Item, Loss, Reached, Started, 
 from samebits.host import environment
 from samebits.host.entry_store import EntryStore
 from samebits.host.file_reads import OUTSIDE, READS
-from samebits.host.process_group import ProcessGroup
+from samebits.host.group import LockstepGroup
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair
 from samebits.programs.program_cache import Programs
@@ -86,7 +86,7 @@ class CheckWork(Work[Result]):
         self,
         effort: Effort = USUAL,
         ahead: int = AHEAD,
-        group: ProcessGroup | None = None,
+        group: LockstepGroup | None = None,
         pairs: Mapping[Locator, Pair] = MappingProxyType({}),
         memory: MemoryPlace | None = None,
     ) -> None:

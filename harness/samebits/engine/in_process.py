@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from samebits.engine.work import Chunk, Ended, Event, Executor, Finished, Loss, Started, Trouble, Work
 from samebits.errors import CouldNotRun
 from samebits.host.device_health import device_failure
-from samebits.host.process_group import ProcessGroup, RunEnded
+from samebits.host.group import LockstepGroup, RunEnded
 
 
 class InProcess(Executor):
@@ -22,7 +22,7 @@ class InProcess(Executor):
 
     slots = 1
 
-    def __init__(self, work: Work[Any], group: ProcessGroup | None = None) -> None:
+    def __init__(self, work: Work[Any], group: LockstepGroup | None = None) -> None:
         self._work, self._group = work, group
         self._waiting: deque[Chunk] = deque()
 

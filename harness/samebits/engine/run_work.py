@@ -12,20 +12,17 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from samebits.engine.drive import TIMEOUT, Done, Limits, drive
-from samebits.engine.in_process import InProcess
 from samebits.engine.journal import Journal
-from samebits.engine.ray_cluster import RayExecutor
-from samebits.engine.ray_connection import connect
 from samebits.engine.ray_request import RayRequest
 from samebits.engine.shard import Shard
 from samebits.engine.work import Executor, Item, Work
-from samebits.engine.worker_processes import WorkerProcesses
 from samebits.errors import RequestError
 from samebits.host.accelerator import expected_platform
+from samebits.host.group import LockstepGroup
 from samebits.host.memory import GIB, gibibytes, memory_limit_per_worker
 from samebits.host.own_output import own_stderr
-from samebits.host.process_group import ProcessGroup
 from samebits.host.processors import usable_processors
+from samebits.rooms import door
 from samebits.schema.result import Problem
 
 Row = TypeVar("Row")
@@ -66,7 +63,7 @@ class EngineSettings:
     fresh: bool = False
     shard: Shard | None = None
     ray: RayRequest | None = None
-    group: ProcessGroup | None = None
+    group: LockstepGroup | None = None
 
     @property
     def processes(self) -> int:
@@ -227,9 +224,15 @@ def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Execut
         settings: what was asked for.
     """
     if settings.in_process:
+        from samebits.engine.in_process import InProcess
+
         return InProcess(work, settings.group)
     if settings.ray is not None:
-        return RayExecutor(work, connect(settings.ray), _forward, settings.seconds)
+        cluster = door("cluster.ray_connection").connect(settings.ray)
+        executor: Executor = door("cluster.ray_cluster").RayExecutor(work, cluster, _forward, settings.seconds)
+        return executor
+    from samebits.engine.worker_processes import WorkerProcesses
+
     return WorkerProcesses(work, max(min(settings.processes, items), 1), _forward)
 
 

@@ -12,7 +12,7 @@ from samebits.functions.request import compare_request
 from samebits.functions.run import rerun
 from samebits.programs.catalogue import Locator
 from samebits.report.compile import ProgramBlock, blocks_text
-from samebits.report.html.notebook import notebook_table  # by which each record shows itself too
+from samebits.report.html.notebook import notebook_table
 from samebits.report.leaves import LeafRow
 from samebits.schema.case import Case
 from samebits.schema.program_facts import CompiledSide, SideBySide

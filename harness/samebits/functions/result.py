@@ -11,10 +11,6 @@ from typing import Any
 
 from samebits.errors import CouldNotRun
 from samebits.functions.passed import REPORTING
-from samebits.report.failure import point_block
-from samebits.report.html.notebook import notebook_table  # by which each record shows itself too
-from samebits.report.leaves import leaf_rows, text
-from samebits.report.words import plural
 from samebits.schema.assumption import Assumption, breakable
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Problem, Result, Verdict
@@ -91,6 +87,9 @@ class Comparing:
 
     def failure(self) -> str:
         """The failing leaves with their witnesses, as text."""
+        from samebits.report.failure import point_block
+        from samebits.report.leaves import leaf_rows, text
+
         failed = [leaf for leaf in self._counted() if not leaf.ok]
         lines = [f"{self._title()}: {len(failed)} of {len(self.leaves)} leaves do not hold"]
         lines += [problem.message for problem in self.problems]
@@ -109,6 +108,8 @@ class Comparing:
         return f"{self.name}: {self.verdict}"
 
     def __repr__(self) -> str:
+        from samebits.report.leaves import leaf_rows, text
+
         rows = leaf_rows(self.leaves, self.reference)
         lines = [text(f"{self._title()} ({self.seconds:.2g} s)", rows)]
         lines += [f"note: {note}" for note in (*(problem.message for problem in self.problems), *self.notes)]
@@ -116,6 +117,9 @@ class Comparing:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
+        from samebits.report.html.notebook import notebook_table
+        from samebits.report.leaves import leaf_rows
+
         rows = leaf_rows(self.leaves, self.reference)
         notes = (*(problem.message for problem in self.problems), *self.notes)
         notes += tuple(f"assumes: {taken}" for taken in self.assumptions)
@@ -148,6 +152,8 @@ def warn_of_other_inputs(name: str, leaves: Sequence[Result | ProofResult]) -> N
     """
     notes = [note for leaf in leaves if leaf.ok for note in _notes(leaf)]
     if notes:
+        from samebits.report.words import plural
+
         more = f" (and {plural(len(notes) - 1, 'more result')})" if len(notes) > 1 else ""
         again = "Where that is used, compare the gradients of both functions as functions; otherwise "
         usual = (

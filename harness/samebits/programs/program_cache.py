@@ -24,8 +24,8 @@ import jax
 from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.environment import compile_options, configuration
+from samebits.host.group import LockstepGroup
 from samebits.host.interrupts import Stop
-from samebits.host.process_group import ProcessGroup
 from samebits.programs import machine_code
 from samebits.programs.captured_values import calls_python, captured_arrays, constants_of, equations
 from samebits.programs.isolated_trace import trace_alone
@@ -172,7 +172,7 @@ class Programs:
     """
 
     def __init__(
-        self, threads: int | None = None, group: ProcessGroup | None = None, watch: Watch | None = None
+        self, threads: int | None = None, group: LockstepGroup | None = None, watch: Watch | None = None
     ) -> None:
         self.group = group
         self._watch = watch or (lambda _: contextlib.nullcontext())

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
-from samebits.engine.distributed.reported import recorder
-from samebits.engine.distributed.request import DISTRIBUTED, DistributedRequest, take_request
+from samebits.engine.distributed_request import DISTRIBUTED, DistributedRequest, take_request
+from samebits.engine.reported import recorder
 from samebits.errors import COULD_NOT_TELL, RequestError
-from samebits.host.process_group import ProcessGroup, RunEnded
+from samebits.host.group import LockstepGroup, RunEnded
+from samebits.rooms import door
 
-GROUP = pytest.StashKey[ProcessGroup]()
+GROUP = pytest.StashKey[LockstepGroup]()
 """The processes; absent in a process of its own."""
 
 RECORD = pytest.StashKey[Callable[[int], None]]()
@@ -55,14 +56,13 @@ def configure(config: pytest.Config) -> None:
             "--samebits-distributed: every process runs all tests in one order, and xdist deals them out: "
             "leave out -n, and give -p no:xdist"
         )
-    from samebits.engine.distributed.start import start
     from samebits.host import environment
 
     try:
         if asked_by_option:
             os.environ[DISTRIBUTED] = "1"
         environment.prepare(devices=config.getoption("--samebits-devices"))
-        group = start(take_request() or DistributedRequest())
+        group = door("cluster.start").start(take_request() or DistributedRequest())
     except RequestError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[GROUP], config.stash[FAILURES] = group, Failures()
@@ -79,16 +79,16 @@ def compare_collected(session: pytest.Session) -> None:
     group = session.config.stash.get(GROUP, None)
     if group is None:
         return
-    from samebits.engine.distributed.inputs import RunInputs, compare_inputs, described, sources
     from samebits.host import environment
 
-    own = RunInputs(
+    inputs = door("cluster.inputs")
+    own = inputs.RunInputs(
         points={f"test {number}": item.nodeid for number, item in enumerate(session.items)},
-        sources=sources(),
-        environment=described(environment.capture()),
+        sources=inputs.sources(),
+        environment=inputs.described(environment.capture()),
     )
     try:
-        compare_inputs(group, own)
+        inputs.compare_inputs(group, own)
     except RequestError as error:
         pytest.exit(f"samebits: {error}", returncode=int(pytest.ExitCode.USAGE_ERROR))
     except RunEnded as ended:
@@ -96,7 +96,7 @@ def compare_collected(session: pytest.Session) -> None:
 
 
 @contextlib.contextmanager
-def point_of(config: pytest.Config, words: str) -> Iterator[ProcessGroup | None]:
+def point_of(config: pytest.Config, words: str) -> Iterator[LockstepGroup | None]:
     """Inside, all processes check one point; None in a process of its own.
 
     Args:

@@ -11,7 +11,6 @@ import pytest
 from samebits.check.contract_audit import machine_dependent
 from samebits.check.execution import PendingPoint
 from samebits.check.runner import Runner
-from samebits.check.together import require_alike
 from samebits.check.verdict import judge_refusal, judge_run
 from samebits.errors import CouldNotRun, MeshNotSpanned, NoExplicitForm, RequestError, SamebitsError
 from samebits.functions.passed import REPORTING
@@ -24,6 +23,7 @@ from samebits.host.isolation import take_notes
 from samebits.programs.implementations import implementation
 from samebits.programs.program_cache import Programs
 from samebits.report.failure import point_block
+from samebits.rooms import door
 from samebits.schema.assumption import breakable
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -112,7 +112,7 @@ def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str)
                 _start_next(state, request.node.stash.get(NEXT, None))
                 results = judge_run(runner.pair, point, runner.finish(job), again)
             if group is not None:
-                require_alike(group, results)
+                door("cluster.together").require_alike(group, results)
     except pytest.exit.Exception:  # another process is gone: no case can be checked any more
         raise
     except Exception as error:  # whatever the user's code or XLA raises at run time

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from samebits.errors import COULD_NOT_TELL, CouldNotRun, SamebitsError
-from samebits.host.process_group import ProcessGroup
+from samebits.host.group import LockstepGroup
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Matrix, Model
 from samebits.schema.result import Problem
@@ -95,7 +95,7 @@ def run_matrix(
     root: Path,
     steps: int,
     say: Say = lambda text: None,
-    group: ProcessGroup | None = None,
+    group: LockstepGroup | None = None,
 ) -> MatrixResult:
     """Run a matrix and compare its runs.
 
@@ -171,7 +171,7 @@ def other_training(envelope: Envelope) -> list[Problem]:
     return [Problem(pair=envelope.config, message=text, exit_code=COULD_NOT_TELL)]
 
 
-def _require_same_bits(group: ProcessGroup, run: RunRecord) -> None:
+def _require_same_bits(group: LockstepGroup, run: RunRecord) -> None:
     """Hold a run against the same run in the other processes, also where each has its mesh to itself.
 
     Raises:
@@ -189,7 +189,7 @@ def _trainers(
     root: Path,
     threads: ThreadPoolExecutor,
     result: MatrixResult,
-    group: ProcessGroup | None,
+    group: LockstepGroup | None,
 ) -> dict[str, Trainer]:
     trainers = {}
     for config in matrix.runs:

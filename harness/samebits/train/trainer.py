@@ -16,10 +16,10 @@ import jax
 
 from samebits.errors import CouldNotRun, DeclarationError, MeshNotUsed, SamebitsError
 from samebits.host.environment import compile_options
-from samebits.host.process_group import ProcessGroup
+from samebits.host.group import LockstepGroup
 from samebits.programs.captured_values import equations
-from samebits.programs.placement import idle_axes, put_tree
-from samebits.programs.spanning import fetched_tree, in_step
+from samebits.programs.placement import idle_axes, on_host, put_tree
+from samebits.rooms import door
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model, Training
 from samebits.schema.validate import expected
@@ -52,7 +52,7 @@ class Trainer:
         root: Path,
         pool: ThreadPoolExecutor,
         defect: Defect | None = None,
-        group: ProcessGroup | None = None,
+        group: LockstepGroup | None = None,
     ) -> None:
         self.config, self.group = config, group
         self.mesh = MeshSpec.parse(config.mesh)
@@ -120,16 +120,19 @@ class Trainer:
     def _step(self, state: Any, batch: Any) -> Any:
         """Run one step from a state on the devices, with a batch on the host, to its end."""
         compiled, placed = self.compiled(), put_tree(batch, self._batch_at)
-        return in_step(
-            self.group,
-            self.built,
-            f"config '{self.config.name}'",
-            lambda: jax.block_until_ready(compiled(state, placed)),
-        )
+
+        def run() -> Any:
+            return jax.block_until_ready(compiled(state, placed))
+
+        if self.group is None:
+            return run()
+        return door("cluster.spanning").in_step(self.group, self.built, f"config '{self.config.name}'", run)
 
     def _fetched(self, tree: Any) -> Any:
         """Arrays on the host, whole, also where they span processes."""
-        return fetched_tree(self.group, f"config '{self.config.name}'", tree)
+        if self.group is None:
+            return jax.tree.map(on_host, tree)
+        return door("cluster.spanning").fetched_tree(self.group, f"config '{self.config.name}'", tree)
 
     def run(self, steps: int, keep: Iterable[int] = (), start: Any = None, order: Any = None) -> Recorded:
         """Train from the initial state.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 import samebits
-from samebits.check import executed_together
 from samebits.check.rounding import COMPILER
 from samebits.programs.inputs import dtype_of
 from samebits.schema.result import Result
@@ -108,7 +106,9 @@ def _wrong_at(monkeypatch: pytest.MonkeyPatch, number: int, side: str, change: C
     """Plant a compiler whose programs of one side are wrong where an integer argument is at least a number."""
     import jax
 
-    honest = executed_together.run_program
+    from samebits.check import execution
+
+    honest = execution.run_program
 
     def planted(program: Any, call: tuple[Any, ...]) -> Any:
         outputs = honest(program, call)
@@ -117,7 +117,7 @@ def _wrong_at(monkeypatch: pytest.MonkeyPatch, number: int, side: str, change: C
             return outputs
         return jax.tree.map(lambda leaf: jax.device_put(change(np.asarray(leaf)), leaf.sharding), outputs)
 
-    monkeypatch.setattr(importlib.import_module("samebits.check.execution"), "run_program", planted)
+    monkeypatch.setattr(execution, "run_program", planted)
 
 
 def _rolled(array: Any) -> Any:

@@ -14,8 +14,8 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import samebits
-from samebits.check import line_evidence
 from samebits.check.line_evidence import NO_PLACE, POINTS, few_lines, not_searched
+from samebits.interpret.alignment import align
 from samebits.programs.plan import Request
 from samebits.report.failure import point_block
 from samebits.schema.contract import Exemption
@@ -153,7 +153,7 @@ def test_a_failing_search_does_not_lose_the_verdict(monkeypatch: pytest.MonkeyPa
     def broken(*args: Any, **more: Any) -> Any:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(line_evidence, "align", broken)
+    monkeypatch.setattr(align, "align", broken)
     (result,) = run(toy(plain, halved=halved), alone("halved"))
     assert result.verdict == "different" and result.witness is not None
     assert result.no_lines == "the search failed (ZeroDivisionError: planted), which is a bug of samebits"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from samebits.check import line_evidence
 from samebits.check.line_evidence import POINTS
 from samebits.check.prove_points import prove_points
 from samebits.errors import NotCovered
+from samebits.interpret.alignment import align
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.report.prove import show_pair
@@ -64,7 +64,7 @@ def test_a_failing_search_does_not_lose_the_proof(monkeypatch: pytest.MonkeyPatc
     def broken(*args: Any, **more: Any) -> Any:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(line_evidence, "align", broken)
+    monkeypatch.setattr(align, "align", broken)
     (refuted,) = _proved(toy(plain, halved=halved), variant="halved", direction="forward")
     assert refuted.verdict == "different" and refuted.lines == ()
     assert refuted.no_lines == "the search failed (ZeroDivisionError: planted), which is a bug of samebits"
@@ -78,7 +78,7 @@ def test_programs_that_are_too_large_are_recorded_once(monkeypatch: pytest.Monke
         recorded.append(None)
         raise NotCovered("planted")
 
-    monkeypatch.setattr(line_evidence, "align", too_large)
+    monkeypatch.setattr(align, "align", too_large)
     three = toy(leaves, halved=lambda x, factor: tuple(each / 2 for each in leaves(x, factor)))
     refuted = _proved(dataclasses.replace(three, meshes=("data1",), gradients=False), variant="halved")
     assert [each.no_lines for each in refuted] == ["the programs cannot be aligned: planted"] * 3

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from samebits import Contract
-from samebits.check import point_proofs
 from samebits.check.judge import SAME_PROGRAM
 from samebits.errors import CouldNotRun
+from samebits.hlo import canonical, module
 from samebits.hlo.module import HloModule
 from samebits.schema.result import Result
 from tests.support.toys import alone, of, run, toy
@@ -58,7 +58,7 @@ def test_a_mesh_of_several_devices_holds_other_shapes() -> None:
 
 
 def test_a_digest_that_cannot_differ_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(point_proofs, "ordered_identity", lambda module, **_: "0")
+    monkeypatch.setattr(canonical, "ordered_identity", lambda module, **_: "0")
     with pytest.raises(AssertionError):
         test_equal_bits_from_another_program_are_not()
 
@@ -70,7 +70,7 @@ def test_a_compiled_program_is_read_once(monkeypatch: pytest.MonkeyPatch) -> Non
         read.append(serialised)
         return HloModule(serialised)
 
-    monkeypatch.setattr(point_proofs, "HloModule", counted)
+    monkeypatch.setattr(module, "HloModule", counted)
     run(toy(wave, renamed=renamed, added=added), meshes=("data1",))
     assert read and len(read) == len(set(read)), "by the points of both variants, in both directions"
 
@@ -80,7 +80,7 @@ def test_a_program_that_cannot_be_read_proves_nothing(error: Exception, monkeypa
     def unreadable(serialised: bytes) -> Any:
         raise error
 
-    monkeypatch.setattr(point_proofs, "HloModule", unreadable)
+    monkeypatch.setattr(module, "HloModule", unreadable)
     results = run(toy(wave, renamed=renamed), meshes=("data1",))
     assert verdicts(results, variant="renamed") == {"forward": "bitwise", "gradient": "bitwise"}
 

@@ -35,8 +35,8 @@ ROUNDING = Contract(lowest="rounding", reason="for this test", error_ratio=100.0
 
 def shaken(pair: Pair, monkeypatch: pytest.MonkeyPatch, *options: ShakeOption, **changes: Any) -> list[Result]:
     """The results of a toy under these options alone."""
-    run_points = importlib.import_module("samebits.check.run_points")  # `samebits.check` itself is a function
-    monkeypatch.setattr(run_points, "accepted", lambda platform: AcceptedOptions(options=options, refused=()))
+    shake_options = importlib.import_module("samebits.check.shake_options")  # `samebits.check` itself is a function
+    monkeypatch.setattr(shake_options, "accepted", lambda platform: AcceptedOptions(options=options, refused=()))
     return run(pair, effort=Effort(shake=True), gradients=False, meshes=("data1",), **changes)
 
 

@@ -13,10 +13,11 @@ from samebits.cli.distributed_options import DistributedOptions
 from samebits.cli.distributed_run import TogetherCommand, run_together
 from samebits.cli.launch import launch
 from samebits.cli.pipeline import Command, CommandRun, ReportFiles
-from samebits.engine.distributed.request import DistributedRequest
+from samebits.cluster.board import Board
+from samebits.cluster.process_group import ProcessGroup
+from samebits.engine.distributed_request import DistributedRequest
 from samebits.errors import RequestError
-from samebits.host.board import Board
-from samebits.host.process_group import ProcessGroup, RunEnded
+from samebits.host.group import RunEnded
 
 
 class Counting(Command[int, int, tuple[int, ...]]):

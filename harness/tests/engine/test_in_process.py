@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from samebits.cluster.board import Board
+from samebits.cluster.process_group import ProcessGroup
 from samebits.engine.drive import Done, Limits, drive
 from samebits.engine.in_process import InProcess
 from samebits.errors import CouldNotRun
-from samebits.host.board import Board
-from samebits.host.process_group import ProcessGroup, RunEnded
+from samebits.host.group import RunEnded
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, toy_items
 from tests.support import failing_device

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from samebits.engine import run_work as run_work_module
+from samebits.cluster import ray_cluster, ray_connection
 from samebits.engine.drive import Done
 from samebits.engine.journal import Journal, JournalHead
 from samebits.engine.ray_request import ray_request
@@ -182,8 +182,8 @@ def _no_problem(problem: Problem) -> None:
 def test_nodes_of_a_cluster_know_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """They end an item that takes too long, and say where it was; a driver that ends the task never learns it."""
     received: list[tuple[object, ...]] = []
-    monkeypatch.setattr(run_work_module, "connect", lambda request: request)
-    monkeypatch.setattr(run_work_module, "RayExecutor", lambda *arguments: received.append(arguments))
+    monkeypatch.setattr(ray_connection, "connect", lambda request: request)
+    monkeypatch.setattr(ray_cluster, "RayExecutor", lambda *arguments: received.append(arguments))
     settings = dataclasses.replace(usual_settings(workers=1, seconds=7, limit=None), ray=ray_request("local", ()))
     executor_of(ToyWork(), 1, settings)
     ((_, request, _, seconds),) = received

@@ -33,6 +33,8 @@ class Through:
 
 
 THROUGH = (
+    Through("check/test_same_program.py", "programs of toys that are equal", ("check/point_proofs",)),
+    Through("cluster/test_process_group.py", "processes that fail and end", ("host/group",)),
     Through("project/test_optional_rooms.py", "hides each room from a process", ("rooms",)),
     Through(
         "cli/test_cli.py",
@@ -127,7 +129,6 @@ THROUGH = (
         "check/test_runner.py",
         "the runner executes with them",
         (
-            "check/execution",
             "check/expected_errors",
             "prove/selftest",
         ),
@@ -283,7 +284,9 @@ def _names_of_tests(path: Path, root: Path, known: frozenset[str]) -> set[str]:
                 seen.update(fresh)
                 todo += fresh
     if any(file.stem in ("child", "invoke") for file in seen):
-        names |= {"__main__", "testing/plugin"}
+        names |= {"__main__", "testing/plugin", "cli"}
+    if "cli" in names:  # which imports a command when it is called
+        names |= {name for name in known if name.startswith("cli/")}
     return names
 
 

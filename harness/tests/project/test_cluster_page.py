@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from samebits.engine.ray_connection import task_resources
+from samebits.cluster.ray_connection import task_resources
 from samebits.engine.ray_request import ray_request
 from tests.project.pages import DOCS, blocks, rejected
 from tests.support.invoke import REPOSITORY

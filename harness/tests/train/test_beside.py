@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from samebits.cluster.board import Board
+from samebits.cluster.process_group import ProcessGroup
 from samebits.errors import CouldNotRun, RequestError
-from samebits.host.board import Board
-from samebits.host.process_group import ProcessGroup
 from samebits.train import matrix
 from samebits.train.compare import compare_beside
 from samebits.train.envelope import Envelope

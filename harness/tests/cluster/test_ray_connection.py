@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samebits.engine.ray_connection import SLICE, RayCluster, connect, require_ray, task_resources
+from samebits.cluster.ray_connection import SLICE, RayCluster, connect, require_ray, task_resources
 from samebits.engine.ray_request import ray_request
 from samebits.errors import RequestError
 

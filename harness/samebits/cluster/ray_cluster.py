@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from samebits.engine.ray_connection import RayCluster
-from samebits.engine.ray_node import MESSAGES, Begun, Differs, DriverSite, Held, Message, Output, Over, run_chunk
+from samebits.cluster.ray_connection import RayCluster
+from samebits.cluster.ray_node import MESSAGES, Begun, Differs, DriverSite, Held, Message, Output, Over, run_chunk
 from samebits.engine.work import Chunk, Ended, Event, Executor, Loss, Work
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.fingerprint import MachineFingerprint, fingerprint

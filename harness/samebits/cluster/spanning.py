@@ -15,10 +15,14 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from samebits.check.execution import Fetched, run_program
+from samebits.cluster.process_group import ProcessGroup
 from samebits.errors import CouldNotRun
-from samebits.host.process_group import ProcessGroup
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf, same_bits
+from samebits.programs.host_trees import HostTree, named_leaves, to_host
 from samebits.programs.placement import Index, device_number, on_host
+from samebits.programs.program_cache import Program
+from samebits.schema.contract import Direction
 from samebits.user_errors import one_line
 
 Array = Any
@@ -99,18 +103,50 @@ def fetch(
     return whole, replicas
 
 
-def fetched_tree(group: ProcessGroup | None, label: str, tree: Any) -> Any:
+def called_together(
+    group: ProcessGroup, program: Program, call: tuple[Any, ...], direction: Direction, like: HostTree | None
+) -> Fetched:
+    """Run a program; where its mesh spans processes, only if all have it compiled, and up to a time limit.
+
+    Args:
+        group: the processes.
+        program: what runs.
+        call: its arguments; of arrays that span processes, each has its part.
+        direction: of the point.
+        like: what to expect; None where nothing is known.
+
+    Raises:
+        CouldNotRun: it does not compile, here or in another process.
+        RunEnded: a process does not come, or does not come out of it.
+    """
+    mesh = program.setup.mesh
+    if spans(mesh):
+        agreed(group, f"{program.label} compiled", program.result)
+    outputs = in_step(group, mesh, program.label, lambda: run_program(program, call))
+    if not spans(mesh):
+        return Fetched(outputs, to_host(outputs, program, direction))
+    leaves = {
+        path: value
+        for path, value in named_leaves(outputs, direction).items()
+        if not getattr(value, "is_fully_addressable", True)
+    }
+    expected = {} if like is None else {path: leaf.array for path, leaf in like.leaves.items()}
+    fetched, replicas = fetch(group, program.label, leaves, expected)
+    return Fetched(outputs, to_host(outputs, program, direction, fetched), replicas)
+
+
+def fetched_tree(group: ProcessGroup, label: str, tree: Any) -> Any:
     """A tree of arrays on the host, whole, also where they span processes.
 
     Args:
-        group: the processes; None in a process of its own.
+        group: the processes.
         label: of the program, in messages.
         tree: of arrays on the devices.
     """
     leaves = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
     spanning = {path: leaf for path, leaf in leaves.items() if not getattr(leaf, "is_fully_addressable", True)}
     whole: dict[str, Array] = {}
-    if group is not None and spanning:
+    if spanning:
         whole, replicas = fetch(group, label, spanning, {})
         if replicas:
             raise CouldNotRun(f"{label}: copies of one array differ between devices: {replicas[0].path}")
@@ -118,11 +154,11 @@ def fetched_tree(group: ProcessGroup | None, label: str, tree: Any) -> Any:
     return jax.tree.unflatten(jax.tree.structure(tree), arrays)
 
 
-def in_step(group: ProcessGroup | None, mesh: Any, label: str, call: Callable[[], Value]) -> Value:
+def in_step(group: ProcessGroup, mesh: Any, label: str, call: Callable[[], Value]) -> Value:
     """Run a program; where its mesh spans processes, all run it, each up to a time limit.
 
     Args:
-        group: the processes; None in a process of its own.
+        group: the processes.
         mesh: of the program.
         label: of the program, in messages.
         call: runs it to its end.
@@ -131,8 +167,6 @@ def in_step(group: ProcessGroup | None, mesh: Any, label: str, call: Callable[[]
         FailedElsewhere: it failed in another process.
         RunEnded: a process does not come, or does not come out of it.
     """
-    if group is None:
-        return call()
     if not spans(mesh):
         return group.watched(label, call)
     return agreed(group, f"{label} ran", lambda: group.watched(f"{label} running", call))

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
+from samebits.cluster.board import Board
+from samebits.cluster.process_group import ProcessGroup
+from samebits.cluster.spanning import agreed, fetch, fetched_tree, in_step, spans
 from samebits.errors import CouldNotRun, MeshNotSpanned
-from samebits.host.board import Board
-from samebits.host.process_group import ProcessGroup
-from samebits.programs.spanning import agreed, fetch, fetched_tree, in_step, spans
 from samebits.schema.meshes import MeshSpec
 
 
@@ -75,7 +75,7 @@ def test_copies_that_differ_are_told_apart(group: ProcessGroup) -> None:
 def test_a_mesh_of_this_process_spans_none(group: ProcessGroup) -> None:
     mesh = MeshSpec.parse("data4").build("auto")
     assert not spans(mesh) and not spans(None)
-    assert in_step(group, mesh, "rope", lambda: 3) == in_step(None, mesh, "rope", lambda: 3) == 3
+    assert in_step(group, mesh, "rope", lambda: 3) == 3
     tree = fetched_tree(group, "rope", {"a": laid_out(np.arange(4.0, dtype=np.float32), "data")})
     assert tree["a"].tolist() == [0, 1, 2, 3]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.distributed.slurm_cluster import PROGRAMS, cluster, installed
+from tests.cluster.slurm_cluster import PROGRAMS, cluster, installed
 from tests.support.foreign import write_pair
 from tests.support.invoke import Ended, clean_environment, command, samebits_process
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from samebits.engine.ray_node import node_name, tasks_on
+from samebits.cluster.ray_node import node_name, tasks_on
 from samebits.engine.ray_request import ACCELERATORS, LOCAL, RayRequest
 from samebits.errors import RequestError
 

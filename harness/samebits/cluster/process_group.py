@@ -11,28 +11,15 @@ from collections.abc import Callable, Iterator
 from multiprocessing.managers import BaseManager
 from typing import Any, Protocol, TypeVar
 
-from samebits.errors import CouldNotRun, SamebitsError
-from samebits.host.board import CLOSED, SILENCE, Gathered, Post, own_place
+from samebits.cluster.board import CLOSED, SILENCE, Gathered, Post, own_place
+from samebits.errors import SamebitsError
+from samebits.host.group import SECONDS, FailedElsewhere, LockstepGroup, RunEnded
 from samebits.user_errors import one_line
 
 Value = TypeVar("Value")
 
-SECONDS = 600.0
-"""How long the other processes may take to come to an exchange, and a program to run, by default."""
-
 BEAT = 1.0
 """Seconds between two signs of life."""
-
-
-class FailedElsewhere(CouldNotRun):
-    """Another process could not do its part of a point, so this one could not either."""
-
-
-class RunEnded(BaseException):
-    """A process is gone, hangs, or is elsewhere: no program that spans the processes can run any more.
-
-    Not an `Exception`, like `KeyboardInterrupt`: what is caught per point must not go on with the next one.
-    """
 
 
 class BoardCalls(Protocol):
@@ -58,7 +45,7 @@ class BoardManager(BaseManager):
 BoardManager.register("board", exposed=("sign", "leave", "end", "exchange"))
 
 
-class ProcessGroup:
+class ProcessGroup(LockstepGroup):
     """This process among the others.
 
     Args:

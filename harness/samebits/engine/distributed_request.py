@@ -8,7 +8,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 
 from samebits.errors import RequestError
-from samebits.host.process_group import SECONDS
+from samebits.host.group import SECONDS
 
 DISTRIBUTED = "SAMEBITS_DISTRIBUTED"
 COORDINATOR = "SAMEBITS_COORDINATOR"

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from samebits.cluster import process_group
+from samebits.cluster.board import Board
+from samebits.cluster.process_group import ProcessGroup
 from samebits.errors import CouldNotRun
-from samebits.host import process_group
-from samebits.host.board import Board
-from samebits.host.process_group import FailedElsewhere, ProcessGroup, RunEnded
+from samebits.host.group import FailedElsewhere, RunEnded
 
 
 @pytest.fixture

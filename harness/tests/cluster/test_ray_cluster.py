@@ -16,16 +16,16 @@ from typing import Any
 import psutil
 import pytest
 
+from samebits.cluster.ray_cluster import RayExecutor
+from samebits.cluster.ray_connection import connect
+from samebits.cluster.ray_probe import cluster_environment
 from samebits.engine.drive import Done, Limits, drive
-from samebits.engine.ray_cluster import RayExecutor
-from samebits.engine.ray_connection import connect
-from samebits.engine.ray_probe import cluster_environment
 from samebits.engine.ray_request import RayRequest, ray_request
 from samebits.engine.work import Chunk, Ended, Item
 from samebits.errors import RequestError
 from samebits.host.fingerprint import fingerprint
 from samebits.schema.result import Problem
-from tests.engine.ray_toys import RayToyRow, RayToyWork, toy_items
+from tests.cluster.ray_toys import RayToyRow, RayToyWork, toy_items
 from tests.support.child import run_python
 from tests.support.invoke import clean_environment
 from tests.support.rope_tree import write_tree

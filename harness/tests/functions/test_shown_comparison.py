@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from samebits.functions.bits import Comparison, compare
+from samebits.numerics.bits import Comparison, compare
 
 
 def test_a_comparison_shows_itself() -> None:

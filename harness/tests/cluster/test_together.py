@@ -10,12 +10,12 @@ import jax
 import numpy as np
 import pytest
 
-from samebits.check.executed_together import called_together
-from samebits.check.together import judged_together, require_alike
 from samebits.check.verdict import without_leaves
+from samebits.cluster.board import Board
+from samebits.cluster.process_group import ProcessGroup
+from samebits.cluster.spanning import called_together
+from samebits.cluster.together import judged_together, require_alike
 from samebits.errors import CouldNotRun
-from samebits.host.board import Board
-from samebits.host.process_group import ProcessGroup
 from samebits.programs.program_cache import CompileSetup, Programs
 from samebits.schema.point import Point
 from samebits.schema.result import Result

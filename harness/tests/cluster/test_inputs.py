@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from samebits.engine.distributed.inputs import RunInputs, compare_inputs, described, sources
+from samebits.cluster.board import Board
+from samebits.cluster.inputs import RunInputs, compare_inputs, described, sources
+from samebits.cluster.process_group import ProcessGroup
 from samebits.errors import RequestError
 from samebits.host import environment
-from samebits.host.board import Board
-from samebits.host.process_group import ProcessGroup
 
 SAME = RunInputs(
     points={"point 0": "rope/fast", "point 1": "rope/plain"},
@@ -69,6 +69,6 @@ def test_a_process_that_differs_is_named_in_all(other: RunInputs, words: str) ->
 
 
 def test_sources_hold_samebits_and_an_environment_its_entries() -> None:
-    assert "samebits/engine/distributed/inputs.py" in sources()
+    assert "samebits/cluster/inputs.py" in sources()
     entries = described(environment.capture())
     assert {"versions.jax", "platform", "flags.XLA_FLAGS", "instruction_sets"} <= entries.keys()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from samebits.engine import ray_node
-from samebits.engine.ray_node import MESSAGES, Held, Over, tasks_on
+from samebits.cluster import ray_node
+from samebits.cluster.ray_node import MESSAGES, Held, Over, tasks_on
 from samebits.engine.work import Chunk, Ended, Event, Finished, Loss, Started
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from samebits.engine.distributed.launch import LaunchRequest, launch
+from samebits.cluster.launch import LaunchRequest, launch
 from samebits.errors import RequestError
 from tests.support import failing_device
 from tests.support.foreign import HONEST, PLAIN, PLANTED, write_pair

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from samebits.engine.ray_probe import one_kind
+from samebits.cluster.ray_probe import one_kind
 from samebits.errors import RequestError
 from samebits.host import environment
 

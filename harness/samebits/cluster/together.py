@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from samebits.cluster.board import Post
+from samebits.cluster.process_group import ProcessGroup
 from samebits.errors import CouldNotRun
-from samebits.host.board import Post
-from samebits.host.process_group import FailedElsewhere, ProcessGroup
+from samebits.host.group import FailedElsewhere
 from samebits.schema.result import Result
 
 COMPARED = ("leaf", "verdict", "ok", "elements", "mismatches", "max_ulp", "kind", "error_ratio", "bits")

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from samebits.cluster.process_group import ProcessGroup
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.host.installed import is_installed
 from samebits.host.package import PACKAGE
-from samebits.host.process_group import ProcessGroup
 
 LISTED = 5
 """How many of several differences are listed."""

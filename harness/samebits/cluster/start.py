@@ -17,11 +17,11 @@ from multiprocessing import AuthenticationError
 from multiprocessing.managers import BaseManager
 from typing import Any, cast
 
-from samebits.engine.distributed.request import DistributedRequest
+from samebits.cluster.board import Board
+from samebits.cluster.process_group import BoardCalls, BoardManager, ProcessGroup
+from samebits.engine.distributed_request import DistributedRequest
 from samebits.errors import RequestError
 from samebits.host import environment
-from samebits.host.board import Board
-from samebits.host.process_group import BoardCalls, BoardManager, ProcessGroup
 
 METHODS = ("sign", "leave", "end", "exchange")
 """What of a board is called over the network."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from samebits.engine.ray_cluster import differs, last_line, not_alike, site_of
-from samebits.engine.ray_connection import Node, RayCluster, connect, require_ray
-from samebits.engine.ray_node import MESSAGES, Begun, Over, node_name, run_chunk
+from samebits.cluster.ray_cluster import differs, last_line, not_alike, site_of
+from samebits.cluster.ray_connection import Node, RayCluster, connect, require_ray
+from samebits.cluster.ray_node import MESSAGES, Begun, Over, node_name, run_chunk
 from samebits.engine.ray_request import LOCAL, RayRequest
 from samebits.engine.work import Chunk, Event, Finished, Item, Loss, Trouble, Work
 from samebits.errors import RequestError, SamebitsError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from samebits.engine.distributed.request import DistributedRequest, take_request
+from samebits.engine.distributed_request import DistributedRequest, take_request
 from samebits.errors import RequestError
 
 

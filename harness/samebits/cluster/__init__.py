@@ -1,0 +1,1 @@
+"""Several processes in lockstep, and a cluster of Ray: an optional room, which `rooms` finds."""
