@@ -31,16 +31,9 @@ from samebits.host import environment
 from samebits.host.environment import Environment
 from samebits.host.libtpu import mismatch
 from samebits.programs.catalogue import Locator
-from samebits.report.compile import (
-    CompileDocument,
-    ProgramBlock,
-    compiled_markdown,
-    exit_code,
-    show_block,
-    show_end,
-    summarise,
-)
+from samebits.report.compile import CompileDocument, ProgramBlock, block_fold, exit_code, summarise
 from samebits.report.outcomes import Outcomes, compile_outcomes
+from samebits.report.terminal_page import show_blocks
 from samebits.report.tune import (
     TuneDocument,
     exit_code_of_tuning,
@@ -86,6 +79,11 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
     on_interrupt = "interrupted; what was compiled so far is shown"
     handles_signals = True
 
+    @property
+    def shows_live(self) -> bool:
+        """Whether each case is shown as soon as it is compiled."""
+        return True
+
     def load(self, run: CommandRun) -> CompileInputs:
         """The pairs that declare production shapes.
 
@@ -113,7 +111,8 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
                 results.append(part)
                 report_errors(part.errors, done[0].item.pair, run)
                 if part.programs:
-                    show_block(run.console, ProgramBlock(part.programs, part.comparisons, part.effects))
+                    block = ProgramBlock(part.programs, part.comparisons, part.effects)
+                    show_blocks(run.console, [block_fold(block)])
 
         blocks = InOrder[CompiledPrograms](items, lambda item: item.key, show)
         work = CompileWork(self.request, cached=self.cached, threads=threads)
@@ -145,18 +144,9 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
             if not self.request.cases or any(fnmatchcase(real.case.id, case) for case in self.request.cases)
         )
 
-    def markdown(self, document: CompileDocument) -> str:
-        """Tables for a pull request."""
-        return compiled_markdown(document, whole=self.whole)
-
     def outcomes(self, inputs: CompileInputs, document: CompileDocument) -> Outcomes:
         """One row per claim."""
         return compile_outcomes(document, declaration_lines([pair for _, pair in inputs.pairs], self.root))
-
-    def show(self, run: CommandRun, inputs: CompileInputs, document: CompileDocument) -> None:
-        """What follows the tables."""
-        if document.results:
-            show_end(run.console, document)
 
     def exit_code(self, inputs: CompileInputs, document: CompileDocument) -> int:
         """1 where a claim is not as declared."""

@@ -11,9 +11,10 @@ from samebits.functions.as_pair import CASE, pair_of
 from samebits.functions.request import compare_request
 from samebits.functions.run import rerun
 from samebits.programs.catalogue import Locator
-from samebits.report.compile import ProgramBlock, blocks_text
+from samebits.report.compile import ProgramBlock, block_fold
 from samebits.report.html.notebook import notebook_table
 from samebits.report.leaves import LeafRow
+from samebits.report.terminal_page import blocks_text
 from samebits.schema.case import Case
 from samebits.schema.program_facts import CompiledSide, SideBySide
 from samebits.schema.real_size import RealSize
@@ -69,7 +70,12 @@ class ComparingPrograms:
         ]
 
     def __repr__(self) -> str:
-        return "\n".join([blocks_text(self._blocks()), *(f"error: {error}" for error in self.errors)])
+        return "\n".join(
+            [
+                blocks_text([block_fold(block) for block in self._blocks()]),
+                *(f"error: {error}" for error in self.errors),
+            ]
+        )
 
     def _repr_html_(self) -> str:
         rows = [

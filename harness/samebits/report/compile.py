@@ -1,21 +1,19 @@
-"""Shows compiled programs side by side in a terminal and a pull request, with what was claimed of them."""
+"""The document of `samebits compile`, and its page: compiled programs side by side, with what was claimed of them."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from rich.console import Console
-
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.markdown_fit import escaped, joined, markdown_table
-from samebits.report.tables import line, show_table
-from samebits.report.words import plural, state_word
+from samebits.report.html.charts import bar_charts, size_groups
+from samebits.report.html.region import region_folds
+from samebits.report.page import Beside, CommandLine, Fold, Line, Lines, Page, Table, Tone
+from samebits.report.words import State, plural, state_of, state_word
 from samebits.schema.program_facts import ClaimResult, CompiledSide, OptionEffect, SideBySide
 from samebits.schema.result import Problem, code_of
 
@@ -82,6 +80,10 @@ class CompileDocument:
     summary: CompileSummary
     written: Written | None = None
 
+    def page(self) -> Page:
+        """Return what is shown."""
+        return compile_page(self)
+
 
 def exit_code(document: CompileDocument) -> int:
     """0: every claim is as declared; 1: one is not; 2: a wrong request; 3: something could not be decided."""
@@ -118,6 +120,25 @@ class ProgramBlock:
             if name not in _OPTIONAL or any(row[place] not in ("", "0") for row in rows)
         ]
         return [HEADS[place] for place in columns], [[row[place] for place in columns] for row in rows]
+
+    @property
+    def failing(self) -> set[str]:
+        """The variants of which a claim is not as declared, or has no figure."""
+        claimed = [(comparison.variant, claim) for comparison in self.comparisons for claim in comparison.expectations]
+        return {variant for variant, claim in claimed if not claim.ok}
+
+    @property
+    def state(self) -> State:
+        """What the claims come to."""
+        states = {claim_state(claim) for comparison in self.comparisons for claim in comparison.expectations}
+        return "failed" if "failed" in states else "incomplete" if "incomplete" in states else "passed"
+
+    @property
+    def replay(self) -> str:
+        """The command of the variant whose claim fails, or else of the last one."""
+        return next(
+            (program.replay for program in self.programs if program.side in self.failing), self.programs[-1].replay
+        )
 
     def _last(self, program: CompiledSide, changed: set[str]) -> bool:
         """Whether ratios belong to this row: with options, to the program that has them."""
@@ -272,91 +293,105 @@ def summarise(
     )
 
 
-WIDTH = 168
-"""Columns of a table in a file or a pipe, so that its rows are lines."""
+_LEFT = ("side", "collectives", "program")
 
-_LEFT = ("side", "collectives", "SparseCore", "program")
+_OPEN = 4
+"""So many cases are unfolded in HTML; of more, only those that fail."""
 
+_BARS = {
+    "temp_bytes": "temporary memory",
+    "peak_bytes": "peak memory",
+    "bytes_accessed": "memory traffic",
+    "wire_bytes": "communication",
+}
 
-def show_end(to: Console, document: CompileDocument) -> None:
-    """What follows the tables: how to read them, notes, and one sentence for all."""
-    line(to)
-    if document.results:
-        line(to, EXPLAINED, "dim")
-    for note in document.notes:
-        line(to, note, "yellow")
-    s = document.summary
-    bad = s.failed or document.problems or not document.results
-    line(to, closing(document), "bold red" if bad else "bold yellow" if s.unknown or s.interrupted else "bold green")
-    again = next((program.replay for program in document.results if _failing(document, program)), None)
-    if again is not None:
-        line(to, f"next: {again}")
+_LABEL = "Memory and communication per device, each figure on its own scale; the table has the same figures"
 
 
-def _failing(document: CompileDocument, program: CompiledSide) -> bool:
-    where = (program.pair, program.side, program.case, program.direction, program.target)
-    return any(
-        (comparison.pair, comparison.variant, comparison.case, comparison.direction, comparison.target) == where
-        and any(not judged.ok for judged in comparison.expectations)
-        for comparison in document.comparisons
+def compile_page(document: CompileDocument) -> Page:
+    """Return a table for each case, target and direction, those with a claim that is not as declared first."""
+    grouped = sorted(blocks(document), key=lambda block: block.state == "passed")
+    code, explained = exit_code(document), Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
+    return Page(
+        command="compile",
+        state=state_of(code, "failed"),
+        word=state_word(code, "as declared", "not as declared"),
+        headline=_headline(document),
+        closing=closing(document),
+        command_next=next((block.replay for block in grouped if block.state != "passed"), None),
+        problems=document.problems,
+        live=[block_fold(block, number, unfolded=len(grouped) <= _OPEN) for number, block in enumerate(grouped)],
+        blocks=[explained] if document.results else [],
+        notes=document.notes,
+        environment=document.environment,
     )
 
 
-def show_block(to: Console, block: ProgramBlock) -> None:
-    """One table with what is said below it."""
-    if not to.is_terminal:
-        to.width = max(to.width, WIDTH)
-    line(to)
-    line(to, block.title, "bold")
-    heads, rows = block.table()
-    show_table(to, heads, rows, right={*heads} - {*_LEFT}, wrapped=("collectives",))
-    for comparison in block.comparisons:
-        if comparison.variant != comparison.reference:
-            line(to, f"  {verdict_line(comparison)}", "bold green" if comparison.verdict else "")
-        for judged in comparison.expectations:
-            style = "green" if judged.ok and judged.finding is None else "yellow" if judged.ok else "bold red"
-            line(to, f"    {claim_line(comparison.variant, judged)}", style)
-    for effect in block.effects:
-        line(to, f"  {effect_line(effect)}", "yellow" if effect.changed else "dim")
-
-
-def blocks_text(blocks: Iterable[ProgramBlock]) -> str:
-    """Tables as plain text."""
-    written = io.StringIO()
-    to = Console(file=written, width=WIDTH, markup=False, highlight=False, emoji=False)
-    for block in blocks:
-        show_block(to, block)
-    return "\n".join(line.rstrip() for line in written.getvalue().strip("\n").splitlines())
-
-
-def compiled_markdown(document: CompileDocument, *, whole: bool = False) -> str:
-    """The document as Markdown: result, environment, a table per case, target and direction, claims, problems.
+def block_fold(block: ProgramBlock, number: int = 0, *, unfolded: bool = True) -> Fold:
+    """Return a table with what is said below it.
 
     Args:
-        document: of a compile.
-        whole: whether everything is written, however long it is.
+        block: one case on one target in one direction.
+        number: of the block on its page.
+        unfolded: whether HTML shows it unfolded where every claim is as declared.
     """
-    state = state_word(exit_code(document), "as declared", "not as declared")
-    parts = [f"### samebits compile: {state}", escaped(closing(document))]
-    versions = document.environment.versions
-    parts.append(escaped(f"jax {versions['jax']}, jaxlib {versions['jaxlib']}, libtpu {versions['libtpu'] or 'none'}"))
-    for block in blocks(document):
-        parts += [f"#### {escaped(block.title)}", markdown_table(*block.table())]
-        lines = [
-            verdict_line(comparison) for comparison in block.comparisons if comparison.variant != comparison.reference
+    heads, rows = block.table()
+    names = [row[0] for row in rows]
+    groups = size_groups(dict(zip(names, block.programs, strict=True)), _BARS)
+    table = Table(
+        heads=heads,
+        rows=rows,
+        caption="Each program; the first figures are multiples of the reference's",
+        bad=[number for number, program in enumerate(block.programs) if program.side in block.failing],
+        right={*heads} - {*_LEFT},
+        wide=("collectives",),
+    )
+    regions = [fold for comparison in block.comparisons for fold in region_folds(comparison)]
+    return Fold(
+        title=block.title,
+        blocks=[
+            table,
+            Beside(
+                blocks=[*bar_charts(f"block-{number}", _LABEL, groups, names), Lines(lines=[*_said(block)], indent=2)]
+            ),
+            *regions,
+            CommandLine(text=block.replay, media=("html",)),
+        ],
+        open=unfolded or block.state != "passed",
+        state=block.state,
+    )
+
+
+def _said(block: ProgramBlock) -> Iterator[Line]:
+    """Yield what comparisons, claims and options come to."""
+    for comparison in block.comparisons:
+        if comparison.variant != comparison.reference:
+            yield Line(verdict_line(comparison), "good" if comparison.verdict else "")
+        for claim in comparison.expectations:
+            good: Tone = "good" if claim.finding is None else "warn"
+            yield Line(claim_line(comparison.variant, claim), good if claim.ok else "bad")
+    for effect in block.effects:
+        yield Line(effect_line(effect), "warn" if effect.changed else "dim")
+
+
+def claim_state(claim: ClaimResult) -> State:
+    """Return what a claim comes to."""
+    return "passed" if claim.ok else "incomplete" if claim.holds is None else "failed"
+
+
+def _headline(document: CompileDocument) -> str:
+    """Say what is not as declared, and where."""
+    for state, words in (("failed", "not as declared"), ("incomplete", "without a figure")):
+        wrong = [
+            (comparison, claim)
+            for comparison in document.comparisons
+            for claim in comparison.expectations
+            if claim_state(claim) == state
         ]
-        lines += [
-            claim_line(comparison.variant, judged)
-            for comparison in block.comparisons
-            for judged in comparison.expectations
-        ]
-        lines += [effect_line(effect) for effect in block.effects]
-        if lines:
-            parts.append("\n".join(f"- {escaped(line)}" for line in lines))
-    if document.results:
-        parts.append(escaped(EXPLAINED))
-    others = [f"problem: pair '{problem.pair}': {problem.message}" for problem in document.problems]
-    others += document.notes
-    if others:
-        parts.append("\n".join(f"- {escaped(line)}" for line in others))
-    return joined(parts, whole=whole)
+        if wrong:
+            comparison, claim = wrong[0]
+            where = f"{comparison.pair}/{comparison.variant}, {comparison.direction}, on {comparison.target}"
+            more = f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+            claims = f"{len(wrong)} of {plural(document.summary.claims, 'claim')}"
+            return f"{claims} {words}: {where}: {claim.shows} (got {claim.got}){more}"
+    return ""

@@ -32,6 +32,8 @@ def markdown_page(page: Page, *, whole: bool = False) -> str:
     """
     head = f"{page.heading or TYPED.get(page.command, page.command)}: {page.word or page.state}"
     parts = opening(head, page.closing, page.failing, page.problems, page.next)
+    if page.headline not in ("", page.closing) and not page.failing:
+        parts.insert(1, escaped(page.headline))
     for block in (*page.live, *page.blocks):
         parts += _parts(block, whole)
     if page.notes:
@@ -77,7 +79,10 @@ def _cell(cell: Cell) -> str:
 
 
 def _fold(block: Fold, whole: bool) -> list[Part]:
-    return [*([f"#### {escaped(block.title)}"] if block.title else []), *_every(block.blocks, whole)]
+    parts, title = _every(block.blocks, whole), escaped(block.title)
+    if title and parts and isinstance(parts[0], Rows) and not parts[0].title:
+        return [replace(parts[0], title=title), *parts[1:]]  # may be folded with what it stands above
+    return [*([f"#### {title}"] if title else []), *parts]
 
 
 def _beside(block: Beside, whole: bool) -> list[Part]:

@@ -60,7 +60,7 @@ class Lines:
     """Lines below each other.
 
     Args:
-        lines: each a text or a `Line`.
+        lines: each a text or a `Line`; an empty one is a blank line in a terminal, and nothing elsewhere.
         title: above them.
         listed: whether they are points of a list; else each is a paragraph.
         indent: blanks before each in a terminal.
@@ -207,14 +207,14 @@ class Markdown:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hypertext:
-    """HTML that a template made, for what scripts make interactive.
+    """HTML of a template, for what no other block can show, such as what scripts make interactive.
 
     Args:
-        body: the HTML.
+        draw: makes the HTML, with a library that nothing else needs.
         media: which printers show it.
     """
 
-    body: str
+    draw: Callable[[], str]
     media: tuple[Medium, ...] = ("html",)
 
 
@@ -230,7 +230,7 @@ class Page:
         state: what the run comes to.
         word: the same in the command's own words, such as `as declared`; the state by default.
         closing: one sentence for all of it, with counts.
-        headline: what broke, and where, in one sentence; the closing sentence by default.
+        headline: what broke, and where, in one sentence; by default the problems, or the closing sentence.
         blocks: in order.
         live: blocks that come before them, and that a terminal has shown while the command ran.
         failing: the groups of what fails, the gravest first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 
 from rich.console import Console
@@ -80,6 +81,13 @@ def show_blocks(to: Console, blocks: Sequence[Block]) -> None:
     """Print blocks, as a command finds them."""
     _widen(to)
     _blocks(blocks)(to)
+
+
+def blocks_text(blocks: Sequence[Block]) -> str:
+    """Return blocks as plain text."""
+    written = io.StringIO()
+    show_blocks(Console(file=written, markup=False, highlight=False, emoji=False), blocks)
+    return "\n".join(text.rstrip() for text in written.getvalue().strip("\n").splitlines())
 
 
 def _widen(to: Console) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from samebits.report.failing import Failing
 from samebits.report.html.page_section import page_section
@@ -141,3 +141,11 @@ def test_failures_come_before_what_cannot_be_shortened() -> None:
     assert len(lines) <= LINES and "row" not in lines
     assert sum(line == "  likely    a cause" for line in lines) == 8, "what is left out leaves its room to them"
     assert "8 more groups" in lines
+
+
+def test_markdown_says_what_broke_and_folds_tables() -> None:
+    fold = Fold(title="on <cpu>", blocks=[replace(table(200, bad=150), title=""), Lines(lines=["", "below"])])
+    text = markdown(page(fold, headline="row 150 differs"))
+    assert text.splitlines()[2] == "row 150 differs"
+    assert "<details><summary>on \\<cpu\\></summary>" in text and "- below" in text and "- \n" not in text
+    assert "#### on \\<cpu\\>" in markdown(page(fold), whole=True)

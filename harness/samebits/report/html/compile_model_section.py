@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from samebits.report.compile_model import HEADS, StepsDocument, closing, exit_code, step_rows, title
-from samebits.report.html.compile_facts import BarGroup, bars, size_text
+from samebits.report.html.charts import BarGroup, bars, size_text
 from samebits.report.html.section import Section, render
 from samebits.report.words import problems_sentence, state_of
 

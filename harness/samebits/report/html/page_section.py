@@ -6,6 +6,7 @@ from typing import Any
 
 from samebits.report.html.section import Section, render
 from samebits.report.page import Page, Table, charts_of
+from samebits.report.words import problems_sentence
 
 
 def page_section(page: Page) -> Section:
@@ -14,12 +15,13 @@ def page_section(page: Page) -> Section:
     Args:
         page: what a command found.
     """
+    headline = page.headline or (problems_sentence(page.problems) if page.problems else page.closing)
     return Section(
         command=page.command,
         state=page.state,
-        headline=page.headline or page.closing,
+        headline=headline,
         next_command=page.next,
-        body=render("blocks.html.j2", page=page, kind_of=_kind_of, marks=_marks),
+        body=render("blocks.html.j2", page=page, headline=headline, kind_of=_kind_of, marks=_marks),
         charts=charts_of([*page.live, *page.blocks]),
         data=page.data,
         scripts=page.scripts,

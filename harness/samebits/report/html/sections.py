@@ -13,7 +13,6 @@ from samebits.errors import RequestError
 from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
 from samebits.report.changes.diff_records import DiffDocument
-from samebits.report.compile import CompileDocument
 from samebits.report.compile_model import StepsDocument
 from samebits.report.document import Document
 from samebits.report.golden import GoldenDocument
@@ -22,7 +21,6 @@ from samebits.report.html.bisect_section import bisect_section
 from samebits.report.html.charts import bundle
 from samebits.report.html.check_section import check_section
 from samebits.report.html.compile_model_section import compile_model_section
-from samebits.report.html.compile_section import compile_section
 from samebits.report.html.diff_section import diff_section
 from samebits.report.html.golden_section import golden_section
 from samebits.report.html.page_section import page_section
@@ -39,7 +37,6 @@ from samebits.report.words import State, typed
 SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Document: check_section,
     DiffDocument: diff_section,
-    CompileDocument: compile_section,
     StepsDocument: compile_model_section,
     TuneDocument: tune_section,
     GoldenDocument: golden_section,

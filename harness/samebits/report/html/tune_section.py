@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.report.html.compile_facts import BarGroup, bars, size_text
+from samebits.report.html.charts import BarGroup, bars, size_text
 from samebits.report.html.section import Section, render
 from samebits.report.tune import (
     EXPLAINED,

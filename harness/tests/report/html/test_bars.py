@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from samebits.report.html.charts import SIDES, svg
-from samebits.report.html.compile_facts import BarGroup, bars, colour_range
+import pytest
+
+from samebits.report.html.charts import SIDES, BarGroup, bars, colour_range, size_groups, size_text, svg
+from tests.report.html.run_samples import side
 
 MEMORY = BarGroup("memory", {"gather": 4.0, "permute": 1.0}, {"gather": "4 B", "permute": "1 B"})
 TRAFFIC = BarGroup("traffic", {"gather": None, "permute": 9.0}, {"gather": "-", "permute": "9 B"})
@@ -35,3 +37,25 @@ def test_a_figure_of_zeros_has_bars_of_no_length() -> None:
 def test_the_reference_has_the_same_colour_everywhere() -> None:
     colours = colour_range(12)
     assert colours[0] == SIDES["reference"] and len(set(colours[:7])) == 7 and len(colours) == 12
+
+
+def test_figures_that_nothing_has_are_not_drawn() -> None:
+    fields = {"temp_bytes": "memory", "wire_bytes": "communication"}
+    groups = size_groups({"a": side(wire_bytes=0), "b": side(wire_bytes=None, temp_bytes=None)}, fields)
+    assert groups == [BarGroup("memory", {"a": 7_026_100_000, "b": None}, {"a": "7.03 GB", "b": "–"})]  # noqa: RUF001
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (None, "–"),  # noqa: RUF001
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.00 KB"),
+        (16_940_000, "16.9 MB"),
+        (7_026_100_000, "7.03 GB"),
+        (125e9, "125 GB"),
+    ],
+)
+def test_sizes_are_read_at_a_glance(size: float | None, text: str) -> None:
+    assert size_text(size) == text

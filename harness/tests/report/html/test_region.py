@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from samebits.report.html.compile_section import MEANINGS, level_words, region_rows, region_sentence
+from samebits.report.html.region import MEANINGS, level_words, region_folds, region_rows, region_sentence
 from tests.report.html.run_samples import REGION, beside, side
 
 COMPARISON = beside(side("permute"), side())
@@ -55,6 +55,7 @@ def test_a_difference_of_one_side() -> None:
 
 def test_programs_without_a_region_have_no_sentence() -> None:
     assert region_sentence(replace(COMPARISON, region=None)) is None
+    assert region_folds(replace(COMPARISON, region=None)) == []
 
 
 def test_levels_are_counted_on_both_sides() -> None:
