@@ -16,12 +16,10 @@ from samebits.cli.pipeline import Command, CommandRun
 from samebits.errors import RequestError
 from samebits.report.advise import (
     AdviseDocument,
-    advised_markdown,
     derived,
     exit_code,
     figures,
     findings,
-    show_advised,
 )
 from samebits.schema.meshes import MeshSpec
 
@@ -125,14 +123,6 @@ class AdviseCommand(Command[AdviseInputs, Judgements, AdviseDocument]):
             findings=findings(judged.advice, judged.compiled),
             exit_code=exit_code(judged.advice),
         )
-
-    def markdown(self, document: AdviseDocument) -> str:
-        """Tables for a pull request."""
-        return advised_markdown(document)
-
-    def show(self, run: CommandRun, inputs: AdviseInputs, document: AdviseDocument) -> None:
-        """The tables, the figures with their sources, and the sentences."""
-        show_advised(run.console, document)
 
     def exit_code(self, inputs: AdviseInputs, document: AdviseDocument) -> int:
         """1 where something is bound by what it moves."""

@@ -1,20 +1,19 @@
-"""The report of `samebits audit advise`: the document, the tables and the sentences."""
+"""The document of `samebits audit advise`, and its page: the tables, the sentences, the figures used."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-from rich.console import Console
+from typing import Any, Literal
 
 from samebits.audit.guide.advice import Advice
 from samebits.audit.guide.chips import Chip
 from samebits.audit.guide.communication import BlockTraffic
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.markdown_fit import joined
-from samebits.report.tables import WIDTH, line, show_table
+from samebits.report.html.charts import COLOURS, spec
+from samebits.report.page import Badge, Chart, Fold, Line, Lines, Page, Table
+from samebits.report.words import state_of, state_word
 
 HEADS = ["parallelism", "over", "communicates", "formula", "intensity", "needs", "dimension", "has", "wants", "verdict"]
 BLOCK_HEADS = ["parallelism", "GFLOP", "comm MB", "compute us", "communication us", "intensity", "wants", "verdict"]
@@ -60,6 +59,10 @@ class AdviseDocument:
     findings: tuple[str, ...]
     exit_code: int
     written: Written | None = None
+
+    def page(self) -> Page:
+        """Return what is shown."""
+        return advise_page(self)
 
 
 def figures(chip: Chip, dtype: str) -> dict[str, dict[str, float | str] | None]:
@@ -166,7 +169,6 @@ def rule_rows(results: tuple[Advice, ...]) -> list[list[str]]:
             advice.dimension,
             number(advice.has),
             number(advice.wants) if advice.wants is not None or advice.verdict == "unknown" else "more than any",
-            advice.verdict,
         ]
         for advice in results
     ]
@@ -229,54 +231,107 @@ def figure_lines(document: AdviseDocument) -> list[str]:
     return [*lines, f"model: {document.dimensions['source']}"]
 
 
-def show_advised(to: Console, document: AdviseDocument) -> None:
-    """The tables, then the figures with their sources, then the sentences."""
-    if not to.is_terminal:
-        to.width = max(to.width, WIDTH)
-    line(to, head(document), "bold")
-    show_table(to, HEADS, rule_rows(document.results))
-    blocks = block_rows(document.results)
-    if blocks:
-        line(to)
-        line(to, "the whole block of one layer, counted exactly, per device", "bold")
-        show_table(to, BLOCK_HEADS, blocks)
-    if document.compiled is not None:
-        line(to)
-        line(to, "the MLP's forward as the TPU compiler made it, beside the prediction", "bold")
-        show_table(to, TRAFFIC_HEADS, traffic_rows(document.compiled))
-    line(to)
-    for text in figure_lines(document):
-        line(to, f"  {text}", "dim")
-    for text in document.assumes:
-        line(to, f"  assumes {text}", "dim")
-    for text in document.findings:
-        line(to, f"finding: {text}", "yellow")
-    for advice in document.results:
-        style = {"compute-bound": "bold green", "unknown": "bold yellow"}.get(advice.verdict, "bold red")
-        line(to, sentence(advice, document.model), style)
+_BADGES = {
+    "compute-bound": Badge(text="compute-bound", sign="✓", tone="good"),
+    "communication-bound": Badge(text="communication-bound", sign="✗", tone="bad"),
+    "memory-bound": Badge(text="memory-bound", sign="✗", tone="bad"),
+    "unknown": Badge(text="unknown", sign="!", tone="warn"),
+}
+
+_LABEL = (
+    "What each parallelism has, as a multiple of what it wants: left of the dashed line it is bound by what it moves. "
+    "The table has the same numbers."
+)
 
 
-def advised_markdown(document: AdviseDocument) -> str:
-    """The tables for a pull request."""
-    parts = [
-        f"**{head(document)}**",
-        "\n".join(f"- {sentence(advice, document.model)}" for advice in document.results),
-        _table(HEADS, rule_rows(document.results)),
+def advise_page(document: AdviseDocument) -> Page:
+    """Return what each parallelism has and wants, then the figures used."""
+    results = document.results
+    rules = Table(
+        heads=HEADS,
+        rows=[[*cells, _BADGES[row.verdict]] for row, cells in zip(results, rule_rows(results), strict=True)],
+        caption="By the rules of the guide",
+        bad=[number for number, row in enumerate(results) if _bound(row)],
+        right=("intensity", "needs", "has", "wants"),
+    )
+    blocks = Table(
+        heads=BLOCK_HEADS,
+        rows=block_rows(results),
+        title="The whole block of one layer, counted exactly, per device",
+        right=BLOCK_HEADS[1:-1],
+    )
+    traffic = Table(
+        heads=TRAFFIC_HEADS,
+        rows=[] if document.compiled is None else traffic_rows(document.compiled),
+        title="The MLP's forward as the TPU compiler made it, beside the prediction",
+        right=("predicted MB", "compiled MB"),
+    )
+    said = [
+        Line(sentence(row, document.model), _BADGES[row.verdict].tone, _BADGES[row.verdict].sign) for row in results
     ]
-    blocks = block_rows(document.results)
-    if blocks:
-        parts += ["The whole block of one layer, counted exactly, per device:", _table(BLOCK_HEADS, blocks)]
-    if document.compiled is not None:
-        parts += [
-            "The MLP's forward as the TPU compiler made it:",
-            _table(TRAFFIC_HEADS, traffic_rows(document.compiled)),
-        ]
-    parts.append("\n".join(f"- finding: {text}" for text in document.findings))
-    parts.append("\n".join(f"- {text}" for text in figure_lines(document)))
-    parts.append("\n".join(f"- assumes {text}" for text in document.assumes))
-    return joined(parts)
+    found = [Line(f"finding: {text}", "warn") for text in document.findings]
+    return Page(
+        command="advise",
+        state=state_of(document.exit_code),
+        word=state_word(document.exit_code, "compute-bound", "bound by what it moves"),
+        closing=_closing(document),
+        title=f"advise {document.model} on {document.target}",
+        blocks=[
+            Lines(lines=[Line(head(document), "strong")], listed=False),
+            rules,
+            *_chart(results),
+            blocks,
+            traffic,
+            Lines(lines=["", *found, *said]),
+            Fold(title="Published figures, with their sources", blocks=[Lines(lines=figure_lines(document), indent=2)]),
+            Fold(title="What the verdicts assume", blocks=[Lines(lines=document.assumes, indent=2)]),
+        ],
+    )
 
 
-def _table(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in lines)
+def _bound(row: Advice) -> bool:
+    return row.verdict in ("communication-bound", "memory-bound")
+
+
+def _closing(document: AdviseDocument) -> str:
+    """Name what is bound by what it moves, or what is not known."""
+    results = document.results
+    chosen = [row for row in results if _bound(row)] or [row for row in results if row.verdict == "unknown"]
+    begin = f"{document.model} on {document.target}, mesh {document.mesh}"
+    if not chosen:
+        return f"{begin}: all of it is compute-bound"
+    what = "bound by what it moves" if _bound(chosen[0]) else "unknown"
+    rules = "1 rule" if len(results) == 1 else f"{len(results)} rules"
+    return f"{begin}: {len(chosen)} of {rules} {what}; {sentence(chosen[0], document.model)}"
+
+
+def _chart(results: Sequence[Advice]) -> list[Chart]:
+    rows = [
+        {"parallelism": label(advice), "times": advice.has / advice.wants, "verdict": advice.verdict}
+        for advice in results
+        if advice.wants and advice.has > 0
+    ]
+    return [Chart(name="margins", label=_LABEL, draw=lambda: _drawn(rows))] if rows else []
+
+
+def _drawn(rows: Sequence[Mapping[str, object]]) -> Mapping[str, Any]:
+    import altair
+
+    names = [str(row["parallelism"]) for row in rows]
+    scale = altair.Scale(type="log")
+    x = altair.X("times:Q", title="has, as a multiple of what it wants", scale=scale, axis=altair.Axis(format="~g"))
+    verdicts = ["compute-bound", "communication-bound", "memory-bound"]
+    colours = [COLOURS["bitwise"], COLOURS["different"], COLOURS["error"]]
+    legend = altair.Legend(orient="top")
+    points = altair.Chart(altair.InlineData(values=rows)).mark_point(filled=True, size=110, opacity=1)
+    points = points.encode(
+        x=x,
+        y=altair.Y("parallelism:N", title=None, sort=names, axis=altair.Axis(labelLimit=140)),
+        color=altair.Color("verdict:N", title=None, legend=legend).scale(domain=verdicts, range=colours),
+        shape=altair.Shape("verdict:N", title=None, legend=legend).scale(
+            domain=verdicts, range=["circle", "cross", "triangle-up"]
+        ),
+        tooltip=[altair.Tooltip(f"{name}:N") for name in ("parallelism", "times", "verdict")],
+    )
+    enough = altair.Chart(altair.InlineData(values=[{"times": 1}])).mark_rule(strokeDash=[4, 3]).encode(x=x)
+    return spec(altair.layer(enough, points), height=max(80, 30 * len(rows)))

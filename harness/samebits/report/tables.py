@@ -15,11 +15,7 @@ Cell = str | Text
 WIDTH = 250
 """Columns of a table in a file or a pipe, so that its rows are lines."""
 
-_RIGHT = (
-    *("loss", "perplexity", "tok/s/device", "step ms", "temp MB", "headroom", "bf16 .3f", "step"),
-    *("intensity", "needs", "has", "wants", "GFLOP", "comm MB", "compute us", "communication us"),
-    *("predicted MB", "compiled MB"),
-)
+_RIGHT = (*("loss", "perplexity", "tok/s/device", "step ms", "temp MB", "headroom", "bf16 .3f", "step", "comm MB"),)
 
 
 def show_table(

@@ -10,13 +10,11 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from samebits.errors import RequestError
-from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
 from samebits.report.changes.diff_records import DiffDocument
 from samebits.report.compile_model import StepsDocument
 from samebits.report.document import Document
 from samebits.report.golden import GoldenDocument
-from samebits.report.html.advise_section import advise_section
 from samebits.report.html.bisect_section import bisect_section
 from samebits.report.html.charts import bundle
 from samebits.report.html.check_section import check_section
@@ -43,7 +41,6 @@ SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     TrainDocument: train_section,
     ProofDocument: prove_section,
     BisectDocument: bisect_section,
-    AdviseDocument: advise_section,
 }
 
 _SCRIPTS = ("page.js", "theme.js")
