@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from samebits.errors import DeclarationError
 from samebits.numerics import floats
+from samebits.numerics.by_content import by_content
 from samebits.numerics.free_places import free_places
 from samebits.schema.values import Given
 
@@ -105,6 +106,7 @@ def _is_varied(array: Array) -> bool:
     return (floats.is_float(array.dtype) or floats.is_complex(array.dtype)) and floats.has_sign(array.dtype)
 
 
+@by_content
 def _movable(array: Array) -> tuple[Array, Array]:
     """The places whose elements may change places with each other, and which slice each belongs to."""
     nowhere = np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -17,6 +17,7 @@ from samebits.interpret.problem import Input, Magnitudes, Question
 from samebits.interpret.real_programs import real_program
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison
+from samebits.numerics.by_content import by_content
 from samebits.numerics.difference_kinds import Kind
 from samebits.numerics.free_places import free_places
 from samebits.programs.host_trees import compare_trees, declared_tree, named_leaves
@@ -245,11 +246,18 @@ def magnitudes(arg: Arg, array: Array) -> Magnitudes:
         if array.dtype.kind in "iub":
             stated = arg.values.exactly or is_key(arg) or _looks_like_keys(array)
         else:
-            stated = is_key(arg) or not (floats.is_float(array.dtype) and free_places(array).size)
+            # The array itself, of which what is drawn is a variation: one answer for all draws.
+            stated = is_key(arg) or not (floats.is_float(array.dtype) and _looks_drawn(arg.values.array))
         return "stated" if stated else "given"
     integers = isinstance(arg.values, Integers) and bool(arg.values.high - arg.values.low > 1 or arg.values.also)
     drawn = arg.values == Normal() or integers
     return "all" if drawn and arg.equals is None and not is_key(arg) else "stated"
+
+
+@by_content
+def _looks_drawn(array: Array) -> bool:
+    """Whether numbers are in no order or pattern."""
+    return bool(free_places(_real(array)).size)
 
 
 def _looks_like_keys(array: Array) -> bool:
