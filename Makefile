@@ -83,12 +83,19 @@ format: $(STAMP)  ## rewrite the files as `make lint` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# What people wrote above the heading of the command stays.
+written = touch $(1) && sed -i '/^\#\#\# samebits /,$$d' $(1) && cat build/written.md >> $(1)
+
 compile: $(STAMP)  ## both sides of every pair through the compilers of CPU and TPU; tables in docs/findings/
-	$(BIN)/samebits compile --whole --markdown docs/findings/compiled_jax_$$($(BIN)/python -c 'import jax; print(jax.__version__)').md
+	mkdir -p build && $(BIN)/samebits compile --whole --markdown build/written.md
+	version=$$($(BIN)/python -c 'import jax; print(jax.__version__)') && \
+	  $(call written,docs/findings/compiled_jax_$$version.md)
 
 claims: $(STAMP)  ## every claim of the design documents, and memory inside scans; tables in docs/findings/
-	$(BIN)/samebits audit claims --whole --markdown docs/findings/claims.md
-	$(BIN)/samebits compile scanned_stack --whole --markdown docs/findings/memory_in_scans.md
+	mkdir -p build && $(BIN)/samebits audit claims --whole --markdown build/written.md
+	$(call written,docs/findings/claims.md)
+	$(BIN)/samebits compile scanned_stack --whole --markdown build/written.md
+	$(call written,docs/findings/memory_in_scans.md)
 
 sizes: $(STAMP)  ## every pair put to proof for all sizes; the table in docs/findings/
 	$(BIN)/python docs/make_all_sizes.py

@@ -20,8 +20,9 @@ from samebits.check.contract_audit import ANY_DEVICES
 from samebits.programs.catalogue import Locator, load, names
 from samebits.programs.plan import Request, plan
 from samebits.report.document import read_as
-from samebits.report.markdown_fit import escaped, markdown_table
+from samebits.report.markdown_fit import escaped, folded, markdown_table
 from samebits.report.prove import ProofDocument, leaf_words
+from samebits.report.words import plural
 from samebits.schema.proof import ProofResult
 from samebits.sizes.points import sized_points
 
@@ -76,16 +77,22 @@ def page(*documents: ProofDocument) -> str:
     proofs = [proof for proof in results if proof.verdict != "refused"]
     later = sorted({pair for (pair, _), document in latest.items() if document is not documents[0]})
     missing = _missing(results) if any(document.interrupted for document in documents) else []
+    shown, undecided = list(_shown(proofs)), list(_undecided(proofs))
     parts = [
         HEAD,
+        _learned(proofs),
         escaped("; ".join(documents[-1].environment.lines())) + ".",
         *([f"{IN_PARTS}: {', '.join(later)}."] if later else []),
         *([f"{CUT_SHORT} ({', '.join(missing)})."] if missing else []),
         _summary(proofs),
         SHOWN,
-        markdown_table(("pair", "variant", "leaf", "where", "shown", "sizes"), list(_shown(proofs))),
+        folded(
+            plural(len(shown), "row"), markdown_table(("pair", "variant", "leaf", "where", "shown", "sizes"), shown)
+        ),
         UNDECIDED,
-        markdown_table(("pair", "variant", "leaf", "where", "reason"), list(_undecided(proofs))),
+        folded(
+            plural(len(undecided), "row"), markdown_table(("pair", "variant", "leaf", "where", "reason"), undecided)
+        ),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -117,6 +124,20 @@ def _summary(proofs: Iterable[ProofResult]) -> str:
     total = sum(counts.values(), Counter())
     heads = ("proved", "same formulas, one program on one device", "same formulas", "different", "undecided")
     return markdown_table(("pair", *heads), [*lines, ("all", *(str(total[kind] or "") for kind in kinds))])
+
+
+def _learned(proofs: Sequence[ProofResult]) -> str:
+    """Say in a few sentences what the tables come to."""
+    kinds = Counter(_kind(proof) for proof in proofs)
+    decided = {proof.pair for proof in proofs if _kind(proof) != "undecided"}
+    none = [pair for pair in dict.fromkeys(proof.pair for proof in proofs) if pair not in decided]
+    one = kinds["same formulas, one program"]
+    return (
+        f"Of {len(proofs)} leaves, {kinds['proved']} have the same bits at every size and "
+        f"{kinds['same formulas'] + one} are the same formulas ({one} of them one program on one device); "
+        f"{kinds['different']} differ at some size, and {kinds['undecided']} are undecided. "
+        f"Pairs of which nothing is shown: {', '.join(none) or 'none'}."
+    )
 
 
 def _kind(proof: ProofResult) -> str:

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 from samebits.report.document import Document, read_as, read_document
 from samebits.report.faults import FaultTable
-from samebits.report.markdown_fit import escaped, markdown_table
+from samebits.report.markdown_fit import escaped, folded, markdown_table
 from samebits.report.tally import SideTally, exempted, rows
 from samebits.report.words import closing, plural
 from samebits.schema.contract import COMPUTES
@@ -56,6 +56,7 @@ def page(document: Document, faults: FaultTable) -> str:
     planted = [(row.pair, row.side, row.fault, "yes" if row.caught else "no") for row in faults.results]
     parts = [
         HEAD,
+        _learned(document, faults),
         escaped(closing(document)) + ".",
         escaped("; ".join([*document.environment.lines(), *versions(document.environment.versions)])) + ".",
         DIFFERS,
@@ -66,9 +67,22 @@ def page(document: Document, faults: FaultTable) -> str:
         *_sides(document),
         "## Planted faults",
         f"{plural(len(faults.results), 'fault')}, one at a time, each of them `different` ({caught} caught).",
-        markdown_table(("pair", "side", "fault", "caught"), planted),
+        folded(plural(len(planted), "row"), markdown_table(("pair", "side", "fault", "caught"), planted)),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _learned(document: Document, faults: FaultTable) -> str:
+    """Say in a few sentences what the tables come to."""
+    pairs = {result.pair for result in document.results}
+    known, caught = _differences(document), sum(row.caught for row in faults.results)
+    types = sum(seen.startswith("dtype: ") for _, _, _, _, seen, _ in known)
+    return (
+        f"{len({pair for pair, *_ in known})} of {plural(len(pairs), 'pair')} have known differences ({len(known)}, "
+        f"{types} of them another dtype), and in {plural(len(_less_accurate(document)), 'row')} a variant has more "
+        "than twice the reference's error. Elsewhere the libraries agree to the bit or but for rounding, and "
+        f"{caught} of {plural(len(faults.results), 'planted fault')} are caught."
+    )
 
 
 def versions(stated: Mapping[str, str | None]) -> list[str]:
@@ -130,10 +144,10 @@ def _sides(document: Document) -> list[str]:
             tables.setdefault(tally.pair.partition("_")[0], []).append(cells)
     parts = []
     for library, lines in tables.items():
-        parts.append(f"### {library}")
         names = dict.fromkeys(line[0] for line in lines)
-        parts.append("\n".join(f"- `{name}`: {_described(name)}" for name in names))
-        parts.append(markdown_table(("pair", "variant", "forward", "gradient"), lines))
+        described = "\n".join(f"- `{name}`: {_described(name)}" for name in names)
+        table = markdown_table(("pair", "variant", "forward", "gradient"), lines)
+        parts += [f"### {library}", folded(plural(len(names), "pair"), described, table)]
     return parts
 
 

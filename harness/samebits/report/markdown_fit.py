@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from samebits.report.words import plural
 
@@ -110,8 +111,42 @@ def joined(parts: Sequence[Part], *, whole: bool = False) -> str:
 
 
 def unfitted(parts: Sequence[Part]) -> str:
-    """Return all parts as Markdown, with a blank line between them."""
-    return "\n\n".join(part if isinstance(part, str) else "\n".join(part.lines()) for part in parts) + "\n"
+    """Return all parts as Markdown, with each titled table or list folded unless a row needs attention."""
+    texts: list[str] = []
+    for part in parts:
+        titled = isinstance(part, Rows) and part.title and not part.folded
+        if isinstance(part, str) or not titled:
+            texts.append(part if isinstance(part, str) else "\n".join(part.lines()))
+        else:
+            texts += [f"#### {part.title}", "\n".join(replace(part, title="").lines())]
+    return "\n\n".join(_sections(texts)) + "\n"
+
+
+def _sections(texts: Sequence[str]) -> list[str]:
+    """Fold each title with the tables and lists below it."""
+    shown: list[str] = []
+    section: list[str] = []
+    for text in [*texts, ""]:
+        if section and text.startswith(("| ", "- ", "```")):
+            section.append(text)
+            continue
+        shown += _section(section)
+        section = [text] if re.fullmatch("#### .*", text) else []
+        shown += [text] if text and not section else []
+    return shown
+
+
+def _section(texts: Sequence[str]) -> list[str]:
+    """Fold the texts below a title; a title without texts, and what needs attention, stay as they are."""
+    if len(texts) < 2 or any(word in text for text in texts for word in _BAD):
+        return [*texts]
+    return [folded(texts[0].removeprefix("#### "), *texts[1:])]
+
+
+def folded(title: str, *texts: str) -> str:
+    """Return texts that are seen only when their title is clicked; the title is escaped Markdown."""
+    plain = re.sub(r"\\([\\|<>*`\[\]])", r"\1", title)  # a summary is HTML
+    return "\n\n".join([f"<details>\n<summary>{html.escape(plain, quote=False)}</summary>", *texts, "</details>"])
 
 
 def _as_rows(parts: Sequence[Part]) -> list[Part]:

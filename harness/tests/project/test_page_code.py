@@ -39,8 +39,10 @@ def unjustified(block: Block) -> str | None:
         return None if known else f"{block}: '{by}' is not a test of this page"
     if block.mark("output of"):
         return None
-    only_commands = all(line.startswith("$ ") for line in block.text.splitlines())
-    return None if block.language == "console" and only_commands else f"{block}: output that nothing regenerates"
+    # A command to copy, as it stands in the Markdown of commands.
+    begin = {"console": ("$ ",), "": ("samebits ", "pytest ")}.get(block.language, ())
+    only_commands = all(line.startswith(begin) for line in block.text.splitlines())
+    return None if only_commands else f"{block}: output that nothing regenerates"
 
 
 def test_every_block_runs_or_says_why_not() -> None:

@@ -111,7 +111,7 @@ def test_a_missing_and_an_invented_command_are_found() -> None:
 
 def wrong_commands(text: str, page: str) -> list[str]:
     """Commands of a page that click rejects, and options in its prose that no command has."""
-    shown = [block.text for block in blocks(text, page) if block.language in ("console", "sh", "text")]
+    shown = [block.text for block in blocks(text, page) if block.language in ("console", "sh", "text", "")]
     wrong = [said for block in shown for words in console_commands(block) if (said := rejected(words))]
     wrong += [f"samebits {' '.join(words)}: {name}" for words in inline_commands(text) for name in unknown_words(words)]
     return wrong + [name for name in inline_options(text) if name not in known_options() | OTHER_OPTIONS]
@@ -127,6 +127,7 @@ def test_every_command_is_accepted(page: Path) -> None:
     [
         ("```console\n$ samebits check --chake\n```\n", "No such option"),
         ("```sh\nsamebits bisect pears --config x\n```\n", "No such command"),
+        ("```\nsamebits check --chake\n```\n", "No such option"),
         ("```console\n$ samebits check --repeat 1\n```\n", "--repeat"),
         ("Use `samebits chek rope` first.", "samebits chek rope: chek"),
         ("Use `samebits audit fault norm` first.", "samebits audit fault norm: fault"),

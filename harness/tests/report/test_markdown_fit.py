@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.report.markdown_fit import LINES, Part, Rows, fitted, joined
+from samebits.report.markdown_fit import LINES, Part, Rows, fitted, joined, unfitted
 
 HEAD = ("| a |", "| --- |")
 
@@ -62,13 +62,24 @@ def test_parts_of_any_command_are_joined_within_sixty_lines() -> None:
         parts += [f"#### table {number}", lines_of_table(5), "\n".join(f"- note {n}" for n in range(4))]
     parts += ["```\n" + "\n".join(["+ added"] * 300) + "\n```", "- problem: pair 'x': wrong\n- note"]
     whole = joined(parts, whole=True)
-    assert whole.count("\n") > 500 and whole.startswith("### samebits compile: not as declared\n\na sentence\n\n#### ")
+    assert whole.count("\n") > 500 and whole.startswith("### samebits compile: not as declared\n\na sentence\n\n<det")
+    assert whole.count("<details>\n<summary>table ") == 39 and "#### table 39" in whole  # above a problem
     text = joined(parts)
     assert text.count("\n") <= LINES
     assert "- problem: pair 'x': wrong" in text  # at the end of the parts, and before all tables
     assert "<details><summary>table 0</summary>" in text
     assert text.count("```") == 2 and "… 289 more lines\n```" in text
-    assert joined(parts[:4]) == joined(parts[:4], whole=True)
+    assert joined(parts[:4]) == joined(parts[:2]) + "\n" + "\n\n".join(parts[2:4]) + "\n"
+
+
+def test_sections_of_a_whole_page_are_folded_but_those_that_fail() -> None:
+    parts = ["#### x \\[2\\] \\< 3", "- one", "```\ntwo\n```", "a sentence", "#### fails", "| FAILED |", "#### bare"]
+    assert unfitted([*parts, table(1, "rows")]) == (
+        "<details>\n<summary>x [2] &lt; 3</summary>\n\n- one\n\n```\ntwo\n```\n\n</details>\n\na sentence\n\n"
+        "#### fails\n\n| FAILED |\n\n#### bare\n\n<details>\n<summary>rows</summary>\n\n"
+        + "\n".join(table(1).lines()[2:])
+        + "\n\n</details>\n"
+    )
 
 
 def test_rows_that_fail_are_found_by_their_words() -> None:
