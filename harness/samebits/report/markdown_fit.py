@@ -238,8 +238,8 @@ def escaped(text: str) -> str:
     return text
 
 
-def fenced(lines: Sequence[str]) -> str:
+def fenced(lines: Sequence[str], language: str = "") -> str:
     """Lines as they are, in a fence longer than any run of backticks in them."""
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
-    return "\n".join([fence, *lines, fence])
+    return "\n".join([fence + language, *lines, fence])

@@ -12,10 +12,10 @@ from samebits.report.page import (
     Beside,
     Block,
     Cell,
+    Code,
     CommandLine,
     Fold,
     Lines,
-    Markdown,
     Page,
     Table,
     ValueList,
@@ -97,8 +97,8 @@ def _command(block: CommandLine, whole: bool) -> list[Part]:
     return [fenced([block.text])]
 
 
-def _markdown(block: Markdown, whole: bool) -> list[Part]:
-    return [block.text]
+def _code(block: Code, whole: bool) -> list[Part]:
+    return [*([f"#### {escaped(block.title)}"] if block.title else []), fenced(block.lines, block.language)]
 
 
 _PRINTERS: dict[type, Callable[..., list[Part]]] = {
@@ -108,5 +108,5 @@ _PRINTERS: dict[type, Callable[..., list[Part]]] = {
     Fold: _fold,
     Beside: _beside,
     CommandLine: _command,
-    Markdown: _markdown,
+    Code: _code,
 }

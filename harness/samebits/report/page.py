@@ -193,16 +193,32 @@ class Chart:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Markdown:
-    """Text that is Markdown already, such as a fenced patch.
+class Code:
+    """Lines as they are, such as a patch.
 
     Args:
-        text: the lines.
+        lines: without their ends.
+        title: above them.
+        language: `diff` marks what is added and removed.
+        most: lines in a terminal.
         media: which printers show it.
     """
 
-    text: str
-    media: tuple[Medium, ...] = ("markdown",)
+    lines: Sequence[str]
+    title: str = ""
+    language: str = ""
+    most: int = 40
+    media: tuple[Medium, ...] = EVERYWHERE
+
+    def marked(self) -> list[tuple[str, str]]:
+        """Return each line after `added`, `removed` or nothing."""
+        marks = {"+": "added", "-": "removed"} if self.language == "diff" else {}
+        return [("" if line[:3] in ("+++", "---") else marks.get(line[:1], ""), line) for line in self.lines]
+
+
+def first_lines(lines: Sequence[str], most: int) -> list[str]:
+    """Return the first lines, and how many more there are."""
+    return [*lines] if len(lines) <= most else [*lines[:most], f"... {len(lines) - most} more lines; all in --json"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,7 +234,7 @@ class Hypertext:
     media: tuple[Medium, ...] = ("html",)
 
 
-Block = Lines | ValueList | Table | Fold | Beside | CommandLine | Chart | Markdown | Hypertext
+Block = Lines | ValueList | Table | Fold | Beside | CommandLine | Chart | Code | Hypertext
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

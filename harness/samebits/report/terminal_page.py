@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
 
 from samebits.report.failing import failing_lines
-from samebits.report.page import Badge, Beside, Block, Cell, CommandLine, Fold, Lines, Page, Table, Tone, ValueList
+from samebits.report.page import (
+    Badge,
+    Beside,
+    Block,
+    Cell,
+    Code,
+    CommandLine,
+    Fold,
+    Lines,
+    Page,
+    Table,
+    Tone,
+    ValueList,
+    first_lines,
+)
 from samebits.report.screen import LINES, Form, Styled, cut, height_of, tall
 from samebits.report.tables import WIDTH, line, show_table
 
@@ -21,6 +36,8 @@ STYLES: dict[Tone, str] = {
     "dim": "dim",
     "strong": "bold",
 }
+
+_MARKS = {"added": "green", "removed": "red", "": "dim"}
 
 NOTES = 3
 """Notes that are shown where not everything is."""
@@ -173,6 +190,13 @@ def _show_command(to: Console, block: CommandLine) -> None:
     line(to, f"  {block.label}: {block.text}")
 
 
+def _show_code(to: Console, block: Code) -> None:
+    if block.title:
+        line(to, block.title, "bold")
+    for mark, text in replace(block, lines=first_lines(block.lines, block.most)).marked():
+        line(to, f"  {text}", _MARKS[mark])
+
+
 _PRINTERS: dict[type, Callable[..., None]] = {
     Lines: _show_lines,
     ValueList: _show_values,
@@ -180,4 +204,5 @@ _PRINTERS: dict[type, Callable[..., None]] = {
     Fold: _show_fold,
     Beside: _show_beside,
     CommandLine: _show_command,
+    Code: _show_code,
 }

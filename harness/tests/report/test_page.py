@@ -12,6 +12,7 @@ from samebits.report.page import (
     Badge,
     Block,
     Chart,
+    Code,
     CommandLine,
     Fold,
     Line,
@@ -96,6 +97,14 @@ def test_values_commands_and_tones() -> None:
     lines = screen(page(values, CommandLine(text="samebits list"), Lines(lines=[Line("careful", "warn")])))
     assert "  case  small" in lines and "  run: samebits list" in lines and "careful" in lines
     assert not any("reason" in text for text in lines)
+
+
+def test_a_patch_is_marked_and_cut_only_in_a_terminal() -> None:
+    paper = page(Code(lines=["--- a", "+```", "- x", *["y"] * 9], title="The change", language="diff", most=4))
+    assert screen(paper)[:6] == ["The change", "  --- a", "  +```", "  - x", "  y", "  ... 8 more lines; all in --json"]
+    assert "````diff\n--- a\n+```\n" in markdown(paper)
+    body = page_section(paper.shown).body
+    assert '<span class="removed">- x\n' in body and "<span>--- a\n" in body and body.count("<span>y\n") == 9
 
 
 def test_a_table_without_rows_is_left_out() -> None:
