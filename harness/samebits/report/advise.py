@@ -269,7 +269,7 @@ def advise_page(document: AdviseDocument) -> Page:
     said = [
         Line(sentence(row, document.model), _BADGES[row.verdict].tone, _BADGES[row.verdict].sign) for row in results
     ]
-    found = [Line(f"finding: {text}", "warn") for text in document.findings]
+    remarks = [Line(f"finding: {text}", "warn") for text in document.findings]
     return Page(
         command="advise",
         state=state_of(document.exit_code),
@@ -282,7 +282,7 @@ def advise_page(document: AdviseDocument) -> Page:
             *_chart(results),
             blocks,
             traffic,
-            Lines(lines=["", *found, *said]),
+            Lines(lines=["", *remarks, *said]),
             Fold(title="Published figures, with their sources", blocks=[Lines(lines=figure_lines(document), indent=2)]),
             Fold(title="What the verdicts assume", blocks=[Lines(lines=document.assumes, indent=2)]),
         ],
