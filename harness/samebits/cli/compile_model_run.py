@@ -15,7 +15,7 @@ from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.programs.catalogue import default_root, suggest
-from samebits.report.compile_model import CompiledStep, StepsDocument, exit_code, show_steps, steps_markdown
+from samebits.report.compile_model import CompiledStep, StepsDocument, exit_code
 from samebits.schema.model import Config, Model, Preset
 from samebits.schema.program_facts import Facts
 from samebits.schema.result import Problem
@@ -84,7 +84,7 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
         items = model_step_items(inputs.tree, inputs.preset.name, inputs.runs, inputs.target)
         work = CompileModelWork(inputs.tree, inputs.preset.name, inputs.target, cached=self.cached)
         rows: dict[str, CompiledModelStep] = {}
-        ran = run_items(run, work, items, self.settings, self._head(inputs), inputs.tree, run.problems.append)
+        ran = run_items(run, work, items, self.settings, self._head(inputs), inputs.tree, run.problem)
         with contextlib.closing(ran):
             for done in ran:
                 rows[done.item.payload] = done.rows[0]
@@ -93,8 +93,7 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
             if row is None:
                 continue  # its problem is known
             if row.error is not None:
-                problem = Problem(pair=config.name, message=row.error.message, exit_code=row.error.exit_code)
-                run.problems.append(problem)
+                run.problem(Problem(pair=config.name, message=row.error.message, exit_code=row.error.exit_code))
             elif row.facts is not None:
                 results.append(_step(config, row.compiler, row.facts, inputs))
 
@@ -126,14 +125,6 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
             notes=(*published, *preset.remarks, *run.notes),
             seconds=run.seconds,
         )
-
-    def markdown(self, document: StepsDocument) -> str:
-        """The table for a pull request."""
-        return steps_markdown(document)
-
-    def show(self, run: CommandRun, inputs: CompileModelInputs, document: StepsDocument) -> None:
-        """The table, and one sentence for all."""
-        show_steps(run.console, document)
 
     def exit_code(self, inputs: CompileModelInputs, document: StepsDocument) -> int:
         """That of the first problem."""

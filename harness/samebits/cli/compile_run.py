@@ -34,14 +34,7 @@ from samebits.programs.catalogue import Locator
 from samebits.report.compile import CompileDocument, ProgramBlock, block_fold, exit_code, summarise
 from samebits.report.outcomes import Outcomes, compile_outcomes
 from samebits.report.terminal_page import show_blocks
-from samebits.report.tune import (
-    TuneDocument,
-    exit_code_of_tuning,
-    show_tuned,
-    show_tuned_end,
-    summarise_tuned,
-    tuned_markdown,
-)
+from samebits.report.tune import TuneDocument, exit_code_of_tuning, summarise_tuned, tuned_folds
 from samebits.schema.pair import Pair
 from samebits.schema.result import Problem
 from samebits.schema.target import Target
@@ -255,7 +248,7 @@ class TuneCommand(Command[CompileInputs, TunedCase, TuneDocument]):
                 small[item.pair, case] = values.small
             elif values.trials:
                 results.append(tuned_case(values.trials, small.get((item.pair, case), ())))
-                show_tuned(run.console, results[-1].trials, results[-1].best)
+                show_blocks(run.console, tuned_folds(results[-1].trials, results[-1].best))
 
         blocks = InOrder[TunedValues](items, lambda item: item.key, show)
         work = TuneWork(self.request, cached=self.cached, threads=self._threads(items))
@@ -277,14 +270,10 @@ class TuneCommand(Command[CompileInputs, TunedCase, TuneDocument]):
             summary=summarise_tuned(trials, run.seconds, run.interrupted),
         )
 
-    def markdown(self, document: TuneDocument) -> str:
-        """Tables for a pull request."""
-        return tuned_markdown(document)
-
-    def show(self, run: CommandRun, inputs: CompileInputs, document: TuneDocument) -> None:
-        """What follows the tables."""
-        if document.trials:
-            show_tuned_end(run.console, document)
+    @property
+    def shows_live(self) -> bool:
+        """Whether each case is shown as soon as its values were tried."""
+        return True
 
     def exit_code(self, inputs: CompileInputs, document: TuneDocument) -> int:
         """1 where a value gives other results."""

@@ -1,18 +1,16 @@
-"""Training steps at production shapes, compiled side by side: the document, its table, its Markdown."""
+"""The document of `samebits compile model`, and its page: training steps at production shapes side by side."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from rich.console import Console
-
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.markdown_fit import escaped, joined, markdown_table
-from samebits.report.tables import WIDTH, line, show_table
-from samebits.report.words import plural
+from samebits.report.html.charts import bar_charts, size_groups
+from samebits.report.page import Page, Table
+from samebits.report.words import plural, state_of
 from samebits.schema.program_facts import Facts
 from samebits.schema.result import Problem
 
@@ -61,11 +59,29 @@ class StepsDocument:
     seconds: float
     written: Written | None = None
 
+    def page(self) -> Page:
+        """Return what is shown."""
+        return steps_page(self)
+
 
 HEADS = [
     "run", "mesh", "mode", "arguments MB", "temp MB", "peak MB", "peak", "published MB", "published", "ours/published",
     "comm MB", "loops", "collectives",
 ]  # fmt: skip
+
+
+_BARS = {
+    "facts.argument_bytes": "arguments",
+    "facts.temp_bytes": "temporary memory",
+    "facts.peak_bytes": "peak memory",
+    "facts.wire_bytes": "communication",
+    "published_bytes": "published peak",
+}
+
+_LABEL = (
+    "Memory and communication of each step, each figure on its own scale; the table has the same figures in the same "
+    "order"
+)
 
 
 def step_rows(document: StepsDocument) -> list[list[str]]:
@@ -117,7 +133,8 @@ def closing(document: StepsDocument) -> str:
 def title(document: StepsDocument) -> str:
     """What the table shows."""
     compiler = document.results[0].compiler if document.results else None
-    return f"{document.preset}: {document.about}; per device, compiler {compiler}"
+    of = "peak and published also as multiples of the first row's of the same mesh"
+    return f"{document.preset}: {document.about}; per device, compiler {compiler}; {of}"
 
 
 def exit_code(document: StepsDocument) -> int:
@@ -125,30 +142,24 @@ def exit_code(document: StepsDocument) -> int:
     return document.problems[0].exit_code if document.problems else 0 if document.results else 3
 
 
-def show_steps(to: Console, document: StepsDocument) -> None:
-    """The table, and what is said below it."""
-    if not to.is_terminal:
-        to.width = max(to.width, WIDTH + 60)
-    line(to)
-    if document.results:
-        line(to, title(document), "bold")
-        show_table(to, HEADS, step_rows(document))
-    for note in document.notes:
-        line(to, note, "dim")
-    for problem in document.problems:
-        line(to, f"could not compile {problem.pair}: {problem.message}", "bold red")
-    line(to, closing(document), "bold green" if not document.problems else "bold red")
-
-
-def steps_markdown(document: StepsDocument) -> str:
-    """The document as Markdown."""
-    parts = [f"### samebits compile model --preset {document.preset}", escaped(closing(document))]
-    if document.results:
-        parts += [escaped(title(document)), markdown_table(HEADS, step_rows(document))]
-    lines = [
-        *document.notes,
-        *(f"could not compile {problem.pair}: {problem.message}" for problem in document.problems),
-    ]
-    if lines:
-        parts.append("\n".join(f"- {escaped(text)}" for text in lines))
-    return joined(parts)
+def steps_page(document: StepsDocument) -> Page:
+    """Return a row for each step, with bars of the same figures."""
+    names = [f"{place} {step.config}" for place, step in enumerate(document.results, 1)]  # each a name of its own
+    figures = size_groups(dict(zip(names, document.results, strict=True)), _BARS)
+    table = Table(
+        heads=HEADS,
+        rows=step_rows(document),
+        title=title(document),
+        right=HEADS[3:12],
+    )
+    return Page(
+        command="compile model",
+        title=f"compile model {document.preset}",
+        heading=f"compile model --preset {document.preset}",
+        state=state_of(exit_code(document), "failed"),
+        closing=closing(document),
+        problems=document.problems,
+        blocks=[table, *bar_charts("steps", _LABEL, figures, names)],
+        notes=document.notes,
+        environment=document.environment,
+    )

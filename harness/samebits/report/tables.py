@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Collection, Sequence
 
-from rich.console import Console
+from rich.console import Console, OverflowMethod
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -25,10 +25,32 @@ def show_table(
     right: Collection[str] = _RIGHT,
     wrapped: Collection[str] = (),
 ) -> None:
-    """A plain table; of the heads, those of columns that are aligned to the right, and of those that are wrapped."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in heads:
-        table.add_column(name, justify="right" if name in right else "left", no_wrap=name not in wrapped)
+    """Print a plain table; where its columns do not fit, each row as its first cell and a list of the others.
+
+    A digit that is cut off would be another number.
+
+    Args:
+        to: where it is printed.
+        heads: of the columns.
+        rows: their cells, the first of which names the row.
+        right: the heads of the columns that are aligned to the right.
+        wrapped: the heads of the columns of text, which takes as many lines as it needs.
+    """
+    widths = [max(len(str(cell)) for cell in column) for column in zip(heads, *rows, strict=True)]
+    least = [
+        max(len(head), min(width, _NARROWEST)) if head in wrapped else width
+        for head, width in zip(heads, widths, strict=True)
+    ]
+    if sum(least) + _BETWEEN * len(heads) > to.width:
+        _show_lists(to, heads, rows)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, _BETWEEN, 0, 0))
+    for name, width in zip(heads, least, strict=True):
+        text = name in wrapped
+        overflow: OverflowMethod = "fold" if text else "crop"
+        table.add_column(
+            name, justify="right" if name in right else "left", no_wrap=not text, overflow=overflow, min_width=width
+        )
     for row in rows:
         style = "bold red" if any("FAILS" in cell for cell in row if isinstance(cell, str)) else ""
         table.add_row(*(cell if isinstance(cell, Text) else Text(cell, style) for cell in row))

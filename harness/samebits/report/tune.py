@@ -1,20 +1,19 @@
-"""The report of `samebits compile --tune`: the document, and the rows that terminal and Markdown share."""
+"""The document of `samebits compile --tune`, and its page: each value, its results and figures, and the best one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from rich.console import Console
-
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.markdown_fit import escaped, joined, markdown_table
-from samebits.report.tables import line, show_table
-from samebits.report.words import plural, state_word
+from samebits.report.html.charts import BarGroup, bar_charts, size_groups
+from samebits.report.page import Beside, Fold, Line, Lines, Page, Table
+from samebits.report.screen import cut
+from samebits.report.words import plural, state_of, state_word
 from samebits.schema.result import Problem, code_of
 from samebits.schema.tuning import TuningBest, TuningTrial
 
@@ -26,8 +25,12 @@ EXPLAINED = (
     "body counts once, and a kernel as what it declares of itself; none is a measurement. '-': no figure"
 )
 
-LONGEST = 200
-"""Characters of an error message in a table; JSON has all."""
+LONGEST = 400
+"""Characters of an error message; JSON has all."""
+
+_SIZES = {"temp_bytes": "temporary memory", "peak_bytes": "peak memory", "bytes_accessed": "memory traffic"}
+
+_LABEL = "The compiler's figures of each value, each figure on its own scale; the table has the same figures"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +76,10 @@ class TuneDocument:
     notes: tuple[str, ...]
     summary: TuneSummary
     written: Written | None = None
+
+    def page(self) -> Page:
+        """Return what is shown."""
+        return tuned_page(self)
 
 
 def summarise_tuned(trials: Sequence[TuningTrial], seconds: float, interrupted: bool) -> TuneSummary:
@@ -122,8 +129,7 @@ def tuned_rows(trials: Sequence[TuningTrial]) -> list[list[str]]:
 def _row(trial: TuningTrial) -> list[str]:
     name = trial.value + (" (declared)" if trial.declared else "")
     if trial.refused is not None:
-        refusal = trial.refused if len(trial.refused) <= LONGEST else trial.refused[:LONGEST] + " ..."
-        return [name, _results(trial), *("-",) * 6, f"REJECTED: {refusal}"]
+        return [name, _results(trial), *("-",) * 6, "rejected"]
     estimate = "-" if trial.optimal_seconds is None else f"{trial.optimal_seconds * 1e6:,.1f} us".replace(",", " ")
     flops = "-" if trial.flops is None else f"{trial.flops / 1e9:,.3f}".replace(",", " ")
     program = f"{(trial.program or '')[:8]}" + (f" as {trial.same_as}" if trial.same_as else "")
@@ -146,21 +152,6 @@ def best_line(choice: TuningBest) -> str:
     return f"best: {choice.value}: {choice.reason}" if choice.value is not None else f"no best value: {choice.reason}"
 
 
-def small_lines(trials: Sequence[TuningTrial]) -> list[str]:
-    """Values with other results, those that were not run, and those that the small size cannot distinguish."""
-    lines = []
-    for trial in trials:
-        if trial.equal is False:
-            lines.append(f"FAILS: {trial.value} gives other results: {trial.small}")
-        elif trial.equal is None:
-            lines.append(f"NOT KNOWN: {trial.value}: {trial.small}")
-        elif trial.small.startswith("the program of ") and trial.program is not None and trial.same_as is None:
-            lines.append(
-                f"{trial.value}: not run separately: it is {trial.small}; larger tune_sizes would distinguish them"
-            )
-    return lines
-
-
 def closing_of_tuning(document: TuneDocument) -> str:
     """One sentence for the whole run."""
     s = document.summary
@@ -176,45 +167,83 @@ def closing_of_tuning(document: TuneDocument) -> str:
     return f"{cut}{', '.join(words_)}{problems}; {s.seconds:.1f} s"
 
 
-def show_tuned(to: Console, trials: Sequence[TuningTrial], best: Sequence[TuningBest]) -> None:
-    """The tables of one case on one target in one direction, with what is best below each."""
+def tuned_page(document: TuneDocument) -> Page:
+    """Return a table for each side, direction and target, those with other results first."""
+    folds = sorted(tuned_folds(document.trials, document.best), key=lambda fold: fold.state == "passed")
+    code, explained = exit_code_of_tuning(document), Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
+    return Page(
+        command="tune",
+        title="compile --tune",
+        state=state_of(code, "failed"),
+        word=state_word(code, "results equal", "other results"),
+        headline=_headline(document),
+        closing=closing_of_tuning(document),
+        problems=document.problems,
+        live=folds,
+        blocks=[explained] if document.trials else [],
+        notes=document.notes,
+        environment=document.environment,
+    )
+
+
+def tuned_folds(trials: Sequence[TuningTrial], best: Sequence[TuningBest]) -> list[Fold]:
+    """Return the tables of trials, with what is best below each."""
     chosen = {place_of_trial(choice): choice for choice in best}
-    if not to.is_terminal:
-        to.width = max(to.width, LONGEST + 200)
-    for group in groups(trials):
-        line(to)
-        line(to, tuned_title(group), "bold")
-        show_table(to, list(HEADS), tuned_rows(group))
-        for text in small_lines(group):
-            line(to, f"    {text}", "bold red" if text.startswith("FAILS") else "yellow")
-        line(to, f"    {best_line(chosen[place_of_trial(group[0])])}")
+    return [_fold(group, number, chosen.get(place_of_trial(group[0]))) for number, group in enumerate(groups(trials))]
 
 
-def show_tuned_end(to: Console, document: TuneDocument) -> None:
-    """What follows the tables."""
-    line(to)
-    line(to, EXPLAINED, "dim")
-    for note in document.notes:
-        line(to, note, "yellow")
-    code = exit_code_of_tuning(document)
-    line(to, closing_of_tuning(document), "bold green" if not code else "bold red" if code < 3 else "bold yellow")
+def _fold(trials: Sequence[TuningTrial], number: int, best: TuningBest | None) -> Fold:
+    wrong, unknown = any(trial.equal is False for trial in trials), any(trial.equal is None for trial in trials)
+    compiled = {trial.value: trial for trial in trials if trial.program is not None}
+    # Bars of one and the same program say nothing.
+    figures = _figures(compiled) if len({trial.program for trial in compiled.values()}) > 1 else []
+    table = Table(
+        heads=HEADS,
+        rows=tuned_rows(trials),
+        caption="Every value",
+        bad=[place for place, trial in enumerate(trials) if trial.equal is False],
+        right=HEADS[2:8],
+    )
+    said = Lines(lines=[*_said(trials), *([Line(best_line(best), "strong")] if best else [])], indent=4)
+    return Fold(
+        title=tuned_title(trials),
+        blocks=[table, Beside(blocks=[*bar_charts(f"values-{number}", _LABEL, figures, [*compiled]), said])],
+        open=wrong or unknown or bool(figures),
+        state="failed" if wrong else "incomplete" if unknown else "passed",
+    )
 
 
-def tuned_markdown(document: TuneDocument) -> str:
-    """The document as Markdown: a table per side, direction and target."""
-    state = state_word(exit_code_of_tuning(document), "results equal", "other results")
-    parts = [f"### samebits compile --tune: {state}", escaped(closing_of_tuning(document))]
-    versions = document.environment.versions
-    parts.append(escaped(f"jax {versions['jax']}, jaxlib {versions['jaxlib']}, libtpu {versions['libtpu'] or 'none'}"))
-    chosen = {place_of_trial(choice): choice for choice in document.best}
-    for group in groups(document.trials):
-        parts += [f"#### {escaped(tuned_title(group))}", markdown_table(HEADS, tuned_rows(group))]
-        lines = [*small_lines(group), best_line(chosen[place_of_trial(group[0])])]
-        parts.append("\n".join(f"- {escaped(text)}" for text in lines))
-    if document.trials:
-        parts.append(escaped(EXPLAINED))
-    others = [f"problem: pair '{problem.pair}': {problem.message}" for problem in document.problems]
-    others += document.notes
-    if others:
-        parts.append("\n".join(f"- {escaped(text)}" for text in others))
-    return joined(parts)
+def _said(trials: Sequence[TuningTrial]) -> Iterator[Line]:
+    """Yield which values are rejected, have other results, were not run, or are alike at the small size."""
+    for trial in trials:
+        if trial.refused is not None:
+            yield Line(f"{trial.value} is rejected: {cut(trial.refused, LONGEST)}", "dim")
+        if trial.equal is False:
+            yield Line(f"FAILS: {trial.value} gives other results: {trial.small}", "bad")
+        elif trial.equal is None:
+            yield Line(f"NOT KNOWN: {trial.value}: {trial.small}", "warn")
+        elif trial.small.startswith("the program of ") and trial.program is not None and trial.same_as is None:
+            same = f"not run separately: it is {trial.small}; larger tune_sizes would distinguish them"
+            yield Line(f"{trial.value}: {same}", "warn")
+
+
+def _figures(compiled: Mapping[str, TuningTrial]) -> list[BarGroup]:
+    """Return the figures that at least one value has any of."""
+    figures = size_groups(compiled, _SIZES)
+    seconds = {value: trial.optimal_seconds for value, trial in compiled.items()}
+    if any(seconds.values()):
+        texts = {value: "" if time is None else f"{time * 1e6:,.1f} us" for value, time in seconds.items()}
+        figures.append(BarGroup("estimated time", seconds, texts))
+    return figures
+
+
+def _headline(document: TuneDocument) -> str:
+    """Say which value gives other results."""
+    wrong = [trial for trial in document.trials if trial.equal is False]
+    if not wrong:
+        return ""
+    first, more = wrong[0], f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    count = f"{len(wrong)} of {plural(len(document.trials), 'trial')} with other results"
+    return (
+        f"{count}: {first.argument}={first.value} of {first.pair}/{first.side}, {first.direction}: {first.small}{more}"
+    )

@@ -1,4 +1,4 @@
-"""Which value of a static argument is best by the figures of a compiler, and faults planted in the choice."""
+"""Which value of a static argument is best by the figures of a compiler, with planted faults, and the page."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from samebits.report.html.charts import svg
+from samebits.report.html.sections import section_of
 from samebits.report.tune import best_line, tuned_rows
 from samebits.schema import tuning as tuned_module
 from samebits.schema.tuning import TuningBest, TuningTrial, best
+from tests.report.html.run_samples import SCRIPT, tuned_document
+from tests.report.html.run_samples import trial as sample
+from tests.support.pages import markdown, screen
 
 
 def trial(value: str, **figures: Any) -> TuningTrial:
@@ -146,3 +151,46 @@ def test_a_broken_rule_is_noticed(name: str, value: Any, monkeypatch: pytest.Mon
 def test_a_figure_that_is_missing_is_a_dash() -> None:
     row = tuned_rows([trial("a", optimal_seconds=None, flops=None)])[0]
     assert row == ["a", "bitwise", "0.0", "0.0", "0.0", "-", "-", "0", "a"]
+
+
+def test_the_figures_of_each_value_are_bars_and_cells() -> None:
+    section = section_of(tuned_document(sample("128"), sample("256", optimal_seconds=2e-6)))
+    picture = svg(section.charts["values-0"])
+    for text in ("128 KB", "256 KB", "1.0 us", "2.0 us", "temporary memory", "estimated time"):
+        assert text in picture, text
+    assert (section.state, section.next_command, section.title) == ("passed", None, "compile --tune")
+    assert "best: 128: least optimal_seconds" in section.body and "<td>128</td>" in section.body
+
+
+def test_a_value_with_other_results_is_the_headline() -> None:
+    wrong = sample("256", equal=False, verdict="different", small="rows differ")
+    document = tuned_document(sample("128"), wrong)
+    page = document.page()
+    assert (page.state, page.word) == ("failed", "other results")
+    assert page.headline == "1 of 2 trials with other results: tile=256 of matmul/tiled, forward: rows differ"
+    assert "- FAILS: 256 gives other results: rows differ" in markdown(document)
+
+
+def test_a_rejected_value_has_no_bar_and_its_words_below() -> None:
+    rejected = sample("512", program=None, refused="too large", temp_bytes=None, peak_bytes=None)
+    document = tuned_document(sample("128"), sample("256"), rejected)
+    names = {row["side"] for row in section_of(document).charts["values-0"]["data"]["values"]}
+    assert names == {"128", "256"}
+    lines = screen(document)
+    assert any(line.startswith("  512") and line.endswith("  rejected") for line in lines)
+    assert "    512 is rejected: too large" in lines
+
+
+def test_one_program_of_all_values_has_no_bars_and_is_folded() -> None:
+    section = section_of(tuned_document(sample("128", program="p"), sample("256", program="p", same_as="128")))
+    assert section.charts == {} and '<details class="block">' in section.body
+    assert "all 2 values give the same program" in section.body
+
+
+def test_a_value_that_was_not_run_is_incomplete() -> None:
+    assert tuned_document(sample("128"), sample("256", equal=None, verdict=None)).page().state == "incomplete"
+
+
+def test_names_are_escaped() -> None:
+    document = tuned_document(sample("128", pair=SCRIPT, side=SCRIPT, small=SCRIPT, equal=False))
+    assert "<script" not in section_of(document).body

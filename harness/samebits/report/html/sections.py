@@ -12,31 +12,25 @@ from typing import Any, get_args
 from samebits.errors import RequestError
 from samebits.report.bisect import BisectDocument
 from samebits.report.changes.diff_records import DiffDocument
-from samebits.report.compile_model import StepsDocument
 from samebits.report.document import Document
 from samebits.report.golden import GoldenDocument
 from samebits.report.html.bisect_section import bisect_section
 from samebits.report.html.charts import bundle
 from samebits.report.html.check_section import check_section
-from samebits.report.html.compile_model_section import compile_model_section
 from samebits.report.html.diff_section import diff_section
 from samebits.report.html.golden_section import golden_section
 from samebits.report.html.page_section import page_section
 from samebits.report.html.prove_section import prove_section
 from samebits.report.html.section import Section, render, script_json, static
 from samebits.report.html.train_section import train_section
-from samebits.report.html.tune_section import tune_section
 from samebits.report.page import Paged
 from samebits.report.prove import ProofDocument
 from samebits.report.train import TrainDocument
-from samebits.report.tune import TuneDocument
 from samebits.report.words import State, typed
 
 SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Document: check_section,
     DiffDocument: diff_section,
-    StepsDocument: compile_model_section,
-    TuneDocument: tune_section,
     GoldenDocument: golden_section,
     TrainDocument: train_section,
     ProofDocument: prove_section,
