@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-
-import click
+from typing import Annotated
 
 from samebits.cli import engine_options, options
+from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
 
 
@@ -15,29 +14,16 @@ from samebits.errors import RequestError
 class AcceptOptions(options.Filters, engine_options.WorkerOptions, options.JsonOption):
     """The options of `samebits accept`."""
 
-    pairs: tuple[str, ...]
-    verdicts: bool
-    reason: str
-    author: str | None
-    devices: int | None
-    platform: str | None
-    full: bool
-    root: Path | None
+    pairs: Annotated[tuple[str, ...], argument("[PAIR]...")] = ()
+    verdicts: Annotated[bool, option("Accept verdicts of check; goldens have `samebits golden accept`.")] = False
+    reason: Annotated[str, option("Why; mandatory, and recorded in the file.", "TEXT")] = ""
+    author: Annotated[str | None, option("Who says so; git's user by default.", "NAME")] = None
+    devices: options.Devices = None
+    platform: options.Platform = None
+    root: options.Tree = None
 
 
-@click.command()
-@click.argument("pairs", nargs=-1, metavar="[PAIR]...")
-@click.option("--verdicts", is_flag=True, help="Accept verdicts of check; goldens have `samebits golden accept`.")
-@click.option("--reason", default="", metavar="TEXT", help="Why; mandatory, and recorded in the file.")
-@click.option("--author", metavar="NAME", help="Who says so; git's user by default.")
-@options.filters
-@options.devices
-@options.platform
-@engine_options.worker_options
-@options.full
-@options.root
-@options.json_results
-@options.takes(AcceptOptions)
+@options.command(AcceptOptions)
 def accept(chosen: AcceptOptions) -> int:
     """Check pairs, and record which bits are equal in this environment beyond what the contracts require everywhere.
 
@@ -60,7 +46,7 @@ def accept(chosen: AcceptOptions) -> int:
 
     command = AcceptCommand(
         pairs=chosen.pairs,
-        request=chosen.request(chosen.full),
+        request=chosen.request(),
         root=chosen.root,
         settings=settings,
         reason=chosen.reason,

@@ -7,12 +7,15 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import click
 
 from samebits.cli import options
 from samebits.cli.common import OnDemand
+from samebits.cli.declared import option, words_of
+from samebits.cli.engine_options import ClusterOptions, WorkerOptions
+from samebits.errors import RequestError
 from samebits.host.output_files import require_writable
 
 if TYPE_CHECKING:
@@ -21,18 +24,15 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-HOW = frozenset(
-    {
-        *("json", "html", "markdown", "repeat", "journal", "fresh", "root", "platform", "devices", "most"),
-        *("workers", "in_process", "timeout", "memory", "ray", "ray_task"),
-    }
-)
-"""Options that say where and how a search runs, and not what is searched."""
+HOW = ("--root", "--devices", "--most")
+"""Options of no group that say where and how a search runs, and not what is searched."""
 
 
 SEARCHES = OnDemand(
     **{name: f"bisect_{name}:bisect_{name}" for name in ("commits", "flags", "mesh")},
-    **{name: f"bisect_{name}:{name}" for name in ("pairs", "steps", "tensors")},
+    pairs="bisect_pairs:pairs",
+    steps="bisect_pairs:steps",
+    tensors="bisect_tensors:tensors",
 )
 
 
@@ -46,27 +46,16 @@ def bisect() -> None:
     """
 
 
-search_options = options.together(
-    click.option("--repeat", type=click.IntRange(1), default=1, show_default=True,
-                 help="Runs of every point; those that disagree are AMBIGUOUS."),
-    click.option("--journal", type=click.Path(path_type=Path), metavar="FILE",
-                 help="Where judgements are recorded; in the cache by default."),
-    click.option("--fresh", is_flag=True, help="Ignore what the journal has recorded."),
-    options.platform,
-    options.json_file("all"),
-    options.markdown_file("the answer for a pull request"),
-)  # fmt: skip
-"""The options that every bisection has."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions(options.ReportOptions):
-    """What `search_options` gives."""
+    """How a search runs, and where its answer goes."""
 
-    repeat: int
-    journal: Path | None
-    fresh: bool
-    platform: str | None
+    HEADING = "The search"
+
+    repeat: Annotated[int, option("Runs of every point; those that disagree are AMBIGUOUS.", "N", least=1)] = 1
+    journal: Annotated[Path | None, option("Where judgements are recorded; in the cache by default.", "FILE")] = None
+    fresh: Annotated[bool, option("Ignore what the journal has recorded.")] = False
+    platform: options.Platform = None
 
     def session(self) -> Session:
         """The session of the search.
@@ -102,11 +91,33 @@ class SearchOptions(options.ReportOptions):
 
     def asked(self) -> str:
         """What is searched, in words such as `--config moe --against base`; not where, and not with which workers."""
-        words: list[str] = []
-        for name in sorted({field.name for field in fields(self)} - HOW):
-            value = getattr(self, name)
-            if value in (None, False, ()):
-                continue
-            words += [f"--{name.strip('_').replace('_', '-')}"]
-            words += [] if value is True else map(str, value) if isinstance(value, tuple) else [str(value)]
-        return shlex.join(words)
+        how = {*SearchOptions.__mro__, ClusterOptions, WorkerOptions}
+        groups = [kind for kind in type(self).__mro__ if kind not in how]
+        return shlex.join(words_of(self, *groups, but=HOW))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointOptions:
+    """At which point of a pair a search begins."""
+
+    HEADING = "Of a pair"
+
+    variant: Annotated[str | None, option("The side that differs.", "NAME")] = None
+    case: Annotated[str | None, option("At which it differs.", "NAME")] = None
+    dtype: Annotated[str | None, option("The first of the case by default.", "NAME")] = None
+    mode: Annotated[str | None, option("The first of the case by default.", "auto|explicit")] = None
+    direction: Annotated[str | None, option("forward by default.", "forward|gradient")] = None
+    leaf: Annotated[str | None, option("The output that differs; the first one by default.", "NAME")] = None
+
+    def require(self, *names: str) -> None:
+        """Reject a point that is not complete.
+
+        Args:
+            names: the fields that must be given.
+
+        Raises:
+            RequestError: one is missing.
+        """
+        missing = [f"--{name}" for name in names if not getattr(self, name)]
+        if missing:
+            raise RequestError(f"a search begins at one point of a pair: give {' and '.join(missing)} too")

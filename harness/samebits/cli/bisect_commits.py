@@ -8,12 +8,11 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import click
+from typing import TYPE_CHECKING, Annotated
 
 from samebits.cli import options
-from samebits.cli.bisect import SearchOptions, search_options
+from samebits.cli.bisect import SearchOptions
+from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
 
 if TYPE_CHECKING:
@@ -27,34 +26,27 @@ if TYPE_CHECKING:
 class CommitsOptions(SearchOptions):
     """The options of `samebits bisect commits`."""
 
-    check: tuple[str, ...]
-    good: str | None
-    bad: str | None
-    toolchain: tuple[Path, Path] | None
-    root: Path | None
-    whole: bool
-    setup: str | None
-    timeout: float | None
+    check: Annotated[tuple[str, ...], argument("-- CHECK...")] = ()
+    good: Annotated[str | None, option("A commit that passes.", "REV")] = None
+    bad: Annotated[str | None, option("A later commit that fails.", "REV")] = None
+    toolchain: Annotated[
+        tuple[Path, Path] | None,
+        option(
+            "Instead of commits: files of pins NAME==VERSION, one that passes and one that fails.",
+            "LOCK_A LOCK_B",
+        ),
+    ] = None
+    root: options.Tree = None
+    whole: Annotated[bool, option("Run old trees as they were; CHECK is then any command line, run in them.")] = False
+    setup: Annotated[
+        str | None, option("With --whole: makes the tree's own environment, such as 'make install'.", "CMD")
+    ] = None
+    timeout: Annotated[
+        float | None, option("Of one CHECK or setup; a commit that takes longer is UNTESTABLE.", "SECONDS", above=0)
+    ] = None
 
 
-@click.command("commits", context_settings={"allow_interspersed_args": False})
-@click.argument("check", nargs=-1, metavar="-- CHECK...", type=click.UNPROCESSED)
-@click.option("--good", metavar="REV", help="A commit that passes.")
-@click.option("--bad", metavar="REV", help="A later commit that fails.")
-@click.option(
-    "--toolchain",
-    nargs=2,
-    type=click.Path(path_type=Path),
-    metavar="LOCK_A LOCK_B",
-    help="Instead of commits: files of pins NAME==VERSION, one that passes and one that fails.",
-)
-@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
-@click.option("--whole", is_flag=True, help="Run old trees as they were; CHECK is then any command line, run in them.")
-@click.option("--setup", metavar="CMD", help="With --whole: makes the tree's own environment, such as 'make install'.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-              help="Of one CHECK or setup; a commit that takes longer is UNTESTABLE.")  # fmt: skip
-@search_options
-@options.takes(CommitsOptions, runs_user_code=False)
+@options.command(CommitsOptions, "commits", runs_user_code=False, context_settings={"allow_interspersed_args": False})
 def bisect_commits(chosen: CommitsOptions) -> int:
     """Find the commit that introduced a failure.
 

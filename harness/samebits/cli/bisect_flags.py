@@ -3,54 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-
-import click
+from typing import Annotated
 
 from samebits.cli import options
-from samebits.cli.bisect import SearchOptions, search_options
+from samebits.cli.bisect import PointOptions, SearchOptions
+from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlagsOptions(SearchOptions):
+class FlagsOptions(PointOptions, SearchOptions):
     """The options of `samebits bisect flags`."""
 
-    pair: str
-    variant: str
-    case: str
-    mesh: str | None
-    dtype: str | None
-    mode: str | None
-    direction: str | None
-    leaf: str | None
-    compiler_options: tuple[str, ...]
-    only: bool
-    passes: bool
-    against_backend: str | None
-    devices: int | None
-    root: Path | None
+    pair: Annotated[str, argument()]
+    mesh: Annotated[str | None, option("Where the variant runs; on one device by default.", "MESH")] = None
+    compiler_options: Annotated[
+        tuple[str, ...], option("Try these options of XLA, no others.", "NAME=VALUE", "--option")
+    ] = ()
+    only: Annotated[bool, option("Try the options together, and nothing else.")] = False
+    passes: Annotated[bool, option("Try passes even where an option heals.")] = False
+    against_backend: Annotated[str | None, option("Another backend in place of the reference.", "NAME")] = None
+    devices: options.Devices = None
+    root: options.Tree = None
 
 
-@click.command("flags")
-@click.argument("pair")
-@click.option("--variant", required=True, metavar="NAME", help="The side that differs from the reference in bits.")
-@click.option("--case", required=True, metavar="NAME", help="Of the pair.")
-@click.option("--mesh", metavar="MESH", help="Where the variant runs; on one device by default.")
-@click.option("--dtype", metavar="NAME", help="The first of the case by default.")
-@click.option("--mode", metavar="auto|explicit", help="The first of the case by default.")
-@click.option("--direction", metavar="forward|gradient", help="forward by default.")
-@click.option("--leaf", metavar="NAME", help="The output that differs; the first by default.")
-@click.option(
-    "--option", "compiler_options", multiple=True, metavar="NAME=VALUE", help="Try these options of XLA, no others."
-)
-@click.option("--only", is_flag=True, help="Try the options together, and nothing else.")
-@click.option("--passes", is_flag=True, help="Try passes even where an option heals.")
-@click.option("--against-backend", metavar="NAME", help="Another backend in place of the reference.")
-@click.option("--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise.")
-@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree; here by default.")
-@search_options
-@options.takes(FlagsOptions)
+@options.command(FlagsOptions, "flags")
 def bisect_flags(chosen: FlagsOptions) -> int:
     """Find which compiler option or HLO pass makes the two sides of PAIR differ in bits.
 
@@ -59,6 +36,7 @@ def bisect_flags(chosen: FlagsOptions) -> int:
     programs, since XLA ignores names that it does not know. What heals is not guilty for that: the distance of both
     sides from float64 says which one came closer.
     """
+    chosen.require("variant", "case")
     if chosen.only and not chosen.compiler_options:
         raise RequestError("--only tries the options given: add --option NAME=VALUE")
     session = chosen.session()

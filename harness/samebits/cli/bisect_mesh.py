@@ -3,46 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-import click
+from typing import TYPE_CHECKING, Annotated
 
 from samebits.cli import options
-from samebits.cli.bisect import SearchOptions, search_options
+from samebits.cli.bisect import PointOptions, SearchOptions
+from samebits.cli.declared import argument, given, option
 from samebits.errors import RequestError
 
 if TYPE_CHECKING:
     from samebits.bisect.session import Session
 
-OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "leaf", "input_", "value")
-OF_CONFIGS = ("config", "against", "choice", "defect", "steps", "most")
+
+@dataclass(frozen=True, kw_only=True)
+class FailingPoint(PointOptions):
+    """At which point of a pair the search begins, and with which input."""
+
+    HEADING = PointOptions.HEADING
+
+    input_: Annotated[str | None, option("Run this input alone, zero but for --value.", "LABEL")] = None
+    value: Annotated[tuple[str, ...], option("One element of that input.", "NAME[I, J]=X")] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeshOptions(SearchOptions):
+class ConfigOptions:
+    """Which trainings are compared, in place of a pair."""
+
+    HEADING = "In place of a pair"
+
+    config: Annotated[str | None, option("A configuration of the full model.", "NAME")] = None
+    against: Annotated[str | None, option("Another one; all references on one device by default.", "NAME")] = None
+    choice: Annotated[tuple[str, ...], option("Another side of a pair.", "PAIR=SIDE")] = ()
+    defect: Annotated[str | None, option("A defect of the model, planted.", "NAME")] = None
+    steps: Annotated[int | None, option("Steps of every run; 2 by default.", "N", least=1)] = None
+    most: Annotated[int | None, option("The most runs; 12 by default.", "N", least=2)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeshOptions(ConfigOptions, FailingPoint, SearchOptions):
     """The options of `samebits bisect mesh`."""
 
-    pair: str | None
-    variant: str | None
-    case: str | None
-    mesh: str | None
-    dtype: str | None
-    mode: str | None
-    direction: str | None
-    leaf: str | None
-    size: tuple[str, ...]
-    input_: str | None
-    value: tuple[str, ...]
-    only: bool
-    config: str | None
-    against: str | None
-    choice: tuple[str, ...]
-    defect: str | None
-    steps: int | None
-    most: int | None
-    devices: int | None
-    root: Path | None
+    pair: Annotated[str | None, argument()] = None
+    mesh: Annotated[str | None, option("On which it fails, such as expert8 or expert4_fsdp2.", "MESH")] = None
+    size: Annotated[tuple[str, ...], option("Another size, to begin with.", "NAME=N")] = ()
+    only: Annotated[bool, option("Judge this point alone, and shrink nothing.")] = False
+    devices: options.Devices = None
+    root: options.Tree = None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -54,29 +59,7 @@ class MeshOptions(SearchOptions):
         return {name: _integer(name, text) for name, text in (_split("--size", size) for size in self.size)}
 
 
-@click.command("mesh")
-@click.argument("pair", required=False)
-@click.option("--variant", metavar="NAME", help="Of the pair, the side that fails.")
-@click.option("--case", metavar="NAME", help="Of the pair.")
-@click.option("--mesh", metavar="MESH", help="On which it fails, such as expert8 or expert4_fsdp2.")
-@click.option("--dtype", metavar="NAME", help="The first of the case by default.")
-@click.option("--mode", metavar="auto|explicit", help="The first of the case by default.")
-@click.option("--direction", metavar="forward|gradient", help="forward by default.")
-@click.option("--leaf", metavar="NAME", help="The output that differs; of the gravest the first by default.")
-@click.option("--size", "size", multiple=True, metavar="NAME=N", help="Another size, to begin with.")
-@click.option("--input", "input_", metavar="LABEL", help="Run this input alone, zero but for --value.")
-@click.option("--value", "value", multiple=True, metavar="NAME[I, J]=X", help="One element of that input.")
-@click.option("--only", is_flag=True, help="Judge this point alone, and shrink nothing.")
-@click.option("--config", metavar="NAME", help="In place of a pair: a configuration of the full model.")
-@click.option("--against", metavar="NAME", help="With --config: another one; all references on one device by default.")
-@click.option("--choice", multiple=True, metavar="PAIR=SIDE", help="With --config: another side of a pair.")
-@click.option("--defect", metavar="NAME", help="With --config: a defect of the model, planted.")
-@click.option("--steps", type=click.IntRange(1), metavar="N", help="With --config: steps of every run; 2 by default.")
-@click.option("--most", type=click.IntRange(2), metavar="N", help="With --config: the most runs; 12 by default.")
-@click.option("--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise.")
-@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree; here by default.")
-@search_options
-@options.takes(MeshOptions)
+@options.command(MeshOptions, "mesh")
 def bisect_mesh(chosen: MeshOptions) -> int:
     """Shrink what fails while it fails: the mesh, then the sizes, then the inputs.
 
@@ -88,10 +71,9 @@ def bisect_mesh(chosen: MeshOptions) -> int:
     """
     if (chosen.pair is None) == (chosen.config is None):
         raise RequestError("give a PAIR with --variant, --case and --mesh, or --config NAME; one of them")
-    for name in OF_CONFIGS if chosen.pair is not None else OF_PAIRS:
-        if getattr(chosen, name):
-            other = "--config" if chosen.pair is not None else "a PAIR"
-            raise RequestError(f"--{name.rstrip('_')} goes with {other}; leave it out")
+    for name in given(chosen, ConfigOptions) if chosen.pair is not None else given(chosen, PointOptions, FailingPoint):
+        other = "--config" if chosen.pair is not None else "a PAIR"
+        raise RequestError(f"{name} goes with {other}; leave it out")
     sizes, session = chosen.sizes, chosen.session()
     return (_config_search if chosen.pair is None else _pair_search)(chosen, sizes, session)
 
@@ -116,10 +98,7 @@ def _pair_search(chosen: MeshOptions, sizes: dict[str, int], session: Session) -
         RequestError: the point is not complete.
     """
     values = {name: _number(name, text) for name, text in (_split("--value", value) for value in chosen.value)}
-    required = {"--variant": chosen.variant, "--case": chosen.case, "--mesh": chosen.mesh}
-    missing = [option for option, value in required.items() if not value]
-    if missing:
-        raise RequestError(f"a pair is shrunk from one failing point: give {' and '.join(missing)} too")
+    chosen.require("variant", "case", "mesh")
     from samebits.bisect.mesh import bisect_mesh as search
     from samebits.bisect.point import PointRequest
     from samebits.host import environment

@@ -1,17 +1,15 @@
-"""`samebits bisect pairs`: the choices that make two trainings diverge."""
+"""`samebits bisect pairs` and `steps`: the choices that make two trainings diverge, and the first step that differs."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-import click
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from samebits.cli import engine_options, options
-from samebits.cli.bisect import SearchOptions, search_options
+from samebits.cli.bisect import SearchOptions
+from samebits.cli.declared import option
 
 if TYPE_CHECKING:
     from samebits.bisect.endpoints import EndpointsRequest
@@ -20,31 +18,26 @@ if TYPE_CHECKING:
     from samebits.engine.run_work import EngineSettings
 
 
-training_options = options.together(
-    click.option("--config", metavar="NAME", help="The training that differs: a configuration, or MATRIX/RUN."),
-    click.option("--against", metavar="NAME", help="The good one; by default the same with all references."),
-    click.option("--choice", "choices", multiple=True, metavar="PAIR[@SITE]=SIDE", help="Another side in --config."),
-    click.option("--mesh", metavar="MESH", help="Another mesh of --config."),
-    click.option("--shard-mode", type=click.Choice(("auto", "explicit")), help="Another sharding mode of --config."),
-    click.option("--defect", metavar="NAME", help="A defect of the model, planted into --config."),
-    click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Of every run."),
-    click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The model's tree; here by default."),
-)
-"""The options that name two trainings."""
+@dataclass(frozen=True, kw_only=True)
+class TrainingChoice:
+    """Which trainings are compared."""
+
+    HEADING = "The trainings"
+
+    config: Annotated[str | None, option("The training that differs: a configuration, or MATRIX/RUN.", "NAME")] = None
+    against: Annotated[str | None, option("The good one; by default the same with all references.", "NAME")] = None
+    choices: Annotated[tuple[str, ...], option("Another side in --config.", "PAIR[@SITE]=SIDE", "--choice")] = ()
+    shard_mode: Annotated[Literal["auto", "explicit"] | None, option("Another sharding mode of --config.")] = None
+    defect: Annotated[str | None, option("A defect of the model, planted into --config.", "NAME")] = None
+    steps: Annotated[int, option("Of every run.", "N", least=1)] = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class EndpointOptions(SearchOptions):
-    """What `training_options` and `search_options` give."""
+class EndpointOptions(TrainingChoice, SearchOptions):
+    """The options of a search between two trainings."""
 
-    config: str | None
-    against: str | None
-    choices: tuple[str, ...]
-    mesh: str | None
-    shard_mode: str | None
-    defect: str | None
-    steps: int
-    root: Path | None
+    mesh: Annotated[str | None, option("Another mesh, of --config or of a pair.", "MESH")] = None
+    root: options.Tree = None
 
     def endpoints(self) -> EndpointsRequest:
         """The two trainings; as many devices as they need are started.
@@ -72,21 +65,17 @@ class EndpointOptions(SearchOptions):
 class PairsOptions(engine_options.ClusterOptions, EndpointOptions):
     """The options of `samebits bisect pairs`."""
 
-    only: str | None
-    most: int
+    only: Annotated[
+        str | None, option("Judge this one set of choices, as an earlier search named it.", "NAME,NAME")
+    ] = None
+    most: Annotated[int, option("The most sets that are judged.", "N", least=1)] = 200
 
     def platform_here(self) -> str | None:
         """The CPU where trainings run on Ray."""
         return self.driver_platform(self.platform)
 
 
-@click.command("pairs")
-@training_options
-@click.option("--only", metavar="NAME,NAME", help="Judge this one set of choices, as an earlier search named it.")
-@click.option("--most", type=click.IntRange(1), default=200, show_default=True, help="The most sets that are judged.")
-@engine_options.cluster_options
-@search_options
-@options.takes(PairsOptions)
+@options.command(PairsOptions)
 def pairs(chosen: PairsOptions) -> int:
     """Find the choices of the model, per pair and per layer, that make a training diverge from the good one.
 
@@ -131,3 +120,16 @@ def search_on_engine(
     with contextlib.closing(executor_of(work, 1, settings)) as executor:
         judge = JudgeOnEngine(work, executor, Limits(seconds=settings.seconds, bytes=settings.bytes))
         return bisect_pairs(request, session, only, most, judge)
+
+
+@options.command(EndpointOptions)
+def steps(chosen: EndpointOptions) -> int:
+    """Find the first step that differs, and whether in the forward pass, the backward pass or the update.
+
+    Every step of the training that differs starts from the good one's state before that step, so that differences which
+    a run only carries along are not attributed to it.
+    """
+    session, request = chosen.session(), chosen.endpoints()
+    from samebits.bisect.steps import bisect_steps
+
+    return chosen.run("steps", lambda session: bisect_steps(request, session), session)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import click
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
 
 from samebits.cli import options
-from samebits.cli.bisect import search_options
-from samebits.cli.bisect_pairs import EndpointOptions, training_options
+from samebits.cli.bisect import PointOptions
+from samebits.cli.bisect_pairs import EndpointOptions, TrainingChoice
+from samebits.cli.compare_options import CompareFunctionsOptions, TwoFunctions
+from samebits.cli.declared import argument, given, words_of
 from samebits.errors import RequestError
 from samebits.schema.argument_text import EXAMPLES
 
@@ -18,25 +18,15 @@ if TYPE_CHECKING:
     from samebits.bisect.search.trials import Finding
     from samebits.schema.pair import Pair
 
-OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "leaf", "arg", "static", "rename")
-OF_FUNCTIONS = ("arg", "static", "rename")
-OF_TRAININGS = ("config", "against", "choices", "shard_mode", "defect")
+GROUPS = {"a PAIR": PointOptions, "two functions": TwoFunctions, "a training": TrainingChoice}
+"""By what is searched, the options that go with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TensorsOptions(EndpointOptions):
+class TensorsOptions(PointOptions, TwoFunctions, EndpointOptions):
     """The options of `samebits bisect tensors`."""
 
-    names: tuple[str, ...]
-    variant: str | None
-    case: str | None
-    dtype: str | None
-    mode: str | None
-    direction: str | None
-    leaf: str | None
-    arg: tuple[str, ...]
-    static: tuple[str, ...]
-    rename: tuple[str, ...]
+    names: Annotated[tuple[str, ...], argument("[PAIR | MODULE:FUNCTION MODULE:FUNCTION]")] = ()
 
     def point(self) -> PointRequest:
         """The point of the pair; what is not given is the first that there is."""
@@ -55,36 +45,22 @@ class TensorsOptions(EndpointOptions):
 
         if len(self.names) == 1:
             return load(Locator(name=self.names[0], root=None if self.root is None else str(self.root)))
-        from samebits.cli.compare_options import CompareFunctionsOptions
         from samebits.cli.compare_run import functions_as_pair
 
-        chosen = CompareFunctionsOptions(
-            reference=self.names[0], variant=self.names[1], arg=self.arg, static=self.static, rename=self.rename,
-            mesh=self.mesh or "none", mode=self.mode or "auto", accept=None, forward=False, has_aux=False, seeds=1,
-            devices=None, platform=None, json=None, html=None, markdown=None,
-        )  # fmt: skip
-        return functions_as_pair(chosen)
+        reference, variant = self.names
+        functions = CompareFunctionsOptions(
+            reference=reference, variant=variant, arg=self.arg, static=self.static, rename=self.rename
+        )
+        return functions_as_pair(replace(functions, mesh=self.mesh or "none", mode=self.mode or "auto"))
 
 
-@click.command("tensors")
-@click.argument("names", nargs=-1, metavar="[PAIR | MODULE:FUNCTION MODULE:FUNCTION]")
-@training_options
-@click.option("--variant", metavar="NAME", help="Of a pair: the side that differs; the first by default.")
-@click.option("--case", metavar="NAME", help="Of a pair; the first by default.")
-@click.option("--dtype", metavar="NAME", help="Of a pair: the first of the case by default.")
-@click.option("--mode", metavar="auto|explicit", help="Of a pair: the first of the case by default.")
-@click.option("--direction", metavar="forward|gradient", help="Of a pair: forward by default.")
-@click.option("--leaf", metavar="NAME", help="Of a pair: the output; the first that differs by default.")
-@click.option("--arg", multiple=True, metavar="WORD", help=f"Of two functions: an array argument, as in {EXAMPLES}.")
-@click.option("--static", multiple=True, metavar="NAME=VALUE", help="Of two functions: a static argument.")
-@click.option("--rename", multiple=True, metavar="NAME=OTHER", help="Of two functions: what the second calls it.")
-@search_options
-@options.takes(TensorsOptions)
+@options.command(TensorsOptions)
 def tensors(chosen: TensorsOptions) -> int:
     """Find the first tensor, in the order of computation, that is wrong although what it is computed from is right.
 
     PAIR, or two functions: both programs are interpreted and their values aligned by what they are, not by name. Named
-    are the first value that occurs nowhere in the reference although its operands do, and its line on both sides.
+    are the first value that occurs nowhere in the reference although its operands do, and its line on both sides. Of a
+    pair, side and case are the first by default, and the output is the first that differs.
 
     --config: of a training, the first tensor that exceeds its bound when its block gets the good inputs. Both steps are
     interpreted at the smallest sizes, without compiling; what goes into each part of the model, and the cotangents of
@@ -108,8 +84,8 @@ def _of_pair(chosen: TensorsOptions) -> Finding:
     from samebits.bisect.pair_tensors import align_pair
     from samebits.bisect.session import again
 
-    options = {name: getattr(chosen, name) for name in (*OF_PAIRS, "mesh", "root")}
-    return align_pair(chosen.pair(), chosen.point(), again("tensors", *chosen.names, **options))
+    words = [*chosen.names, *words_of(chosen, PointOptions, TwoFunctions)]
+    return align_pair(chosen.pair(), chosen.point(), again("tensors", *words, mesh=chosen.mesh, root=chosen.root))
 
 
 def _require_one_kind(chosen: TensorsOptions) -> None:
@@ -121,14 +97,9 @@ def _require_one_kind(chosen: TensorsOptions) -> None:
     if len(chosen.names) > 2:
         raise RequestError(f"got {len(chosen.names)} names; expected a PAIR, or two functions as MODULE:FUNCTION")
     kinds = {0: "a training", 1: "a pair", 2: "two functions"}
-    of = {"a PAIR": OF_PAIRS[: -len(OF_FUNCTIONS)], "two functions": OF_FUNCTIONS, "a training": OF_TRAININGS}
     allowed = {0: ("a training",), 1: ("a PAIR",), 2: ("a PAIR", "two functions")}[len(chosen.names)]
-    for owner, names in of.items():
-        for name in names:
-            if owner not in allowed and getattr(chosen, name):
-                option = "choice" if name == "choices" else name.replace("_", "-")
-                raise RequestError(
-                    f"--{option} goes with {owner}, and {kinds[len(chosen.names)]} was named; leave it out"
-                )
+    for owner, group in GROUPS.items():
+        for name in given(chosen, group) if owner not in allowed else ():
+            raise RequestError(f"{name} goes with {owner}, and {kinds[len(chosen.names)]} was named; leave it out")
     if len(chosen.names) == 2 and not chosen.arg:
         raise RequestError(f"no --arg: declare what {chosen.names[0]} takes, as in {EXAMPLES}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import click
+from typing import Annotated, Literal
 
 from samebits.cli import options
+from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
 from samebits.host.cache_folder import CACHES
 
@@ -16,24 +16,15 @@ from samebits.host.cache_folder import CACHES
 class CacheOptions(options.JsonOption):
     """The options of `samebits cache`."""
 
-    action: str
-    size: str | None
-    only: tuple[str, ...]
-    older_than: float | None
+    action: Annotated[Literal["show", "where", "clear", "limit"], argument()] = "show"
+    size: Annotated[str | None, argument()] = None
+    only: Annotated[tuple[str, ...], option("Only this cache; can be repeated.", choices=tuple(CACHES))] = ()
+    older_than: Annotated[
+        float | None, option("With clear: only entries unused for this many days.", "DAYS", least=0)
+    ] = None
 
 
-@click.command()
-@click.argument("action", type=click.Choice(["show", "where", "clear", "limit"]), default="show")
-@click.argument("size", required=False)
-@click.option("--only", multiple=True, type=click.Choice(list(CACHES)), help="Only this cache; can be repeated.")
-@click.option(
-    "--older-than",
-    type=click.FloatRange(min=0),
-    metavar="DAYS",
-    help="With clear: only entries unused for this many days.",
-)
-@options.json_file("the list")
-@options.takes(CacheOptions)
+@options.command(CacheOptions)
 def cache(chosen: CacheOptions) -> int:
     """Show the caches, empty them, or limit the remembered results of `samebits check`.
 

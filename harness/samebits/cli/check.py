@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-import click
+from typing import Annotated
 
 from samebits.cli import engine_options, options
-from samebits.cli.distributed_options import DistributedOptions, distributed, started
+from samebits.cli.declared import argument, option
+from samebits.cli.distributed_options import DistributedOptions, started
 from samebits.errors import RequestError
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(
-    options.Filters,
+    options.SizedFilters,
     engine_options.EngineOptions,
     DistributedOptions,
     options.ContinuousIntegration,
@@ -22,20 +21,27 @@ class CheckOptions(
 ):
     """The options of `samebits check`."""
 
-    pairs: tuple[str, ...]
-    sizes: tuple[str, ...]
-    devices: int | None
-    platform: str | None
-    shard: str | None
-    fresh: bool
-    full: bool
-    no_skips: bool
-    shake: bool
-    no_assumptions: bool
-    all_sizes: bool
-    repeat: int
-    verbose: bool
-    root: Path | None
+    pairs: Annotated[tuple[str, ...], argument("[PAIR]...")] = ()
+    no_skips: Annotated[bool, option("Fail where a mesh does not fit, instead of skipping it.")] = False
+    shake: Annotated[bool, option("Repeat under compiler options that change rounding; list fragile bits.")] = False
+    no_assumptions: options.NoAssumptions = False
+    all_sizes: Annotated[
+        bool,
+        option("Also prove variants for every size (auto mode); where all bits are proved, run one point only."),
+    ] = False
+    repeat: Annotated[int, option("How often each program runs on its first input.", "N", least=2)] = 2
+    verbose: options.Verbose = False
+    root: options.AnyTree = None
+    fresh: Annotated[bool, option("Run everything; by default, unchanged results are reused.")] = False
+    devices: options.Devices = None
+    platform: options.Platform = None
+    shard: Annotated[
+        str | None,
+        option(
+            "Only part K of N, with about as many items as the others; `samebits merge` joins the documents.",
+            "K/N",
+        ),
+    ] = None
 
     def require_consistent(self) -> None:
         """Reject options that contradict each other.
@@ -43,56 +49,14 @@ class CheckOptions(
         Raises:
             RequestError: two do.
         """
-        self.alone_only(
-            workers=self.workers,
-            memory=self.memory,
-            timeout=self.timeout,
-            resume=self.resume,
-            journal=self.journal,
-            shard=self.shard,
-            shake=self.shake,
-            ray=self.ray,
-        )
+        self.alone_only("workers", "memory", "timeout", "resume", "journal", "shard", "shake", "ray")
         if self.shake and self.ray is not None:
             raise RequestError(
                 "--shake checks again in processes of this machine, not on Ray: leave out one of the two"
             )
 
 
-@click.command()
-@click.argument("pairs", nargs=-1, metavar="[PAIR]...")
-@options.filters
-@options.sizes
-@options.devices
-@options.platform
-@engine_options.engine_options
-@engine_options.merged_shard
-@click.option("--fresh", is_flag=True, help="Run everything; by default, unchanged results are reused.")
-@distributed
-@options.full
-@click.option("--no-skips", is_flag=True, help="Fail where a mesh does not fit, instead of skipping it.")
-@click.option("--shake", is_flag=True, help="Repeat under compiler options that change rounding; list fragile bits.")
-@options.no_assumptions
-@click.option(
-    "--all-sizes",
-    is_flag=True,
-    help="Also prove variants for every size (auto mode); where all bits are proved, run one point only.",
-)
-@click.option(
-    "--repeat",
-    type=click.IntRange(min=2),
-    default=2,
-    show_default=True,
-    metavar="N",
-    help="How often each program runs on its first input.",
-)
-@options.verbose
-@options.root
-@options.builtin
-@options.json_results
-@options.markdown_file("a table for a pull request")
-@options.continuous_integration
-@options.takes(CheckOptions)
+@options.command(CheckOptions)
 def check(chosen: CheckOptions) -> int:
     """Compare optimised variants with their reference, bit for bit, on every mesh, forward and gradient.
 
@@ -116,7 +80,7 @@ def check(chosen: CheckOptions) -> int:
     from samebits.programs.plan import Request
     from samebits.schema.point import Effort
 
-    request = chosen.request(chosen.full)
+    request = chosen.request()
     # A request for certain points, or for more of each, executes every point: nothing is left to a proof alone.
     sparing = request == Request() and not chosen.shake and chosen.repeat == 2
     command = CheckCommand(

@@ -4,38 +4,28 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
-
-import click
+from typing import Annotated
 
 from samebits.cli import options
+from samebits.cli.declared import argument, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimsOptions(options.ReportOptions):
     """The options of `samebits audit claims`."""
 
-    pairs: tuple[str, ...]
-    ids: tuple[str, ...]
-    listing: bool
-    workers: int | None
-    no_cache: bool
-    whole: bool
-    root: Path | None
+    pairs: Annotated[tuple[str, ...], argument("[PAIR]...")] = ()
+    claim: Annotated[tuple[str, ...], option("Only this claim, such as 3922.5 or '3922.*'.", "ID")] = ()
+    list_: Annotated[bool, option("Say what would run, and run nothing.")] = False
+    workers: Annotated[
+        int | None, option("How many processes at once; one per processor by default.", "N", least=1)
+    ] = None
+    no_cache: options.NoCache = False
+    whole: options.Whole = False
+    root: options.AnyTree = None
 
 
-@click.command("claims")
-@click.argument("pairs", nargs=-1, metavar="[PAIR]...")
-@click.option("--claim", "ids", multiple=True, metavar="ID", help="Only this claim, such as 3922.5 or '3922.*'.")
-@click.option("--list", "listing", is_flag=True, help="Say what would run, and run nothing.")
-@click.option("--workers", type=click.IntRange(min=1), help="How many processes at once; one per processor by default.")
-@click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing.")
-@options.root
-@options.builtin
-@options.json_file("the rows")
-@options.markdown_file("the table for a document")
-@options.whole
-@options.takes(ClaimsOptions)
+@options.command(ClaimsOptions)
 def claims(chosen: ClaimsOptions) -> int:
     """Run every claim of the design documents: is it the same, under which condition, and what do compilers save?
 
@@ -51,10 +41,10 @@ def claims(chosen: ClaimsOptions) -> int:
 
     command = ClaimsCommand(
         pairs=chosen.pairs,
-        ids=chosen.ids,
+        ids=chosen.claim,
         root=chosen.root,
         cached=not chosen.no_cache,
         workers=chosen.workers or os.cpu_count() or 1,
         whole=chosen.whole,
     )
-    return list_jobs(command) if chosen.listing else run_command(command, files)
+    return list_jobs(command) if chosen.list_ else run_command(command, files)

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import click
-
 from samebits.cli import options
-from samebits.cli.compare_options import CompareFunctionsOptions, functions
+from samebits.cli.compare_options import CompareFunctionsOptions
 
 
-@click.command()
-@click.argument("reference", metavar="MODULE:FUNCTION")
-@click.argument("variant", metavar="MODULE:FUNCTION")
-@functions
-@click.option(
-    "--mesh", default="none", show_default=True, metavar="NAME", help="The mesh of the second, as in dp2_tp4."
-)
-@click.option("--mode", type=click.Choice(["auto", "explicit"]), default="auto", show_default=True, help="Its axes.")
-@options.no_assumptions
-@options.devices
-@options.platform
-@options.json_results
-@options.markdown_file("a table for a pull request")
-@options.takes(CompareFunctionsOptions)
+@options.command(CompareFunctionsOptions)
 def compare(chosen: CompareFunctionsOptions) -> int:
     """Compare two functions, without a declaration: the second with the first, forward and gradient.
 

@@ -6,68 +6,62 @@ import ast
 import re
 import shlex
 from dataclasses import dataclass
-from typing import Any
-
-import click
+from typing import Annotated, Any, Literal
 
 from samebits.cli import options
+from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
 from samebits.schema.argument_text import EXAMPLES
 
 
 @dataclass(frozen=True, kw_only=True)
-class FunctionsOptions:
-    """The options of commands that take two functions, which `functions` adds."""
+class TwoFunctions:
+    """What two functions take."""
 
-    arg: tuple[str, ...] = ()
-    static: tuple[str, ...] = ()
-    rename: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    accept: str | None = None
-    accuracy: float | None = None
-    forward: bool = False
-    has_aux: bool = False
-    seeds: int = 1
+    HEADING = "Of two functions"
+
+    arg: Annotated[tuple[str, ...], option(f"An array argument, as in {EXAMPLES}.", "WORD")] = ()
+    static: Annotated[tuple[str, ...], option("A static argument, a Python literal: eps=1e-6.", "NAME=VALUE")] = ()
+    rename: Annotated[tuple[str, ...], option("What the second function calls an argument.", "NAME=OTHER")] = ()
 
 
-functions = options.together(
-    click.option("--arg", multiple=True, metavar="WORD", help=f"An array argument, as in {EXAMPLES}."),
-    click.option(
-        "--static", multiple=True, metavar="NAME=VALUE", help="A static argument, a Python literal: eps=1e-6."
-    ),
-    click.option("--rename", multiple=True, metavar="NAME=OTHER", help="What the second function calls an argument."),
-    click.option("--ignore", multiple=True, metavar="PATTERN", help="Outputs that are not compared, as in 'cache.*'."),
-    click.option(
-        "--accept",
-        type=click.Choice(["proved", "bitwise", "rounding"]),
-        help="The lowest verdict that passes; by default the bits of what moves data, and rounding of what computes.",
-    ),
-    click.option(
-        "--accuracy",
-        type=click.FloatRange(min=1),
-        metavar="TIMES",
-        help="How many times the first function's error rounding may have; by default all but a loss of kind.",
-    ),
-    click.option("--forward", is_flag=True, help="No gradients."),
-    click.option(
-        "--has-aux", is_flag=True, help="The functions return (outputs, auxiliary); the first is differentiated."
-    ),
-    click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many sets of inputs."),
-)
-"""The options of commands that take two functions."""
+@dataclass(frozen=True, kw_only=True)
+class FunctionsOptions(TwoFunctions):
+    """The options of commands that compare two functions."""
+
+    HEADING = TwoFunctions.HEADING
+
+    ignore: Annotated[tuple[str, ...], option("Outputs that are not compared, as in 'cache.*'.", "PATTERN")] = ()
+    accept: Annotated[
+        Literal["proved", "bitwise", "rounding"] | None,
+        option(
+            "The lowest verdict that passes; by default the bits of what moves data, and rounding of what computes."
+        ),
+    ] = None
+    accuracy: Annotated[
+        float | None,
+        option(
+            "How many times the first function's error rounding may have; by default all but a loss of kind.",
+            "TIMES",
+            least=1,
+        ),
+    ] = None
+    forward: Annotated[bool, option("No gradients.")] = False
+    has_aux: Annotated[bool, option("The functions return (outputs, auxiliary); the first is differentiated.")] = False
+    seeds: Annotated[int, option("How many sets of inputs.", "N", least=1)] = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareFunctionsOptions(FunctionsOptions, options.ReportOptions):
     """The options of `samebits compare`."""
 
-    reference: str
-    variant: str
-    mesh: str
-    mode: str
-    no_assumptions: bool = False
-    devices: int | None = None
-    platform: str | None = None
+    reference: Annotated[str, argument("MODULE:FUNCTION")]
+    variant: Annotated[str, argument("MODULE:FUNCTION")]
+    mesh: Annotated[str, option("The mesh of the second, as in dp2_tp4.", "NAME")] = "none"
+    mode: Annotated[str, option("Its axes.", choices=("auto", "explicit"))] = "auto"
+    no_assumptions: options.NoAssumptions = False
+    devices: options.Devices = None
+    platform: options.Platform = None
 
     def statics(self) -> dict[str, Any]:
         """The static arguments by name.
@@ -149,6 +143,6 @@ def in_options(text: str) -> str:
     Args:
         text: as it is for a `Pair`.
     """
-    for pattern, option in _OPTIONS:
-        text = re.sub(pattern, option, text)
+    for pattern, ours in _OPTIONS:
+        text = re.sub(pattern, ours, text)
     return text

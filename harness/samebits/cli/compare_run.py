@@ -194,7 +194,7 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
         meshes=(chosen.mesh,) if narrow else (),
         wide_meshes=() if narrow else (chosen.mesh,),
         modes=(chosen.mode,),  # type: ignore[arg-type]
-        contracts=(Contract(lowest=chosen.accept, reason="--accept"),) if chosen.accept else (),  # type: ignore[arg-type]
+        contracts=(Contract(lowest=chosen.accept, reason="--accept"),) if chosen.accept else (),
         gradients=not chosen.forward,
         has_aux=chosen.has_aux,
         accuracy=chosen.accuracy,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-import click
+from typing import TYPE_CHECKING, Annotated
 
 from samebits.cli import engine_options, options
+from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
 from samebits.schema.target import Target
 
@@ -22,41 +20,25 @@ if TYPE_CHECKING:
 class CompileOptions(engine_options.EngineOptions, options.ContinuousIntegration, options.ReportOptions):
     """The options of `samebits compile`."""
 
-    pairs: tuple[str, ...]
-    targets: tuple[str, ...]
-    variant: tuple[str, ...]
-    case: tuple[str, ...]
-    direction: tuple[str, ...]
-    compiler_options: tuple[str, ...]
-    tune: bool
-    preset: str | None
-    whole: bool
-    root: Path | None
-    no_cache: bool
+    pairs: Annotated[tuple[str, ...], argument("[PAIR]...")] = ()
+    target: Annotated[tuple[str, ...], option("cpu, cpu:16, or a slice such as tpu7x:4x4x4.", "T")] = ()
+    variant: Annotated[tuple[str, ...], option("Only this variant, beside the reference.", "NAME")] = ()
+    case: Annotated[tuple[str, ...], option("Only this production shape.", "NAME")] = ()
+    direction: Annotated[tuple[str, ...], option("Only this direction.", "forward|gradient")] = ()
+    compiler_options: Annotated[
+        tuple[str, ...], option("A compiler option, judged on and off.", "[SIDE:]K=V", "--option")
+    ] = ()
+    tune: Annotated[bool, option("Try the values that a production shape declares for one static argument.")] = False
+    preset: Annotated[
+        str | None,
+        option("With `compile model`: the full model's training step at its production shape.", "NAME"),
+    ] = None
+    whole: options.Whole = False
+    root: options.AnyTree = None
+    no_cache: options.NoCache = False
 
 
-@click.command("compile")
-@click.argument("pairs", nargs=-1, metavar="[PAIR]...")
-@click.option("--target", "targets", multiple=True, metavar="T", help="cpu, cpu:16, or a slice such as tpu7x:4x4x4.")
-@click.option("--variant", multiple=True, metavar="NAME", help="Only this variant, beside the reference.")
-@click.option("--case", multiple=True, metavar="NAME", help="Only this production shape.")
-@click.option("--direction", multiple=True, metavar="forward|gradient", help="Only this direction.")
-@click.option(
-    "--option", "compiler_options", multiple=True, metavar="[SIDE:]K=V", help="A compiler option, judged on and off."
-)
-@click.option("--tune", is_flag=True, help="Try the values that a production shape declares for one static argument.")
-@click.option(
-    "--preset", metavar="NAME", help="With `compile model`: the full model's training step at its production shape."
-)
-@engine_options.engine_options
-@options.root
-@options.builtin
-@click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing.")
-@options.json_file("the facts")
-@options.markdown_file("tables for a pull request")
-@options.continuous_integration
-@options.whole
-@options.takes(CompileOptions)
+@options.command(CompileOptions, "compile")
 def compile_(chosen: CompileOptions) -> int:
     """Compile every side of a pair for CPUs or TPU slices, and put the facts side by side.
 
@@ -74,7 +56,7 @@ def compile_(chosen: CompileOptions) -> int:
     worker process too.
     """
     files = chosen.report_files()
-    targets = tuple(Target(name=name) for name in dict.fromkeys(chosen.targets))
+    targets = tuple(Target(name=name) for name in dict.fromkeys(chosen.target))
     # Compiling needs no accelerator: the default backend stays the CPU, and a TPU of this machine is left to others.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     from samebits.host import environment

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import click
+from typing import Annotated
 
 from samebits.cli import options
+from samebits.cli.declared import argument, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class DefaultsOptions(options.ReportOptions):
     """The options of `samebits audit defaults`."""
 
-    first: str
-    second: str
-    ignore: tuple[str, ...]
+    first: Annotated[str, argument()]
+    second: Annotated[str, argument()]
+    ignore: Annotated[tuple[str, ...], option("Leave a key out; takes shell patterns ('run_*').", "KEY")] = ()
 
 
-@click.command("defaults")
-@click.argument("first")
-@click.argument("second")
-@click.option("--ignore", multiple=True, metavar="KEY", help="Leave a key out; takes shell patterns ('run_*').")
-@options.json_file("the result")
-@options.markdown_file("a table for a pull request")
-@options.takes(DefaultsOptions)
+@options.command(DefaultsOptions)
 def defaults(chosen: DefaultsOptions) -> int:
     """Compare the defaults of two sources: a schema in Python and a YAML file, or any two.
 

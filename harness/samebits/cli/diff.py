@@ -4,47 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-
-import click
+from typing import Annotated
 
 from samebits.cli import options
+from samebits.cli.declared import argument, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiffOptions(options.ContinuousIntegration, options.ReportOptions):
     """The options of `samebits diff`."""
 
-    old: Path
-    new: Path
-    slower: float
-    floor: float
-    root: Path | None
+    old: Annotated[Path, argument()]
+    new: Annotated[Path, argument()]
+    slower: Annotated[
+        float,
+        option("A result is slower from this ratio of its times on; it never fails.", "RATIO", above=1),
+    ] = 2.0
+    floor: Annotated[float, option("And if it takes so many seconds longer.", "SECONDS", least=0)] = 1.0
+    root: options.Tree = None
 
 
-@click.command("diff")
-@click.argument("old", type=click.Path(path_type=Path))
-@click.argument("new", type=click.Path(path_type=Path))
-@click.option(
-    "--slower",
-    type=click.FloatRange(min=1.0, min_open=True),
-    default=2.0,
-    show_default=True,
-    metavar="RATIO",
-    help="A result is slower from this ratio of its times on; it never fails.",
-)
-@click.option(
-    "--floor",
-    type=click.FloatRange(min=0.0),
-    default=1.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="And if it takes so many seconds longer.",
-)
-@options.root
-@options.json_file("what changed")
-@options.markdown_file("a table for a pull request, of at most 60 lines")
-@options.continuous_integration
-@options.takes(DiffOptions)
+@options.command(DiffOptions)
 def diff(chosen: DiffOptions) -> int:
     """Compare two documents of one command: last night's and today's, two machines, two versions of jax.
 

@@ -6,11 +6,9 @@ import os
 import sys
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-import click
-
-from samebits.cli import options
+from samebits.cli.declared import given, option, spelled
 from samebits.engine.distributed_request import (
     COORDINATOR,
     DISTRIBUTED,
@@ -26,60 +24,33 @@ if TYPE_CHECKING:
     from samebits.cluster.process_group import ProcessGroup
 
 
-distributed = options.together(
-    click.option(
-        "--distributed",
-        is_flag=True,
-        envvar=DISTRIBUTED,
-        show_envvar=True,
-        help="Run as one of several processes with one mesh; jax.distributed detects the launcher.",
-    ),
-    click.option(
-        "--coordinator",
-        metavar="HOST:PORT",
-        envvar=COORDINATOR,
-        show_envvar=True,
-        help="Process 0, if no launcher is detected.",
-    ),
-    click.option(
-        "--process-id",
-        type=int,
-        metavar="I",
-        envvar=PROCESS_ID,
-        show_envvar=True,
-        help="Which process this is, from 0.",
-    ),
-    click.option(
-        "--num-processes",
-        type=int,
-        metavar="N",
-        envvar=NUM_PROCESSES,
-        show_envvar=True,
-        help="Number of processes.",
-    ),
-    click.option(
-        "--wait",
-        type=click.IntRange(min=1),
-        default=600,
-        show_default=True,
-        metavar="SECONDS",
-        envvar=WAIT,
-        show_envvar=True,
-        help="With --distributed: how long a process waits for the others at a point.",
-    ),
-)
-"""The option `--distributed`, and those that say where the other processes are."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class DistributedOptions:
     """Which of several processes this is."""
 
-    distributed: bool
-    coordinator: str | None
-    process_id: int | None
-    num_processes: int | None
-    wait: int
+    HEADING = "Several processes with one mesh"
+
+    distributed: Annotated[
+        bool,
+        option(
+            "Run as one of several processes with one mesh; jax.distributed detects the launcher.",
+            variable=DISTRIBUTED,
+        ),
+    ] = False
+    coordinator: Annotated[
+        str | None, option("Process 0, if no launcher is detected.", "HOST:PORT", variable=COORDINATOR)
+    ] = None
+    process_id: Annotated[int | None, option("Which process this is, from 0.", "I", variable=PROCESS_ID)] = None
+    num_processes: Annotated[int | None, option("Number of processes.", "N", variable=NUM_PROCESSES)] = None
+    wait: Annotated[
+        int,
+        option(
+            "With --distributed: how long a process waits for the others at a point.",
+            "SECONDS",
+            least=1,
+            variable=WAIT,
+        ),
+    ] = 600
 
     def spanning(self) -> DistributedRequest | None:
         """What is said about the processes; None where this one is alone.
@@ -89,15 +60,10 @@ class DistributedOptions:
         """
         for name in VARIABLES:  # processes that are started from here are not among those meant
             os.environ.pop(name, None)
-        named = {
-            "--coordinator": self.coordinator,
-            "--process-id": self.process_id,
-            "--num-processes": self.num_processes,
-        }
         if not self.distributed:
-            extra = next((name for name, value in named.items() if value is not None), None)
-            if extra is not None:
-                raise RequestError(f"{extra} goes with --distributed; add it")
+            for name in given(self, DistributedOptions):
+                if name != "--wait":  # which a launcher may set for every process
+                    raise RequestError(f"{name} goes with --distributed; add it")
             return None
         return DistributedRequest(
             coordinator=self.coordinator,
@@ -106,19 +72,19 @@ class DistributedOptions:
             seconds=float(self.wait),
         )
 
-    def alone_only(self, **options: object) -> None:
+    def alone_only(self, *names: str) -> None:
         """Reject options that several processes with one mesh do not have.
 
         Args:
-            options: by name, with what was given; None or False where nothing was.
+            names: the fields of these options.
 
         Raises:
             RequestError: one was given, and `--distributed` too.
         """
-        for name, value in options.items():
-            if self.distributed and value not in (None, False):
+        for name in names:
+            if self.distributed and getattr(self, name) not in (None, False):
                 more = "; --wait SECONDS limits each point" if name == "timeout" else ""
-                raise RequestError(f"--{name.replace('_', '-')} does not go with --distributed{more}; leave it out")
+                raise RequestError(f"--{spelled(name)} does not go with --distributed{more}; leave it out")
 
 
 def started(request: DistributedRequest | None) -> ProcessGroup | None:

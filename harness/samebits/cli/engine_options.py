@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-import click
-
-from samebits.cli import options
+from samebits.cli.declared import given, option
 from samebits.errors import RequestError
 from samebits.host.output_files import require_regular
 from samebits.host.sizes import parse_size
@@ -19,75 +17,26 @@ if TYPE_CHECKING:
 
 _SIZES = "a size such as 8G or 512M"
 
-worker_options = options.together(
-    click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Number of worker processes; by default one per processor, at most 8.",
-    ),
-    click.option("--in-process", is_flag=True, help="Run in this process, without isolation: for debuggers."),
-    click.option(
-        "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="SECONDS",
-        help="End an item that takes longer; 900 by default.",
-    ),
-    click.option(
-        "--memory",
-        metavar="SIZE",
-        help="End an item whose process uses more, such as 8G; by default a share of the machine's memory.",
-    ),
-)
-"""The options of worker processes."""
-
-cluster_options = options.together(
-    worker_options,
-    click.option(
-        "--ray",
-        is_flag=False,
-        flag_value="local",
-        metavar="[ADDRESS]",
-        help="Run as tasks of a Ray cluster: auto, HOST:PORT, or local for one on this machine.",
-    ),
-    click.option(
-        "--ray-task",
-        multiple=True,
-        metavar="NAME=AMOUNT",
-        help="Resources per task, such as CPU=4; by default one CPU, and all TPU chips or GPUs of a node.",
-    ),
-)
-"""The options of worker processes and of Ray."""
-
-engine_options = options.together(
-    cluster_options,
-    click.option("--resume", is_flag=True, help="Continue an interrupted earlier run of the same request."),
-    click.option(
-        "--journal",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Write each result here at once, and keep the file; by default a temporary file in the cache folder.",
-    ),
-)
-"""The options of worker processes, of Ray and of the journal."""
-
-shard = click.option("--shard", metavar="K/N", help="Only part K of N, with about as many items as the others.")
-
-merged_shard = click.option(
-    "--shard",
-    metavar="K/N",
-    help="Only part K of N, with about as many items as the others; `samebits merge` joins the documents.",
-)
+ShardOption = Annotated[str | None, option("Only part K of N, with about as many items as the others.", "K/N")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
     """Where items run, and what each may take."""
 
-    workers: int | None
-    in_process: bool
-    timeout: float | None
-    memory: str | None
+    HEADING = "Where it runs"
+
+    workers: Annotated[
+        int | None, option("Number of worker processes; by default one per processor, at most 8.", "N", least=1)
+    ] = None
+    in_process: Annotated[bool, option("Run in this process, without isolation: for debuggers.")] = False
+    timeout: Annotated[float | None, option("End an item that takes longer; 900 by default.", "SECONDS", above=0)] = (
+        None
+    )
+    memory: Annotated[
+        str | None,
+        option("End an item whose process uses more, such as 8G; by default a share of the machine's memory.", "SIZE"),
+    ] = None
 
     def engine_settings(self) -> EngineSettings:
         """The settings of the engine.
@@ -124,8 +73,23 @@ class WorkerOptions:
 class ClusterOptions(WorkerOptions):
     """Where items run, on this machine or on a cluster."""
 
-    ray: str | None
-    ray_task: tuple[str, ...]
+    HEADING = WorkerOptions.HEADING
+
+    ray: Annotated[
+        str | None,
+        option(
+            "Run as tasks of a Ray cluster: auto, HOST:PORT, or local for one on this machine.",
+            "[ADDRESS]",
+            alone="local",
+        ),
+    ] = None
+    ray_task: Annotated[
+        tuple[str, ...],
+        option(
+            "Resources per task, such as CPU=4; by default one CPU, and all TPU chips or GPUs of a node.",
+            "NAME=AMOUNT",
+        ),
+    ] = ()
 
     def settings_on(self, platform: str | None) -> EngineSettings:
         """The settings of the engine.
@@ -165,8 +129,16 @@ class ClusterOptions(WorkerOptions):
 class EngineOptions(ClusterOptions):
     """Where items run, and where their results are at once."""
 
-    resume: bool
-    journal: Path | None
+    HEADING = WorkerOptions.HEADING
+
+    resume: Annotated[bool, option("Continue an interrupted earlier run of the same request.")] = False
+    journal: Annotated[
+        Path | None,
+        option(
+            "Write each result here at once, and keep the file; by default a temporary file in the cache folder.",
+            "FILE",
+        ),
+    ] = None
 
     def engine_settings(
         self, *, shard: str | None = None, fresh: bool = False, platform: str | None = None
@@ -197,9 +169,6 @@ class EngineOptions(ClusterOptions):
         Raises:
             RequestError: one was given.
         """
-        # --in-process is what such a command does anyway.
-        for name in ("workers", "timeout", "memory", "ray", "ray_task", "resume", "journal"):
-            if getattr(self, name):
-                raise RequestError(
-                    f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"
-                )
+        for name in given(self, WorkerOptions, ClusterOptions, EngineOptions):
+            if name != "--in-process":  # which is what such a command does anyway
+                raise RequestError(f"{name} is about worker processes; `samebits {what}` has none, leave it out")

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-
-import click
+from typing import Annotated
 
 from samebits.cli import engine_options, options
+from samebits.cli.declared import argument, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class FaultsOptions(engine_options.EngineOptions, options.ReportOptions):
     """The options of `samebits audit faults`."""
 
-    patterns: tuple[str, ...]
-    fault: tuple[str, ...]
-    root: Path | None
-    platform: str | None
-    shard: str | None
-    verbose: bool
+    patterns: Annotated[tuple[str, ...], argument("[PAIR]...")] = ()
+    fault: Annotated[tuple[str, ...], option("Only the fault of this name; shell patterns allowed.", "NAME")] = ()
+    root: options.AnyTree = None
+    verbose: options.Verbose = False
+    platform: options.Platform = None
+    shard: engine_options.ShardOption = None
 
 
-@click.command()
-@click.argument("patterns", nargs=-1, metavar="[PAIR]...")
-@click.option("--fault", multiple=True, metavar="NAME", help="Only the fault of this name; shell patterns allowed.")
-@options.root
-@options.builtin
-@engine_options.engine_options
-@engine_options.shard
-@options.platform
-@options.verbose
-@options.json_file("the table")
-@options.markdown_file("the table for a pull request")
-@options.takes(FaultsOptions)
+@options.command(FaultsOptions)
 def faults(chosen: FaultsOptions) -> int:
     """Plant the faults of a tree's `suites/faults/` in its pairs and in samebits itself; show what the check says.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Annotated
 
 import click
 
 from samebits.cli import engine_options, options
+from samebits.cli.declared import option
 from samebits.errors import RequestError
 
 WINDOW = 20
@@ -18,35 +19,30 @@ def golden() -> None:
     """Recorded training runs: the same bits in the same environment, otherwise within the recorded evidence."""
 
 
-_matrix = click.option("--matrix", multiple=True, metavar="NAME", help="All runs of this matrix.")
-_config = click.option("--config", multiple=True, metavar="NAME", help="This configuration, such as MATRIX/RUN.")
-_root = click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree; here by default.")
+Matrix = Annotated[tuple[str, ...], option("All runs of this matrix.", "NAME")]
+Config = Annotated[tuple[str, ...], option("This configuration, such as MATRIX/RUN.", "NAME")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GoldenCheckOptions(engine_options.EngineOptions, options.ReportOptions):
+class GoldenRuns:
+    """Which runs are meant."""
+
+    matrix: Matrix = ()
+    config: Config = ()
+    root: options.Tree = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenCheckOptions(GoldenRuns, engine_options.EngineOptions, options.ReportOptions):
     """The options of `samebits golden check`."""
 
-    matrix: tuple[str, ...]
-    config: tuple[str, ...]
-    root: Path | None
-    platform: str | None
-    shard: str | None
-    verbose: bool
+    verbose: options.Verbose = False
+    platform: options.Platform = None
+    shard: engine_options.ShardOption = None
 
 
-@golden.command()
-@_matrix
-@_config
-@_root
-@engine_options.engine_options
-@engine_options.shard
-@options.platform
-@options.verbose
-@options.json_results
-@options.markdown_file("a table for a pull request")
-@options.takes(GoldenCheckOptions)
-def check(chosen: GoldenCheckOptions) -> int:
+@options.command(GoldenCheckOptions, "check")
+def golden_check(chosen: GoldenCheckOptions) -> int:
     """Run configurations and compare them with their goldens; nothing is ever written.
 
     Without --matrix and --config: every run of each matrix that has goldens on this platform. A golden that is missing,
@@ -70,33 +66,18 @@ def check(chosen: GoldenCheckOptions) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GoldenAcceptOptions(options.JsonOption):
+class GoldenAcceptOptions(GoldenRuns, options.JsonOption):
     """The options of `samebits golden accept`."""
 
-    matrix: tuple[str, ...]
-    config: tuple[str, ...]
-    reason: str
-    author: str | None
-    steps: int
-    confirm: bool
-    root: Path | None
-    platform: str | None
+    reason: Annotated[str, option("Why today's run is right; mandatory, and recorded in the file.", "TEXT")] = ""
+    author: Annotated[str | None, option("Who says so; git's user by default.", "NAME")] = None
+    steps: Annotated[int, option("How many steps; at least 20.", "N")] = WINDOW
+    confirm: Annotated[bool, option("Only add this environment to the evidence of goldens that hold in it.")] = False
+    platform: options.Platform = None
 
 
-@golden.command()
-@_matrix
-@_config
-@click.option(
-    "--reason", default="", metavar="TEXT", help="Why today's run is right; mandatory, and recorded in the file."
-)
-@click.option("--author", metavar="NAME", help="Who says so; git's user by default.")
-@click.option("--steps", type=int, default=WINDOW, show_default=True, metavar="N", help="How many steps; at least 20.")
-@click.option("--confirm", is_flag=True, help="Only add this environment to the evidence of goldens that hold in it.")
-@_root
-@options.platform
-@options.json_results
-@options.takes(GoldenAcceptOptions)
-def accept(chosen: GoldenAcceptOptions) -> int:
+@options.command(GoldenAcceptOptions, "accept")
+def golden_accept(chosen: GoldenAcceptOptions) -> int:
     """Make today's runs the goldens, with the evidence of how far rounding moves them; shows old and new.
 
     Rejected where CI is set, on a dirty tree, without a reason, with fewer than 20 steps, with a NaN, and where an
@@ -127,16 +108,12 @@ def accept(chosen: GoldenAcceptOptions) -> int:
 class GoldenListOptions(options.JsonOption):
     """The options of `samebits golden list`."""
 
-    matrix: tuple[str, ...]
-    root: Path | None
+    matrix: Matrix = ()
+    root: options.Tree = None
 
 
-@golden.command("list")
-@_matrix
-@_root
-@options.json_results
-@options.takes(GoldenListOptions)
-def list_goldens(chosen: GoldenListOptions) -> int:
+@options.command(GoldenListOptions, "list")
+def golden_list(chosen: GoldenListOptions) -> int:
     """The goldens of all platforms, from their files alone; no jax is started."""
     files = chosen.report_files()
     from samebits.cli.golden_files_run import GoldenListCommand
@@ -149,16 +126,12 @@ def list_goldens(chosen: GoldenListOptions) -> int:
 class GoldenShowOptions(options.JsonOption):
     """The options of `samebits golden show`."""
 
-    config: tuple[str, ...]
-    root: Path | None
+    config: Config = ()
+    root: options.Tree = None
 
 
-@golden.command()
-@_config
-@_root
-@options.json_results
-@options.takes(GoldenShowOptions)
-def show(chosen: GoldenShowOptions) -> int:
+@options.command(GoldenShowOptions, "show")
+def golden_show(chosen: GoldenShowOptions) -> int:
     """One golden on every platform that has it: environment, evidence, history and all losses."""
     files = chosen.report_files()
     if not chosen.config:
@@ -167,6 +140,10 @@ def show(chosen: GoldenShowOptions) -> int:
     from samebits.cli.pipeline import run_command
 
     return run_command(GoldenShowCommand(configs=chosen.config, root=chosen.root), files)
+
+
+for _command in (golden_accept, golden_check, golden_list, golden_show):
+    golden.add_command(_command)
 
 
 def _prepare(platform: str | None, processes: int = 1) -> None:

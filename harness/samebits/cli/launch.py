@@ -3,53 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import click
+from typing import Annotated
 
 from samebits.cli import options
 from samebits.cli.common import say
+from samebits.cli.declared import argument, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
     """The options of `samebits launch`."""
 
-    processes: int
-    devices: int
-    timeout: int | None
-    wait: int
-    words: tuple[str, ...]
+    processes: Annotated[int, option("Number of processes.", "N", "-n --processes", least=1)] = 2
+    devices: Annotated[int, option("CPU devices per process.", "N", least=1)] = 4
+    timeout: Annotated[int | None, option("Limit for the whole run, not an item.", "SECONDS", least=1)] = None
+    wait: Annotated[int, option("How long a process waits for the others at a point.", "SECONDS", least=1)] = 600
+    words: Annotated[tuple[str, ...], argument("-- COMMAND [ARGUMENT]...")] = ()
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option(
-    "-n",
-    "--processes",
-    type=click.IntRange(min=1),
-    default=2,
-    show_default=True,
-    metavar="N",
-    help="Number of processes.",
+@options.command(
+    LaunchOptions,
+    runs_user_code=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.option(
-    "--devices",
-    type=click.IntRange(min=1),
-    default=4,
-    show_default=True,
-    metavar="N",
-    help="CPU devices per process.",
-)
-@click.option("--timeout", type=click.IntRange(min=1), metavar="SECONDS", help="Limit for the whole run, not an item.")
-@click.option(
-    "--wait",
-    type=click.IntRange(min=1),
-    default=600,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a process waits for the others at a point.",
-)
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]...")
-@options.takes(LaunchOptions, runs_user_code=False)
 def launch(chosen: LaunchOptions) -> int:
     """Run check, train or pytest in several processes on this machine, with meshes that span them.
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-
-import click
 
 from samebits.cli import options
 
@@ -14,16 +11,11 @@ from samebits.cli import options
 class ListOptions(options.JsonOption):
     """The options of `samebits list`."""
 
-    devices: int | None
-    root: Path | None
+    devices: options.Devices = None
+    root: options.AnyTree = None
 
 
-@click.command("list")
-@click.option("--devices", type=int, metavar="N", help="For so many devices; 8 unless the environment says otherwise.")
-@options.root
-@options.builtin
-@options.json_file("the list")
-@options.takes(ListOptions)
+@options.command(ListOptions, "list")
 def list_pairs(chosen: ListOptions) -> int:
     """The pairs of a tree: sides, cases, dtypes, meshes, and how much of the product a check runs."""
     files = chosen.report_files()

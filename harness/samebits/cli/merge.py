@@ -4,32 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import click
+from typing import Annotated
 
 from samebits.cli import options
+from samebits.cli.declared import argument, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class MergeOptions(options.ContinuousIntegration, options.ReportOptions):
     """The options of `samebits merge`."""
 
-    files: tuple[Path, ...]
-    no_skips: bool
-    verbose: bool
-    root: Path | None
+    files: Annotated[tuple[Path, ...], argument("FILE...")]
+    no_skips: Annotated[bool, option("Fail where a mesh did not fit, instead of skipping it.")] = False
+    verbose: options.Verbose = False
+    root: options.AnyTree = None
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("--no-skips", is_flag=True, help="Fail where a mesh did not fit, instead of skipping it.")
-@options.verbose
-@options.root
-@options.builtin
-@options.json_results
-@options.markdown_file("a table for a pull request")
-@options.continuous_integration
-@options.takes(MergeOptions)
+@options.command(MergeOptions)
 def merge(chosen: MergeOptions) -> int:
     """Join the shards of one `samebits check`: documents of --json, or journals of runs that were killed.
 

@@ -6,11 +6,12 @@ import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from samebits.cli import options
+from samebits.cli.declared import argument, option
 from samebits.cli.new_workflow import ACTION, workflow
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.own_output import own_stdout
@@ -71,13 +72,13 @@ test_{name} = pair_test(PAIR)
 class NewOptions:
     """The options of `samebits new`."""
 
-    name: str | None
-    functions: tuple[str, ...]
-    arg: tuple[str, ...]
-    static: tuple[str, ...]
-    ci: bool
-    action: str
-    root: Path | None
+    name: Annotated[str | None, argument()] = None
+    functions: Annotated[tuple[str, ...], argument("[MODULE:FUNCTION MODULE:FUNCTION]")] = ()
+    arg: Annotated[tuple[str, ...], option(f"An array that both functions take, as in {EXAMPLES}.", "WORD")] = ()
+    static: Annotated[tuple[str, ...], option("A static argument, a Python literal: eps=1e-6.", "NAME=VALUE")] = ()
+    ci: Annotated[bool, option("Write a GitHub workflow that checks the pairs of the tree.")] = False
+    action: Annotated[str, option("With --ci: the action used.", "OWNER/REPOSITORY@REF")] = ACTION
+    root: options.Tree = None
 
     @property
     def tree(self) -> Path:
@@ -85,19 +86,7 @@ class NewOptions:
         return self.root or Path.cwd()
 
 
-@click.command("new")
-@click.argument("name", required=False)
-@click.argument("functions", nargs=-1, metavar="[MODULE:FUNCTION MODULE:FUNCTION]")
-@click.option("--arg", multiple=True, metavar="WORD", help=f"An array that both functions take, as in {EXAMPLES}.")
-@click.option("--static", multiple=True, metavar="NAME=VALUE", help="A static argument, a Python literal: eps=1e-6.")
-@click.option("--ci", is_flag=True, help="Write a GitHub workflow that checks the pairs of the tree.")
-@click.option(
-    "--action", default=ACTION, show_default=True, metavar="OWNER/REPOSITORY@REF", help="With --ci: the action used."
-)
-@click.option(
-    "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; the current folder by default."
-)
-@options.takes(NewOptions)
+@options.command(NewOptions)
 def new(chosen: NewOptions) -> int:
     """Write the three files of a pair called NAME: a reference, a variant and a declaration that holds.
 

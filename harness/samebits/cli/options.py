@@ -1,20 +1,18 @@
-"""Options that several commands have, with one text each, and the records in which commands receive their options.
-
-A command declares its options with click and takes one record: a frozen dataclass with one field for each option.
-"""
+"""Options that several commands have, and how a command starts with a record of its options."""
 
 from __future__ import annotations
 
-import functools
+import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import click
 
 from samebits.cli.common import EXIT_CODE, SHOW_TRACEBACK, guarded, printed
+from samebits.cli.declared import RecordCommand, option
 from samebits.errors import RequestError
 from samebits.host.isolation import without_arguments
 from samebits.host.output_files import require_reports
@@ -27,147 +25,86 @@ if TYPE_CHECKING:
 
 Options = TypeVar("Options")
 
-_FILTERS = (
-    ("variant", "variants", "NAME", "Only this variant; the reference's own name checks the reference on the mesh."),
-    ("case", "cases", "NAME", "Only this case."),
-    ("dtype", "dtypes", "NAME", "Only this dtype."),
-    (
-        "mesh",
-        "meshes",
-        "NAME",
-        "Only this mesh, such as context4 or expert4_fsdp2; one that the pair does not list runs too.",
+Devices = Annotated[int | None, option("Number of CPU devices; 8 unless the environment says otherwise.", "N")]
+Platform = Annotated[Literal["cpu", "tpu", "gpu"] | None, option("Where to run; jax chooses by default.")]
+Sizes = Annotated[
+    tuple[str, ...],
+    option("Run at these sizes instead of the declared ones; skip cases without them.", "NAME=N,..."),
+]
+Full = Annotated[bool, option("Run all combinations of settings, not the default selection.")]
+NoAssumptions = Annotated[
+    bool, option("Accept no proof that assumes anything beyond shapes and rounding (comparisons, ranges, integers).")
+]
+NoCache = Annotated[bool, option("Compile anew, and cache nothing.")]
+Verbose = Annotated[bool, option("Print every row and every failure, not one screen.")]
+Whole = Annotated[bool, option("With --markdown: all of it, for a page; by default at most 60 lines.")]
+Tree = Annotated[Path | None, option("The tree of pairs and models; here by default.", "TREE")]
+AnyTree = Annotated[
+    Path | None,
+    option(
+        "The tree of pairs; here by default.",
+        "TREE",
+        other=("--builtin", builtin_tree(), "Use the pairs shipped with samebits instead of a tree."),
     ),
-    ("mode", "modes", "auto|explicit", "Only this sharding mode."),
-    ("direction", "directions", "forward|gradient", "Only this direction."),
-)
-
-sizes = click.option(
-    "--sizes",
-    multiple=True,
-    metavar="NAME=N,...",
-    help="Run at these sizes instead of the declared ones; skip cases without them.",
-)
-devices = click.option(
-    "--devices", type=int, metavar="N", help="Number of CPU devices; 8 unless the environment says otherwise."
-)
-platform = click.option(
-    "--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default."
-)
-full = click.option("--full", is_flag=True, help="Run all combinations of settings, not the default selection.")
-no_assumptions = click.option(
-    "--no-assumptions",
-    is_flag=True,
-    help="Accept no proof that assumes anything beyond shapes and rounding (comparisons, ranges, integers).",
-)
-verbose = click.option("--verbose", is_flag=True, help="Print every row and every failure, not one screen.")
-whole = click.option(
-    "--whole", is_flag=True, help="With --markdown: all of it, for a page; by default at most 60 lines."
-)
-root = click.option(
-    "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default."
-)
-builtin = click.option(
-    "--builtin",
-    "root",
-    flag_value=builtin_tree(),
-    type=click.Path(path_type=Path),
-    help="Use the pairs shipped with samebits instead of a tree.",
-)
-
-
-def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Several options as one, in this order in `--help`."""
-    return lambda command: functools.reduce(lambda taken, option: option(taken), reversed(options), command)
-
-
-def json_file(written: str) -> Callable[[Any], Any]:
-    """The options `--json` and `--html`, which write the same document.
-
-    Args:
-        written: what is written, as in "the results".
-    """
-    path = click.Path(path_type=Path)
-    json = click.option("--json", "json", type=path, metavar="FILE", help=f"Write {written} as JSON.")
-    html = click.option("--html", type=path, metavar="FILE", help=f"Write {written} as one HTML file for a browser.")
-    return together(json, html)
-
-
-def markdown_file(written: str) -> Callable[[Any], Any]:
-    """The option `--markdown`.
-
-    Args:
-        written: what is written and what for, as in "tables for a pull request".
-    """
-    return click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help=f"Write {written}.")
-
-
-json_results = json_file("the results")
-
-
-continuous_integration = together(
-    click.option(
-        "--junitxml",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Write the results as JUnit XML, one test case each.",
-    ),
-    click.option(
-        "--github", is_flag=True, help="Print a GitHub Actions annotation for each failure, at its declaration."
-    ),
-)
-
-
-def _show_traceback(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    context.meta[SHOW_TRACEBACK] = value
-
-
-traceback = click.option(
-    "--traceback",
-    is_flag=True,
-    expose_value=False,
-    callback=_show_traceback,
-    help="Print the tracebacks of exceptions that your code raises.",
-)
-
-
-filters = together(
-    *(click.option(f"--{name}", name, multiple=True, metavar=metavar, help=text) for name, _, metavar, text in _FILTERS)
-)
-"""The options that narrow a request."""
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """What the filters select; each option can be repeated."""
+    """What a request selects; each option can be repeated."""
 
-    variant: tuple[str, ...]
-    case: tuple[str, ...]
-    dtype: tuple[str, ...]
-    mesh: tuple[str, ...]
-    mode: tuple[str, ...]
-    direction: tuple[str, ...]
+    HEADING = "Which points"
 
-    def request(self, full: bool = False) -> Request:
-        """The request for a plan.
+    variant: Annotated[
+        tuple[str, ...],
+        option("Only this variant; the reference's own name checks the reference on the mesh.", "NAME"),
+    ] = ()
+    case: Annotated[tuple[str, ...], option("Only this case.", "NAME")] = ()
+    dtype: Annotated[tuple[str, ...], option("Only this dtype.", "NAME")] = ()
+    mesh: Annotated[
+        tuple[str, ...],
+        option("Only this mesh, such as context4 or expert4_fsdp2; one that the pair does not list runs too.", "NAME"),
+    ] = ()
+    mode: Annotated[tuple[str, ...], option("Only this sharding mode.", "auto|explicit")] = ()
+    direction: Annotated[tuple[str, ...], option("Only this direction.", "forward|gradient")] = ()
+    full: Full = False
 
-        Args:
-            full: whether the whole product is requested.
-        """
+    def request(self) -> Request:
+        """Return the request for a plan."""
         from samebits.programs.plan import Request  # which imports jax
 
-        others = tuple(getattr(self, "sizes", ()))
-        return Request(full=full, sizes=others, **{field: getattr(self, name) for name, field, _, _ in _FILTERS})
+        return Request(
+            full=self.full,
+            sizes=tuple(getattr(self, "sizes", ())),
+            variants=self.variant,
+            cases=self.case,
+            dtypes=self.dtype,
+            meshes=self.mesh,
+            modes=self.mode,
+            directions=self.direction,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizedFilters(Filters):
+    """What a request selects, and at which sizes."""
+
+    HEADING = Filters.HEADING
+
+    sizes: Sizes = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonOption:
     """The report files of a command that writes no Markdown."""
 
-    json: Path | None = None
-    html: Path | None = None
+    HEADING = "Report files"
+
+    json: Annotated[Path | None, option("Write the results as JSON.", "FILE")] = None
+    html: Annotated[Path | None, option("Write the results as one HTML file for a browser.", "FILE")] = None
 
     def report_files(self) -> ReportFiles:
-        """The files, once it is known that they can be written.
+        """Return the files, once it is known that they can be written.
 
         Raises:
             RequestError: one cannot be, both are the same, or one is a document that the command reads.
@@ -178,12 +115,12 @@ class JsonOption:
         return ReportFiles(json=self.json, html=self.html)
 
     def _named(self) -> dict[str, Path | None]:
-        """Every file that the command writes, by its option."""
+        """Return every file that the command writes, by its option."""
         names = ("json", "html", "markdown", "junitxml", "journal")
         return {f"--{name}": getattr(self, name, None) for name in names}
 
     def _documents(self) -> list[Path]:
-        """Every document that the command reads, as far as it names files."""
+        """Return every document that the command reads, as far as it names files."""
         named = [getattr(self, name, None) for name in ("old", "new", "beside")]
         return [*(path for path in named if path is not None), *getattr(self, "files", ())]
 
@@ -192,10 +129,14 @@ class JsonOption:
 class ReportOptions(JsonOption):
     """The report files of a command."""
 
-    markdown: Path | None = None
+    HEADING = JsonOption.HEADING
+
+    markdown: Annotated[Path | None, option("Write tables for a pull request, of at most 60 lines in all.", "FILE")] = (
+        None
+    )
 
     def report_files(self) -> ReportFiles:
-        """The files, once it is known that they can be written.
+        """Return the files, once it is known that they can be written.
 
         Raises:
             RequestError: one cannot be, or two are the same.
@@ -207,11 +148,13 @@ class ReportOptions(JsonOption):
 class ContinuousIntegration(JsonOption):
     """What continuous integration reads besides; stands before the record of the other report files."""
 
-    junitxml: Path | None
-    github: bool
+    HEADING = JsonOption.HEADING
+
+    junitxml: Annotated[Path | None, option("Write the results as JUnit XML, one test case each.", "FILE")] = None
+    github: Annotated[bool, option("Print a GitHub Actions annotation for each failure, at its declaration.")] = False
 
     def report_files(self) -> ReportFiles:
-        """The files, once it is known that they can be written.
+        """Return the files, once it is known that they can be written.
 
         Raises:
             RequestError: one cannot be, or two are the same.
@@ -233,31 +176,47 @@ class ContinuousIntegration(JsonOption):
             raise RequestError(f"{name} does not go with `samebits {what}`; --json FILE writes its results")
 
 
-def takes(
-    record: type[Options], *, runs_user_code: bool = True
-) -> Callable[[Callable[[Options], int]], Callable[..., None]]:
-    """Call a command with one record of what click parsed, and end the process with the exit code that it returns.
+def _show_traceback(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    context.meta[SHOW_TRACEBACK] = value
+
+
+TRACEBACK = click.Option(
+    ["--traceback"],
+    is_flag=True,
+    expose_value=False,
+    callback=_show_traceback,
+    help="Print the tracebacks of exceptions that your code raises.",
+)
+
+
+def command(
+    record: type[Options], name: str | None = None, *, runs_user_code: bool = True, **settings: Any
+) -> Callable[[Callable[[Options], int]], RecordCommand]:
+    """Make a command of a function that takes one record of what click parsed, and returns the exit code.
 
     What the user's code prints meanwhile goes to stderr, and it sees none of our arguments. If it ends the process, the
     exit code is 3, except with `--in-process` and `--distributed`.
 
     Args:
         record: a dataclass with one field for each option and argument of the command.
+        name: of the command; that of the function by default.
         runs_user_code: whether the command runs the user's code, and so has `--traceback`.
+        settings: as in `click.Command`.
     """
 
-    def decorate(command: Callable[[Options], int]) -> Callable[..., None]:
+    def decorate(function: Callable[[Options], int]) -> RecordCommand:
         @guarded
-        @functools.wraps(command)
         def run(**values: Any) -> int:
             _require_folder()
+            chosen = record(**values)
             if runs_user_code:
-                _supervise(values)
+                _supervise(chosen)
             with kept_apart(), without_arguments():
-                return printed(command(record(**values)))
+                return printed(function(chosen))
 
-        run.__annotations__ = {"options": record}
-        return traceback(run) if runs_user_code else run
+        more = (TRACEBACK,) if runs_user_code else ()
+        text = inspect.getdoc(function)
+        return RecordCommand(record, more, name=name or function.__name__, callback=run, help=text, **settings)
 
     return decorate
 
@@ -276,7 +235,7 @@ def _require_folder() -> None:
         raise RequestError(f"the current folder {folder!r} has a name that is not UTF-8; rename it")
 
 
-def _supervise(values: Mapping[str, Any]) -> None:
+def _supervise(chosen: object) -> None:
     """Go on in a child process; in this one for a debugger, and where others wait for this one.
 
     Nothing may import jax before it, which reads its environment when it is imported.
@@ -284,16 +243,17 @@ def _supervise(values: Mapping[str, Any]) -> None:
     from samebits.host.file_reads import READS
 
     READS.look()  # before declarations are loaded, which may read data
-    if values.get("distributed"):
+    distributed = getattr(chosen, "distributed", False)
+    if distributed:
         from samebits.engine.reported import recorder
 
         EXIT_CODE.record = recorder()
-    if values.get("in_process") or values.get("distributed"):
+    if distributed or getattr(chosen, "in_process", False):
         return
     from samebits.cli.supervision import supervise
     from samebits.engine.drive import TIMEOUT
 
     # Bisections go on from their journal without being asked to.
-    unasked = "the same command continues" if "journal" in values else ""
-    go_on = "continue with --resume" if "resume" in values else unasked
-    supervise(values.get("timeout") or TIMEOUT, go_on=go_on, at_once=go_on == unasked)
+    unasked = "the same command continues" if hasattr(chosen, "journal") else ""
+    go_on = "continue with --resume" if hasattr(chosen, "resume") else unasked
+    supervise(getattr(chosen, "timeout", None) or TIMEOUT, go_on=go_on, at_once=go_on == unasked)

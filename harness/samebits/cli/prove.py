@@ -3,45 +3,62 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from pathlib import Path
-
-import click
+from typing import Annotated, Literal
 
 from samebits.cli import engine_options, options
-from samebits.cli.compare_options import CompareFunctionsOptions, FunctionsOptions, functions
+from samebits.cli.compare_options import CompareFunctionsOptions, FunctionsOptions, TwoFunctions
+from samebits.cli.declared import argument, given, option, spelled
 from samebits.errors import RequestError
 
 MODEL = "model"
 """In place of a pair: a training step of the full model."""
 
-OF_PAIRS = ("variant", "case", "dtype", "direction", "sizes", "full")
-OF_MODEL = ("shard_mode", "choice", "matrix", "config", "defect")
-"""The options of declared pairs alone, and those of the model alone."""
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSteps:
+    """Which steps of the full model are proved."""
+
+    HEADING = "With model"
+
+    shard_mode: Annotated[tuple[str, ...], option("The sharding mode.", "auto|explicit")] = ()
+    choice: Annotated[tuple[str, ...], option("Another side of a pair.", "PAIR=SIDE")] = ()
+    matrix: Annotated[str | None, option("All configurations of a matrix.", "NAME")] = None
+    config: Annotated[str | None, option("One configuration (samebits train --list shows them).", "NAME")] = None
+    defect: Annotated[str | None, option("Plant this defect; it must be refuted.", "NAME")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProveOptions(
+    ModelSteps,
     FunctionsOptions,
-    options.Filters,
+    options.SizedFilters,
     engine_options.EngineOptions,
     options.ContinuousIntegration,
     options.ReportOptions,
 ):
     """The options of `samebits prove`."""
 
-    pairs: tuple[str, ...]
-    sizes: tuple[str, ...]
-    full: bool
-    shard_mode: tuple[str, ...]
-    choice: tuple[str, ...]
-    matrix: str | None
-    config: str | None
-    defect: str | None
-    platform: str | None
-    no_assumptions: bool
-    all_sizes: bool
-    verbose: bool
-    root: Path | None
+    pairs: Annotated[tuple[str, ...], argument("[PAIR]... | MODULE:FUNCTION MODULE:FUNCTION | model")] = ()
+    platform: Annotated[
+        Literal["cpu", "tpu", "gpu"] | None,
+        option(
+            "The platform whose lax.platform_dependent branches are taken; by default that of `samebits check` here."
+        ),
+    ] = None
+    no_assumptions: options.NoAssumptions = False
+    all_sizes: Annotated[
+        bool,
+        option(
+            "Prove for every size of the cases at once, in auto mode where a case has it; where code asks for the "
+            "mesh, for each number of devices up to 16."
+        ),
+    ] = False
+    verbose: options.Verbose = False
+    root: options.AnyTree = None
+
+    def of_pairs(self) -> list[str]:
+        """Return the options of declared pairs that were given."""
+        return given(self, options.Filters, options.SizedFilters)
 
     def of_functions(self) -> CompareFunctionsOptions | None:
         """The two functions, in the options of `samebits compare`; None where pairs are proved.
@@ -49,19 +66,18 @@ class ProveOptions(
         Raises:
             RequestError: options of functions stand beside pairs, or options of pairs beside functions.
         """
-        shared = {field.name: getattr(self, field.name) for field in fields(FunctionsOptions)}
-        names = [field.name for field in fields(FunctionsOptions) if shared[field.name] != field.default]
+        names = given(self, TwoFunctions, FunctionsOptions)
         if not names:
             return None  # a pair may be named MODULE:PAIR too
         if len(self.pairs) != 2 or any(":" not in name for name in self.pairs):
             raise RequestError(
-                f"--{names[0].replace('_', '-')} is of two functions; write `samebits prove MODULE:FUNCTION "
+                f"{names[0]} is of two functions; write `samebits prove MODULE:FUNCTION "
                 "MODULE:FUNCTION --arg x=f32[8,16]`"
             )
-        wrong = [name for name in OF_PAIRS if getattr(self, name)]
-        wrong += [name for name in ("mesh", "mode") if len(getattr(self, name)) > 1]
+        single = [f"--{name}" for name in ("mesh", "mode") if len(getattr(self, name)) <= 1]
+        wrong = [name for name in self.of_pairs() if name not in single]
         if wrong:
-            raise RequestError(f"--{wrong[0]} narrows pairs; of two functions give one --mesh, one --mode")
+            raise RequestError(f"{wrong[0]} narrows pairs; of two functions give one --mesh, one --mode")
         self.require_no_engine("prove MODULE:FUNCTION MODULE:FUNCTION")
         return CompareFunctionsOptions(
             reference=self.pairs[0],
@@ -70,41 +86,11 @@ class ProveOptions(
             mode=next(iter(self.mode), "auto"),
             no_assumptions=self.no_assumptions,
             platform=self.platform,
-            **shared,
+            **{field.name: getattr(self, field.name) for field in fields(FunctionsOptions)},
         )
 
 
-@click.command()
-@click.argument("pairs", nargs=-1, metavar="[PAIR]... | MODULE:FUNCTION MODULE:FUNCTION | model")
-@functions
-@options.filters
-@options.sizes
-@options.full
-@engine_options.engine_options
-@click.option("--shard-mode", multiple=True, metavar="auto|explicit", help="With model: the sharding mode.")
-@click.option("--choice", multiple=True, metavar="PAIR=SIDE", help="With model: another side of a pair.")
-@click.option("--matrix", metavar="NAME", help="With model: all configurations of a matrix.")
-@click.option("--config", metavar="NAME", help="With model: one configuration (samebits train --list shows them).")
-@click.option("--defect", metavar="NAME", help="With model: plant this defect; it must be refuted.")
-@click.option(
-    "--platform",
-    type=click.Choice(["cpu", "tpu", "gpu"]),
-    help="The platform whose lax.platform_dependent branches are taken; by default that of `samebits check` here.",
-)
-@options.no_assumptions
-@click.option(
-    "--all-sizes",
-    is_flag=True,
-    help="Prove for every size of the cases at once, in auto mode where a case has it; where code asks for the "
-    "mesh, for each number of devices up to 16.",
-)
-@options.root
-@options.builtin
-@options.verbose
-@options.json_file("the proofs")
-@options.markdown_file("a table for a pull request")
-@options.continuous_integration
-@options.takes(ProveOptions)
+@options.command(ProveOptions)
 def prove(chosen: ProveOptions) -> int:
     """Prove that variants are their reference: the same movement of data, or the same formulas.
 
@@ -148,7 +134,7 @@ def prove(chosen: ProveOptions) -> int:
 
     command = ProveCommand(
         pairs=chosen.pairs,
-        request=chosen.request(chosen.full),
+        request=chosen.request(),
         root=chosen.root,
         platform=chosen.platform,
         assuming=not chosen.no_assumptions,
@@ -168,10 +154,8 @@ def _require_consistent(chosen: ProveOptions) -> None:
         RequestError: an option does not fit.
     """
     if MODEL not in chosen.pairs:
-        wrong = next((name for name in OF_MODEL if getattr(chosen, name)), None)
-        if wrong is not None:
-            option = f"--{wrong.replace('_', '-')}"
-            raise RequestError(f"{option} is of a full model; write `samebits prove {MODEL} {option} ...`")
+        for name in given(chosen, ModelSteps):
+            raise RequestError(f"{name} is of a full model; write `samebits prove {MODEL} {name} ...`")
         if chosen.all_sizes and chosen.no_assumptions:
             raise RequestError("--all-sizes prints what it assumes of sizes; it does not go with --no-assumptions")
         return
@@ -179,7 +163,8 @@ def _require_consistent(chosen: ProveOptions) -> None:
         raise RequestError(f"'{MODEL}' is proved alone; give the pairs in a command of their own")
     if chosen.platform is not None:
         raise RequestError(f"--platform is the target of pairs; it does not go with '{MODEL}'")
-    wrong = next((name for name in (*OF_PAIRS, "mode", "no_assumptions", "all_sizes") if getattr(chosen, name)), None)
-    if wrong is not None:
-        raise RequestError(f"--{wrong.replace('_', '-')} narrows pairs; it does not go with '{MODEL}'")
+    more = [f"--{spelled(name)}" for name in ("no_assumptions", "all_sizes") if getattr(chosen, name)]
+    for name in [*chosen.of_pairs(), *more]:
+        if name != "--mesh":
+            raise RequestError(f"{name} narrows pairs; it does not go with '{MODEL}'")
     chosen.require_none("prove model")

@@ -6,11 +6,13 @@ import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import click
 
 from samebits.cli import options
 from samebits.cli.common import say
+from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
 from samebits.host.output_files import require_writable, write_text
 from samebits.host.own_output import is_stdout, own_stdout
@@ -20,21 +22,15 @@ from samebits.host.own_output import is_stdout, own_stdout
 class PageOptions:
     """The options of `samebits report`."""
 
-    files: tuple[Path, ...]
-    html: Path | None
-    open: bool
+    files: Annotated[tuple[Path, ...], argument("FILE...")]
+    html: Annotated[
+        Path | None,
+        option("The page to write; by default beside the first FILE, with .html for its ending.", "OUT"),
+    ] = None
+    open: Annotated[bool, option("Open the page in a browser.")] = False
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path),
-    metavar="OUT",
-    help="The page to write; by default beside the first FILE, with .html for its ending.",
-)
-@click.option("--open", is_flag=True, help="Open the page in a browser.")
-@options.takes(PageOptions, runs_user_code=False)
+@options.command(PageOptions, runs_user_code=False)
 def report(chosen: PageOptions) -> int:
     """Make one HTML file of documents that --json wrote; it needs no other file and no network.
 

@@ -4,62 +4,46 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Literal
 
 import click
 
 from samebits.cli import engine_options, options
-from samebits.cli.distributed_options import DistributedOptions, distributed, started
+from samebits.cli.declared import option
+from samebits.cli.distributed_options import DistributedOptions, started
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(engine_options.EngineOptions, DistributedOptions, options.ReportOptions):
     """The options of `samebits train`."""
 
-    matrix: str | None
-    config: str | None
-    steps: int
-    dtype: str | None
-    mesh: str | None
-    shard_mode: str | None
-    choices: tuple[str, ...]
-    text: Path | None
-    against: str | None
-    beside: Path | None
-    detection: bool
-    listing: bool
-    root: Path | None
-    no_cache: bool
-    verbose: bool
-    platform: str | None
+    matrix: Annotated[str | None, option("All runs of a matrix.", "NAME")] = None
+    config: Annotated[str | None, option("One configuration, compared with itself on one device.", "NAME")] = None
+    steps: Annotated[int, option("Steps per run.", "N", least=1)] = 20
+    dtype: Annotated[Literal["float32", "bfloat16"] | None, option("Activation dtype; float32 by default.")] = None
+    mesh: Annotated[str | None, option("With --config: another mesh, such as expert8.", "MESH")] = None
+    shard_mode: Annotated[Literal["auto", "explicit"] | None, option("With --config: another sharding mode.")] = None
+    choice: Annotated[tuple[str, ...], option("With --config: another side of a pair.", "PAIR=SIDE")] = ()
+    text: Annotated[Path | None, option("Train on the bytes of a file.", "FILE")] = None
+    against: Annotated[
+        str | None, option("Compare with another git revision, loss by loss and norm by norm.", "REV")
+    ] = None
+    beside: Annotated[
+        Path | None,
+        option(
+            "Compare with a document of the same matrix: which runs have its bits, which lie within the envelope.",
+            "FILE",
+        ),
+    ] = None
+    detection: Annotated[bool, option("Plant the model's defects one by one; show which gate finds which.")] = False
+    list_: Annotated[bool, option("List matrices and configurations.")] = False
+    verbose: options.Verbose = False
+    root: options.Tree = None
+    no_cache: Annotated[bool, option("Compile again, cache nothing (always so on the CPU).")] = False
+    platform: options.Platform = None
 
 
-@click.command("train")
-@click.option("--matrix", metavar="NAME", help="All runs of a matrix.")
-@click.option("--config", metavar="NAME", help="One configuration, compared with itself on one device.")
-@click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Steps per run.")
-@click.option("--dtype", type=click.Choice(("float32", "bfloat16")), help="Activation dtype; float32 by default.")
-@click.option("--mesh", metavar="MESH", help="With --config: another mesh, such as expert8.")
-@click.option("--shard-mode", type=click.Choice(("auto", "explicit")), help="With --config: another sharding mode.")
-@click.option("--choice", "choices", multiple=True, metavar="PAIR=SIDE", help="With --config: another side of a pair.")
-@click.option("--text", type=click.Path(path_type=Path), metavar="FILE", help="Train on the bytes of a file.")
-@click.option("--against", metavar="REV", help="Compare with another git revision, loss by loss and norm by norm.")
-@click.option(
-    "--beside",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Compare with a document of the same matrix: which runs have its bits, which lie within the envelope.",
-)
-@click.option("--detection", is_flag=True, help="Plant the model's defects one by one; show which gate finds which.")
-@click.option("--list", "listing", is_flag=True, help="List matrices and configurations.")
-@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of the model; here by default.")
-@click.option("--no-cache", is_flag=True, help="Compile again, cache nothing (always so on the CPU).")
-@engine_options.engine_options
-@options.platform
-@distributed
-@options.verbose
-@options.json_file("all traces")
-@options.markdown_file("tables for a pull request")
-@options.takes(TrainOptions)
+@options.command(TrainOptions)
 def train(chosen: TrainOptions) -> int:
     """Train a full model under every configuration of a matrix, and say which runs have identical bits.
 
@@ -69,7 +53,7 @@ def train(chosen: TrainOptions) -> int:
     crashes or does not end is reported, and the others are compared.
     """
     files, spanning = chosen.report_files(), chosen.spanning()
-    chosen.alone_only(against=chosen.against, detection=chosen.detection, list=chosen.listing)
+    chosen.alone_only("against", "detection", "list_")
     if chosen.distributed:
         chosen.require_no_engine("train --distributed")
     from samebits.train.request import TrainRequest, select
@@ -81,11 +65,11 @@ def train(chosen: TrainOptions) -> int:
         dtype=chosen.dtype,
         mesh=chosen.mesh,
         shard_mode=chosen.shard_mode,
-        choices=chosen.choices,
+        choices=chosen.choice,
         text=chosen.text,
         root=chosen.root,
     )
-    if chosen.listing:
+    if chosen.list_:
         from samebits.cli.train_run import show_list
 
         return show_list(request)

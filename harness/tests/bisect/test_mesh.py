@@ -238,7 +238,7 @@ def test_an_honest_variant_leaves_nothing_to_search(tmp_path: Path) -> None:
     [
         ((), "give a PAIR with --variant, --case and --mesh, or --config NAME; one of them"),
         (("doubling", "--config", "tiny"), "give a PAIR with"),
-        (("doubling", "--variant", "planted"), "is shrunk from one failing point: give --case and --mesh too"),
+        (("doubling", "--variant", "planted"), "a search begins at one point of a pair: give --case and --mesh too"),
         (("doubling", "--steps", "3"), "--steps goes with --config; leave it out"),
         (("--config", "tiny", "--variant", "x"), "--variant goes with a PAIR; leave it out"),
         (("doubling", "--size", "rows"), "--size rows: expected a name and a number, as in rows=4"),

@@ -95,4 +95,4 @@ def test_what_is_searched_is_in_the_document(tmp_path: Path) -> None:
     )
     assert run_command(command, ReportFiles(json=tmp_path / "r.json")) == 0
     document = json.loads((tmp_path / "r.json").read_text())
-    assert document["asked"] == "--choices norm=fast rope=fast --config moe"
+    assert document["asked"] == "--config moe --choice norm=fast --choice rope=fast"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 from click.testing import CliRunner
@@ -71,14 +72,20 @@ def test_where_a_process_is_gone_the_results_so_far_remain(group: ProcessGroup) 
     assert problem.message == "the run ends here: process 1 has ended; it was last at 'rope: fast'"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shaking(DistributedOptions):
+    workers: int | None = None
+    shake: bool = True
+
+
 def test_options_become_a_request_or_are_rejected() -> None:
-    chosen = DistributedOptions(distributed=True, coordinator="here:1", process_id=1, num_processes=2, wait=9)
+    chosen = Shaking(distributed=True, coordinator="here:1", process_id=1, num_processes=2, wait=9)
     assert chosen.spanning() == DistributedRequest(coordinator="here:1", process_id=1, num_processes=2, seconds=9.0)
     with pytest.raises(RequestError, match=r"^--shake does not go with --distributed; leave it out$"):
-        chosen.alone_only(workers=None, shake=True)
-    alone = DistributedOptions(distributed=False, coordinator=None, process_id=None, num_processes=None, wait=9)
+        chosen.alone_only("workers", "shake")
+    alone = Shaking(wait=9)
     assert alone.spanning() is None
-    alone.alone_only(shake=True)
+    alone.alone_only("shake")
 
 
 def test_a_command_of_one_process_is_not_launched() -> None:

@@ -1,17 +1,18 @@
-"""Every command that takes a record of options has a field for each option, and no other."""
+"""Every command has a record with its options; what no command could parse is no record."""
 
 from __future__ import annotations
 
-import dataclasses
-import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from samebits.cli import main, options
+from samebits.cli.declared import RecordCommand, argument, given, option, words_of
 
 
 def commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -23,81 +24,104 @@ def commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.
             yield f"{prefix}{name}", command
 
 
-def disagreements(command: click.Command) -> list[str]:
-    """What of a command's options and its record does not agree."""
-    record = getattr(command.callback, "__annotations__", {}).get("options")
-    parameters = {
-        parameter.name: parameter
-        for parameter in command.params
-        if parameter.name is not None and parameter.expose_value
-    }
-    if record is None:
-        return [f"{name} is a parameter of its own" for name in parameters]
-    types = typing.get_type_hints(record, localns={"ReportFiles": object})
-    fields = {field.name for field in dataclasses.fields(record)}
-    wrong = [f"--{name} has no field" for name in sorted(set(parameters) - fields)]
-    wrong += [f"{name} has no option" for name in sorted(fields - set(parameters))]
-    for name in sorted(fields & set(parameters)):
-        if parameters[name].nargs == 1 or getattr(parameters[name], "multiple", False):
-            wrong += _wrong_type(parameters[name], types[name])
-    return wrong
-
-
-def _wrong_type(parameter: click.Parameter, kind: typing.Any) -> list[str]:
-    repeated = bool(getattr(parameter, "multiple", False))
-    if repeated != (typing.get_origin(kind) is tuple):
-        return [f"{parameter.name} is {kind}, and the option is {'' if repeated else 'not '}repeated"]
-    if isinstance(parameter.type, click.Path) and Path not in (kind, *typing.get_args(kind)):
-        return [f"{parameter.name} is {kind}, and the option gives a path"]
-    return []
-
-
-COMMANDS = dict(commands(main))
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_options_and_fields_agree(name: str) -> None:
-    assert disagreements(COMMANDS[name]) == []
-
-
 def test_every_command_with_options_has_a_record() -> None:
-    without = [name for name, command in COMMANDS.items() if "options" not in command.callback.__annotations__]
+    without = [name for name, command in commands(main) if not isinstance(command, RecordCommand)]
     assert without == ["audit worker"]
 
 
+@pytest.mark.parametrize("name", [name for name, command in commands(main) if isinstance(command, RecordCommand)])
+def test_help_names_every_option_once(name: str) -> None:
+    command = dict(commands(main))[name]
+    text = CliRunner().invoke(main, [*name.split(), "--help"]).output.partition("\nOptions:")[2]
+    shown = [line.split(" ")[2].rstrip(",") for line in text.splitlines() if line.startswith("  -")]
+    known = [parameter.opts[0] for parameter in command.params if isinstance(parameter, click.Option)]
+    assert sorted(shown) == sorted([*known, "-h"])
+    assert len({*known}) == len(known)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Planted(options.JsonOption):
-    pairs: tuple[str, ...]
-    root: str | None
-    forgotten: bool
+class Shared:
+    HEADING = "What is shared"
+
+    size: Annotated[float | None, option("How large.", "N", above=0)] = None
+    full: options.Full = False
 
 
-def test_a_missing_option_and_a_missing_field_are_found() -> None:
-    @click.command()
-    @click.argument("pairs", nargs=-1)
-    @click.option("--full", is_flag=True)
-    @options.root
-    @options.json_results
-    @options.takes(Planted)
+@dataclass(frozen=True, kw_only=True)
+class Planted(Shared):
+    pairs: Annotated[tuple[str, ...], argument("[PAIR]...")] = ()
+    target: Annotated[str, option("Where to.", "T")]
+    kinds: Annotated[tuple[str, ...], option("Which.", choices=("a", "b"), name="-k --kind")] = ()
+    ends: Annotated[tuple[Path, Path] | None, option("Two files.", "OLD NEW")] = None
+    ray: Annotated[str | None, option("The cluster.", "[ADDRESS]", alone="local")] = None
+    wait: Annotated[int, option("How long.", "N", least=1, variable="PLANTED_WAIT")] = 600
+    root: options.AnyTree = None
+    not_an_option: int = 3
+
+
+def parsed(*words: str, **variables: str) -> Planted | str:
+    """The record of a command line, or what is said against it."""
+    found: list[Planted] = []
+
+    @options.command(Planted, runs_user_code=False)
     def planted(chosen: Planted) -> int:
+        found.append(chosen)
         return 0
 
-    assert disagreements(planted) == [
-        "--full has no field",
-        "forgotten has no option",
-        "root is str | None, and the option gives a path",
-    ]
+    ended = CliRunner(env=variables).invoke(planted, [*words])
+    return found[0] if ended.exit_code == 0 else ended.output.splitlines()[-1]
 
 
-def test_one_value_for_a_repeated_option_is_found() -> None:
+def test_types_and_defaults_say_what_is_parsed() -> None:
+    assert parsed("--target", "t") == Planted(target="t")
+    words = ["x", "y", "--target", "t", "-k", "a", "--kind", "b", "--ends", "1", "2", "--ray", "--wait", "5", "--full"]
+    expected = Planted(
+        pairs=("x", "y"), target="t", kinds=("a", "b"), ends=(Path("1"), Path("2")), ray="local", wait=5, full=True
+    )
+    assert parsed(*words) == expected
+    assert parsed("--target", "t", PLANTED_WAIT="7") == Planted(target="t", wait=7)
+    built_in = parsed("--target", "t", "--builtin")
+    assert isinstance(built_in, Planted) and built_in.root is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "Missing option '--target'."),
+        (("--target", "t", "--kind", "c"), "Invalid value for '-k' / '--kind': 'c' is not one of 'a', 'b'."),
+        (("--target", "t", "--size", "0"), "Invalid value for '--size': 0.0 is not in the range x>0."),
+        (
+            ("--target", "t", "--wait", "0"),
+            "0 is not in the range x>=1.",
+        ),
+        (("--target", "t", "--ends", "1"), "Option '--ends' requires 2 arguments."),
+        (("--target", "t", "--not-an-option", "1"), "No such option '--not-an-option'."),
+    ],
+)
+def test_a_wrong_value_is_said(words: tuple[str, ...], said: str) -> None:
+    assert said in str(parsed(*words))
+
+
+def test_groups_have_their_headings() -> None:
+    command = RecordCommand(Planted, name="planted")
+    text = command.get_help(click.Context(command, info_name="planted"))
+    own, shared = text.split("What is shared:")
+    assert "--target T" in own and "[required]" in own and "default: 600;" in own
+    assert "--size" in shared and "--full" in shared and "--size" not in own
+
+
+def test_a_field_of_another_type_is_no_option() -> None:
     @dataclass(frozen=True, kw_only=True)
-    class One:
-        choice: str | None
+    class Wrong:
+        sizes: Annotated[dict[str, int], option("By name.")]
 
-    @click.command()
-    @click.option("--choice", multiple=True)
-    @options.takes(One)
-    def planted(chosen: One) -> int:
-        return 0
+    with pytest.raises(TypeError, match=r"a field of dict\[str, int\] cannot be an option; expected bool"):
+        RecordCommand(Wrong)
 
-    assert disagreements(planted) == ["choice is str | None, and the option is repeated"]
+
+def test_what_was_given_is_typed_again() -> None:
+    chosen = Planted(pairs=("x",), target="t", kinds=("a", "b"), ends=(Path("1"), Path("2")), full=True, size=2.0)
+    assert given(chosen, Shared) == ["--size", "--full"]
+    assert words_of(chosen, Planted, but=("--target",)) == ["x", "-k", "a", "-k", "b", "--ends", "1", "2"]
+    assert parsed(*words_of(chosen, Planted, Shared)) == chosen
+    assert given(Planted(target="t"), Shared) == []

@@ -72,7 +72,6 @@ THROUGH = (
             "bisect/pairs",
             "bisect/steps",
             "bisect/trainings",
-            "cli/bisect_steps",
             "train/taps",
         ),
     ),
