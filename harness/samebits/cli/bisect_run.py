@@ -13,7 +13,7 @@ from samebits.bisect.session import Session, counted
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.engine.ray_request import RayRequest
 from samebits.host.environment import Environment
-from samebits.report.bisect import BisectDocument, bisected_markdown, exit_code, show_bisected
+from samebits.report.bisect import BisectDocument, exit_code
 from samebits.report.progress import ProgressBar
 
 
@@ -88,14 +88,6 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
         (finding,) = results
         finding = replace(finding, seconds=round(run.seconds, 3))
         return BisectDocument(environment=inputs, asked=self.asked, finding=finding)
-
-    def markdown(self, document: BisectDocument) -> str:
-        """The answer for a pull request."""
-        return bisected_markdown(document)
-
-    def show(self, run: CommandRun, inputs: Environment, document: BisectDocument) -> None:
-        """Every point that was judged, and the answer."""
-        show_bisected(run.console, document.finding)
 
     def exit_code(self, inputs: Environment, document: BisectDocument) -> int:
         """1 where the cause was found."""

@@ -1,35 +1,44 @@
-"""The report of a bisection: the document, the table of points and the answer."""
+"""The document of `samebits bisect`, and its page: the cause, its witness, and every point that was tried."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Literal
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from rich.console import Console
+import msgspec
 
-from samebits.bisect.search.trials import Finding
+from samebits.bisect.search.trials import Finding, TriedPoint
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.markdown_fit import joined
-from samebits.report.tables import WIDTH, line, show_table
-from samebits.report.words import plural
+from samebits.report.html.charts import COLOURS, spec
+from samebits.report.page import Badge, Block, Cell, Chart, Code, Page, Table, ValueList, first_lines
+from samebits.report.words import plural, state_of, state_word
+from samebits.schema.line_difference import LineDifference
+
+if TYPE_CHECKING:
+    import altair
 
 LONGEST = 100
 """Characters of a cell in the terminal: what is longer would leave no room for the outcome; JSON has all of it."""
 
-HEADS = ["", "point", "outcome", "looks", "what was seen", "seconds"]
-
-TENSOR_HEADS = ["", "tensor", "variant", "in the reference at", "what was seen"]
-
 TENSORS = 30
-"""Of aligned tensors in a terminal; JSON has all of them."""
+"""Of aligned tensors, the last: the first that differs ends the list; the chart and JSON have all of them."""
 
-LINES = 40
-"""Of a patch in a terminal."""
+PATCH_LINES = 400
+"""Of a patch; JSON has all of it."""
 
-_DIFF = {"+": "green", "-": "red"}
+CANDIDATES = {
+    "commits": "commits",
+    "commits --toolchain": "packages",
+    "flags": "options",
+    "pairs": "choices",
+    "steps": "steps",
+    "tensors": "choices",
+}
+"""What the candidates of each bisection are."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +59,10 @@ class BisectDocument:
     finding: Finding
     written: Written | None = None
 
+    def page(self) -> Page:
+        """Return what is shown."""
+        return bisect_page(self)
+
 
 def exit_code(finding: Finding) -> int:
     """0: nothing fails; 1: it fails, and here is the cause; 3: the cause could not be determined, or not yet."""
@@ -60,115 +73,363 @@ def exit_code(finding: Finding) -> int:
     return 3 if finding.culprits or finding.skipped else 0
 
 
-def rows(finding: Finding) -> list[list[str]]:
-    """The table of the points that were tried."""
-    return [
-        [
-            str(trial.number),
-            trial.point,
-            trial.outcome.upper(),
-            f"{trial.looks}{' (journal)' if trial.remembered else ''}",
-            trial.detail,
-            f"{trial.seconds:.1f}",
-        ]
-        for trial in finding.trials
+def bisect_page(document: BisectDocument) -> Page:
+    """Return the cause with its witness, then the search: last in a terminal, where the end is read first."""
+    finding = document.finding
+    detail: dict[str, Any] = msgspec.to_builtins(dict(finding.detail))
+    facts = ValueList(rows=[*_facts(finding, detail)], media=("markdown", "html"))
+    tensors = tensor_rows(detail)
+    more = f"; the last {TENSORS} of {len(tensors)}" if len(tensors) > TENSORS else ""
+    blocks: list[Block] = [
+        facts,
+        *bisect_charts(finding, tensors),
+        _trials(finding),
+        Table(
+            heads=("#", "value", "in the variant", "in the reference at", "seen"),
+            rows=tensors[-TENSORS:],
+            title=f"Values of the variant, in the order of computation{more}",
+            bad=[number for number, row in enumerate(tensors[-TENSORS:]) if row[-1] == _FIRST],
+            wide=("value", "in the variant"),
+            most=LONGEST,
+        ),
     ]
+    if detail.get("diff"):
+        lines = first_lines(str(detail["diff"]).split("\n"), PATCH_LINES)
+        blocks.append(Code(lines=lines, title="The change", language="diff"))
+    code = exit_code(finding)
+    return Page(
+        command="bisect",
+        state=state_of(code),
+        word=state_word(code, "nothing fails", "cause found"),
+        closing=finding.sentence,
+        command_next=finding.replay or None,
+        blocks=[*blocks, replace(facts, media=("terminal",))],
+        notes=[*(f"skipped, could not be judged: {name}" for name in finding.skipped), *finding.notes],
+        environment=document.environment,
+        title=f"bisect {finding.what}",
+        heading=f"bisect {finding.what}",
+    )
 
 
-def tensor_rows(finding: Finding) -> list[list[str]]:
-    """The table of aligned tensors, up to the first that differs; of many, the last before it."""
-    tensors = list(finding.detail["tensors"])
-    end = next((number for number, tensor in enumerate(tensors) if tensor.first), len(tensors) - 1) + 1
-    return [
-        [
-            str(number + 1),
-            f"{tensor.primitive} {tensor.type}" + (f", iteration {tensor.iteration}" if tensor.iteration else ""),
-            f"{tensor.variant or ''} {tensor.code}".strip(),
-            tensor.reference or "",
-            "first that differs" if tensor.first else "same" if tensor.occurs else "another form",
-        ]
-        for number, tensor in list(enumerate(tensors[:end]))[-TENSORS:]
-    ]
+def _facts(finding: Finding, detail: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return what is known of the cause, by name."""
+    cause = "makes them equal" if finding.what == "flags" else "smallest" if finding.what == "mesh" else "cause"
+    # Each minimal set is a cause by itself; commits that cannot be judged, and lines, are alternatives.
+    more = "or" if finding.what in ("commits", "tensors") else "also"
+    for number, culprit in enumerate(finding.culprits):
+        yield (more if number else cause), ", ".join(culprit)
+    for number, line in enumerate(_records(detail.get("lines"))):
+        yield ("or" if number else "line"), _line(line)
+    for commit in _records([detail.get("culprit")]):
+        yield "commit", f"{commit.get('subject')} ({commit.get('author')}, {commit.get('date')})"
+    yield "witness", finding.witness
+    yield "failure", str(detail.get("signature") or "")
+    for search in _records([detail.get("input_search")]):
+        words = f"{search.get('left')} of {search.get('elements')} are left, {search.get('tried')} inputs tried"
+        yield f"elements of the input '{search.get('input')}'", words
+    if detail.get("compared") is not None:
+        yield "tensors compared", f"{detail['compared']}, of which {detail.get('before')} before it hold"
+    yield "search", closing(finding)
+
+
+def _records(values: object) -> list[Mapping[str, Any]]:
+    """Return the records of a list; what a bisection writes into `detail` has no declared type, and is not checked."""
+    return [value for value in values if isinstance(value, Mapping)] if isinstance(values, (list, tuple)) else []
+
+
+def _line(line: Mapping[str, Any]) -> str:
+    """Return a line that differs, in words."""
+    try:
+        return str(msgspec.convert(line, LineDifference))
+    except msgspec.ValidationError:  # of another version, or edited
+        return ", ".join(f"{name}: {value}" for name, value in line.items() if value)
 
 
 def closing(finding: Finding) -> str:
-    """How much it took."""
+    """Say how much it took."""
     again = f" and {plural(finding.repeats, 'repeat')}" if finding.repeats else ""
     least = f"; {finding.least} is the least possible" if finding.least else ""
     cut = "interrupted; " if finding.interrupted else ""
     return f"{cut}{plural(finding.runs, 'run')}{again}{least}; {finding.seconds:.1f} s"
 
 
-def show_bisected(to: Console, finding: Finding) -> None:
-    """The table, then the sentence, the witness and the command, which are what is pasted."""
-    if not to.is_terminal:
-        to.width = max(to.width, WIDTH)
-    line(to)
-    if finding.trials:
-        line(to, f"bisect {finding.what}: points tried", "bold")
-        show_table(to, HEADS, [[_short(cell) for cell in row] for row in rows(finding)])
-    if finding.detail.get("tensors"):
-        line(to, "tensors of the variant, in the order of computation", "bold")
-        show_table(to, TENSOR_HEADS, [[_short(cell) for cell in row] for row in tensor_rows(finding)])
-    for name in finding.skipped:
-        line(to, f"skipped, could not be judged: {name}", "yellow")
-    for note in finding.notes:
-        line(to, note, "yellow")
-    for text in shortened(finding.detail.get("diff", ""), LINES):
-        line(to, f"  {text}", _DIFF.get(text[:1], "dim"))
-    line(to, closing(finding), "dim")
-    line(to, finding.sentence, "bold red" if finding.found else "bold green" if exit_code(finding) == 0 else "bold")
-    if finding.witness:
-        line(to, f"witness: {finding.witness}")
-    if finding.replay:
-        line(to, f"shown again by: {finding.replay}")
+_BADGES = {
+    "pass": Badge(text="PASS", sign="✓", tone="good"),
+    "fail": Badge(text="FAIL", sign="✗", tone="bad"),
+    "ambiguous": Badge(text="AMBIGUOUS", sign="?", tone="warn"),
+    "untestable": Badge(text="UNTESTABLE", sign="∅", tone="warn"),
+}
 
 
-def shortened(diff: str, most: int) -> list[str]:
-    """The first lines of a patch, and how many more there are."""
-    lines = diff.split("\n") if diff else []
-    return lines if len(lines) <= most else [*lines[:most], f"... {len(lines) - most} more lines; all in --json"]
+def _trials(finding: Finding) -> Table:
+    """Return every point that was judged, in order."""
+    narrowed = ["left after it"] if any(trial.left is not None for trial in finding.trials) else []
+    return Table(
+        heads=("#", "point", "outcome", "runs", "what was seen", *narrowed, "seconds"),
+        rows=[_trial(trial, finding if narrowed else None) for trial in finding.trials],
+        title="Points, in the order tried",
+        right=("#", "left after it", "runs", "seconds"),
+        wide=("point", "what was seen"),
+        most=LONGEST,
+    )
 
 
-def _fenced(diff: str) -> str:
-    """A patch as Markdown; its fence is longer than any in it."""
-    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", diff)), 3)
-    return f"{fence}diff\n{diff}\n{fence}"
+def _trial(trial: TriedPoint, narrowed: Finding | None) -> list[Cell]:
+    runs = f"{trial.looks}{' (journal)' if trial.remembered else ''}"
+    cells: list[Cell] = [str(trial.number), trial.point, _BADGES[trial.outcome], runs, trial.detail]
+    if narrowed is not None:
+        left = "" if trial.left is None else sum(last - first + 1 for first, last in trial.left)
+        cells.append(f"{left} of {len(narrowed.candidates)}" if trial.left is not None else "")
+    return [*cells, f"{trial.seconds:.1f}"]
 
 
-def bisected_markdown(document: BisectDocument) -> str:
-    """The answer and its table for a pull request."""
-    finding = document.finding
-    heads = [head or "#" for head in HEADS]
-    table = [heads, ["---"] * len(heads), *([_cell(cell) for cell in row] for row in rows(finding))]
-    parts = [
-        f"**{finding.sentence}**",
-        f"Witness: {finding.witness}" if finding.witness else "",
-        f"```\n{finding.replay}\n```" if finding.replay else "",
-        "\n".join(f"| {' | '.join(row)} |" for row in table) if finding.trials else "",
-        _tensor_table(finding),
-        "\n".join(f"- skipped, could not be judged: {name}" for name in finding.skipped),
-        "\n".join(f"- {note}" for note in finding.notes),
-        _fenced(finding.detail["diff"]) if finding.detail.get("diff") else "",
-        closing(finding),
-        "\n".join(document.environment.lines()[:2]),
+_FIRST = "first that differs"
+
+
+def tensor_rows(detail: Mapping[str, Any]) -> list[list[str]]:
+    """Return the aligned tensors up to the first that differs: number, value, both places, and what was seen.
+
+    Args:
+        detail: of the finding, as JSON values.
+    """
+    rows = []
+    for number, tensor in enumerate(_records(detail.get("tensors")), 1):
+        inside = f", iteration {tensor['iteration']}" if tensor.get("iteration") is not None else ""
+        value = f"{tensor.get('primitive')} {tensor.get('type')}{inside}"
+        variant = f"{tensor.get('variant') or ''} {tensor.get('code') or ''}".strip()
+        seen = _FIRST if tensor.get("first") else "same" if tensor.get("occurs") else "another form"
+        rows.append([str(number), value, variant, tensor.get("reference") or "", seen])
+        if tensor.get("first"):
+            break
+    return rows
+
+
+def bisect_charts(finding: Finding, tensors: Sequence[Sequence[str]]) -> list[Chart]:
+    """Return the charts of a bisection; none where nothing was tried.
+
+    Args:
+        finding: of the document.
+        tensors: as of `tensor_rows`.
+    """
+    charts = []
+    if finding.candidates and len(finding.trials) > 1 and any(trial.taken for trial in finding.trials):
+        charts.append(Chart(name="search", label=_search_label(finding), draw=lambda: search_chart(finding)))
+    if any(trial.measures for trial in finding.trials):
+        label = (
+            "The search: how large each point was (devices times all sizes) beside the first; the line is the smallest "
+            "that fails so far."
+        )
+        charts.append(Chart(name="sizes", label=label, draw=lambda: sizes_chart(finding)))
+    if len(tensors) > 1:
+        label = "All values of the variant, in the order of computation, up to the first that differs."
+        charts.append(Chart(name="tensors", label=label, draw=lambda: tensors_chart(tensors)))
+    return charts
+
+
+def _search_label(finding: Finding) -> str:
+    narrowed = any(trial.left is not None for trial in finding.trials)
+    what = CANDIDATES.get(finding.what, "candidates")
+    left = "; the band is what is left after each point" if narrowed else "; a column is one point: what it takes"
+    cause = ""
+    if finding.found:
+        cause = "; each dashed line is a cause" if len(finding.culprits) > 1 else "; the dashed line is the cause"
+    meaning = "; a point passes where both sides have the same bits" if finding.what == "flags" else ""
+    return f"The search: {what} from top to bottom, points from left to right{left}{cause}{meaning}."
+
+
+OUTCOMES = {
+    "pass": (COLOURS["bitwise"], "circle"),
+    "fail": (COLOURS["different"], "cross"),
+    "ambiguous": (COLOURS["unstable"], "diamond"),
+    "untestable": (COLOURS["skipped"], "triangle-up"),
+}
+"""Colour and shape of each outcome: colour is never the only sign."""
+
+OUTCOME = "outcome"
+"""The line above the candidates."""
+
+NAMED = 40
+"""Up to so many candidates each have a line with their name; more are an axis of numbers."""
+
+TENSOR_STATES = {
+    "same": COLOURS["bitwise"],
+    "another form": COLOURS["rounding"],
+    _FIRST: COLOURS["different"],
+}
+
+
+def search_chart(finding: Finding) -> dict[str, Any]:
+    """Candidates from top to bottom, points from left to right: what each took, and what it left."""
+    import altair
+
+    named = len(finding.candidates) <= NAMED
+    labels = _labels(finding.candidates)
+    trials = [str(trial.number) for trial in finding.trials]
+    labels.insert(0, OUTCOME)
+    x = altair.X("trial:O", title="point, in the order tried", sort=trials, axis=altair.Axis(labelAngle=0))
+    x = x.scale(domain=trials)
+    layers = [_left(finding, labels, x, named=named), _culprits(finding, labels, named=named)]
+    layers.append(_taken(finding, labels, x, named=named))
+    height = 18 * len(labels) + 20 if named else 320
+    return spec(altair.layer(*(layer for layer in layers if layer is not None)), height=height)
+
+
+def _labels(candidates: Sequence[str]) -> list[str]:
+    """The names of candidates; numbered where two are equal, or one is that of the first line: each has its own."""
+    if len(set(candidates) - {OUTCOME}) == len(candidates):
+        return list(candidates)
+    return [f"{number + 1}  {name}" for number, name in enumerate(candidates)]
+
+
+def _candidate(labels: Sequence[str], *, named: bool, field: str = "candidate") -> altair.Y:
+    """The axis of candidates: each with its name, or numbers where they are many."""
+    import altair
+
+    if named:
+        return altair.Y(f"{field}:O", title=None, sort=labels, axis=altair.Axis(labelLimit=180)).scale(domain=labels)
+    scale = altair.Scale(domain=[-len(labels) / 20, len(labels)], reverse=True, nice=False)
+    return altair.Y(f"{field}:Q", title="candidate, in order", scale=scale)
+
+
+def _left(finding: Finding, labels: Sequence[str], x: altair.X, *, named: bool) -> altair.Chart | None:
+    """The candidates that are left after each point, as bands."""
+    import altair
+
+    rows: list[dict[str, Any]] = []
+    for trial in finding.trials:
+        for first, last in trial.left or ():
+            if named:
+                rows += [{"trial": str(trial.number), "candidate": label} for label in labels[first + 1 : last + 2]]
+            else:
+                rows.append({"trial": str(trial.number), "candidate": first + 0.5, "end": last + 1.5})
+    if not rows:
+        return None
+    chart = altair.Chart(_data(rows)).mark_rect(opacity=0.22, color=COLOURS["refused"])
+    y = _candidate(labels, named=named)
+    bands: altair.Chart = chart.encode(x=x, y=y) if named else chart.encode(x=x, y=y, y2="end:Q")
+    return bands
+
+
+def _culprits(finding: Finding, labels: Sequence[str], *, named: bool) -> altair.Chart | None:
+    """A line through each candidate that is part of the cause."""
+    import altair
+
+    places = culprit_places(finding)
+    if not places or not finding.found:
+        return None
+    rows = [{"candidate": _at(labels, place, named=named), "cause": labels[place + 1]} for place in places]
+    chart = altair.Chart(_data(rows)).mark_rule(color=COLOURS["different"], strokeDash=[5, 3], strokeWidth=1.5)
+    lines: altair.Chart = chart.encode(y=_candidate(labels, named=named), tooltip="cause:N")
+    return lines
+
+
+def _taken(finding: Finding, labels: Sequence[str], x: altair.X, *, named: bool) -> altair.Chart:
+    """What each point took, with its outcome, which stands once more in the first line: a point may take nothing."""
+    import altair
+
+    rows = [
+        {
+            "trial": str(trial.number),
+            "candidate": _at(labels, place, named=named),
+            "outcome": trial.outcome,
+            "point": trial.point,
+            "seen": trial.detail,
+        }
+        for trial in finding.trials
+        for place in (-1, *trial.taken)
     ]
-    return joined(parts)
+    tooltip = [altair.Tooltip(f"{name}:N") for name in ("point", "outcome", "seen")]
+    chart = altair.Chart(_data(rows)).mark_point(filled=True, size=70, opacity=1)
+    marks: altair.Chart = chart.encode(x=x, y=_candidate(labels, named=named), tooltip=tooltip, **_outcome(finding))
+    return marks
 
 
-def _tensor_table(finding: Finding) -> str:
-    """The aligned tensors as a Markdown table; empty without any."""
-    if not finding.detail.get("tensors"):
-        return ""
-    heads = [head or "#" for head in TENSOR_HEADS]
-    table = [heads, ["---"] * len(heads), *([_cell(cell) for cell in row] for row in tensor_rows(finding))]
-    return "\n".join(f"| {' | '.join(row)} |" for row in table)
+def _at(labels: Sequence[str], place: int, *, named: bool) -> str | float:
+    """Where a candidate is on its axis; -1 is the line of outcomes above the first."""
+    if named:
+        return labels[place + 1]
+    return place + 1 if place >= 0 else -len(labels) / 40
 
 
-def _short(text: str) -> str:
-    """A cell of the terminal; the document has it whole."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+def culprit_places(finding: Finding) -> list[int]:
+    """The positions of the candidates that are part of a cause."""
+    names = {name for culprits in finding.culprits for name in culprits}
+    return [
+        place
+        for place, candidate in enumerate(finding.candidates)
+        # A commit is listed as its short hash and subject, and is a culprit by its whole hash.
+        if candidate in names or any(name.startswith(candidate.partition(" ")[0]) for name in names if len(name) == 40)
+    ]
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def sizes_chart(finding: Finding) -> dict[str, Any]:
+    """How large each point was beside the first, in devices and in the product of all sizes."""
+    import altair
+
+    first = next(trial for trial in finding.trials if trial.measures)
+    rows: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
+    smallest = math.inf
+    for trial in finding.trials:
+        share = _volume(trial) / max(_volume(first), 1)
+        smallest = min(smallest, share) if trial.outcome == "fail" else smallest
+        row = {"trial": trial.number, "share": share, "outcome": trial.outcome, "point": trial.point}
+        rows.append({**row, "seen": trial.detail})
+        if math.isfinite(smallest):
+            lines.append({"trial": trial.number, "share": smallest})
+    trials = [row["trial"] for row in rows]
+    x = altair.X("trial:O", title="point, in the order tried", sort=trials, axis=altair.Axis(labelAngle=0))
+    y = altair.Y("share:Q", title="size beside the first point", scale=altair.Scale(type="log"))
+    y = y.axis(altair.Axis(format="~g", tickCount=4, grid=False))
+    points = altair.Chart(_data(rows)).mark_point(filled=True, size=70, opacity=1)
+    tooltip = [altair.Tooltip(f"{name}:N") for name in ("point", "outcome", "seen")]
+    layers = [points.encode(x=x, y=y, tooltip=tooltip, **_outcome(finding))]
+    if lines:
+        line = altair.Chart(_data(lines)).mark_line(interpolate="step-after", color=COLOURS["different"], opacity=0.5)
+        layers.insert(0, line.encode(x=x, y=y))
+    return spec(altair.layer(*layers), height=220)
+
+
+def _volume(trial: TriedPoint) -> int:
+    """Devices times all sizes of a point."""
+    return math.prod(max(size, 1) for size in trial.measures.values())
+
+
+def tensors_chart(tensors: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """A stripe for each value of the variant, in the order of computation."""
+    import altair
+
+    rows = [
+        {"number": number, "end": number + 1, "state": seen, "value": value}
+        for number, (_, value, _, _, seen) in enumerate(tensors)
+    ]
+    colour = altair.Color("state:N", title=None, legend=altair.Legend(orient="top"))
+    colour = colour.scale(domain=[*TENSOR_STATES], range=[*TENSOR_STATES.values()])
+    x = altair.X("number:Q", title="value of the variant, in the order of computation")
+    x = x.scale(domain=[0, len(rows)], nice=False).axis(altair.Axis(tickMinStep=1, format="d", grid=False))
+    tooltip = [altair.Tooltip(f"{name}:N") for name in ("value", "state")]
+    chart = altair.Chart(_data(rows)).mark_rect()
+    return spec(chart.encode(x=x, x2="end:Q", color=colour, tooltip=tooltip), height=40)
+
+
+def _outcome(finding: Finding) -> dict[str, Any]:
+    """Colour and shape by outcome, with one legend of those that there are."""
+    import altair
+
+    seen = {trial.outcome for trial in finding.trials}
+    names = [name for name in OUTCOMES if name in seen]
+    legend = altair.Legend(orient="top", columns=3)  # four do not fit beside each other on a phone
+    return {
+        "color": altair.Color("outcome:N", title=None, legend=legend).scale(
+            domain=names, range=[OUTCOMES[name][0] for name in names]
+        ),
+        "shape": altair.Shape("outcome:N", title=None, legend=legend).scale(
+            domain=names, range=[OUTCOMES[name][1] for name in names]
+        ),
+    }
+
+
+def _data(rows: Sequence[Mapping[str, Any]]) -> altair.InlineData:
+    import altair
+
+    return altair.InlineData(values=[dict(row) for row in rows])

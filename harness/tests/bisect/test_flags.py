@@ -115,7 +115,7 @@ def point(root: Path, variant: str = "plain") -> tuple[str | Path, ...]:
 
 def replayed(out: str) -> list[str]:
     """The words of the printed command."""
-    printed = re.search(r"shown again by: samebits (.*)", out)
+    printed = re.search(r"^next: samebits (.*)", out, re.MULTILINE)
     assert printed is not None, out
     return shlex.split(printed[1])
 

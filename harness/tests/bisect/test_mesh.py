@@ -147,7 +147,7 @@ def test_the_limit_of_looks_keeps_the_smallest_that_failed() -> None:
 
 def replayed(out: str) -> list[str]:
     """The words of the printed command."""
-    printed = re.search(r"shown again by: samebits (.*)", out)
+    printed = re.search(r"^next: samebits (.*)", out, re.MULTILINE)
     assert printed is not None, out
     return shlex.split(printed[1])
 

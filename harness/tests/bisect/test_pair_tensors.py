@@ -6,6 +6,7 @@ import json
 import textwrap
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -66,7 +67,7 @@ def test_a_declared_pair_is_aligned(direction: str, leaf: str) -> None:
     assert f"mesh data4, {direction}: '{leaf}' differs: " in found.sentence
     assert "`factor * x`" in found.sentence and "`x * factor * 2`" in found.sentence
     assert found.witness.endswith("occurs nowhere in the reference, although its operands do")
-    rows = tensor_rows(found)
+    rows = tensor_rows(msgspec.to_builtins(dict(found.detail)))
     assert rows[-1][-1] == "first that differs" and {row[-1] for row in rows[:-1]} <= {"same", "another form"}
 
 
@@ -100,8 +101,8 @@ def test_two_functions_are_aligned_on_the_command_line(functions: Path) -> None:
     code, output = _run("aligned_functions:plain", "aligned_functions:fast", *ARGS, "--json", "found.json")
     assert code == 1, output
     assert "aligned_functions.py:9 has `s * x`, the reference's twin at" in output
-    assert "shown again by: samebits bisect tensors aligned_functions:plain aligned_functions:fast --arg" in output
-    assert "tensors of the variant, in the order of computation" in output
+    assert "next: samebits bisect tensors aligned_functions:plain aligned_functions:fast --arg" in output
+    assert "Values of the variant, in the order of computation" in output
     finding = json.loads((functions / "found.json").read_text())["finding"]
     assert finding["detail"]["lines"][0]["change"] == "missing"
     assert [row["occurs"] for row in finding["detail"]["tensors"]][:2] == [True, False]

@@ -83,7 +83,7 @@ def test_the_walkthrough(tmp_path: Path) -> None:
         code, output = run(command.words, tree, cache)
         assert code == 1, output
         assert unlike(command.lines, output) is None, output
-        for replay in re.findall(r"^shown again by: samebits (.*)$", output, re.MULTILINE):
+        for replay in re.findall(r"^next: samebits (.*)$", output, re.MULTILINE):
             code, again = run(shlex.split(replay), tree, cache)
             assert code == 1, again
     status = subprocess.run(["git", "-C", str(tree), "status", "--short"], capture_output=True, text=True, check=True)

@@ -60,7 +60,7 @@ def test_points_judged_before_an_interrupt_are_shown_and_written(
     finding = json.loads((tmp_path / "r.json").read_text())["finding"]
     assert (finding["interrupted"], finding["found"]) == (True, False)
     assert [trial["outcome"] for trial in finding["trials"]] == ["fail", "pass"]
-    assert "**interrupted, 2 points judged;" in (tmp_path / "r.md").read_text()
+    assert "\n\ninterrupted, 2 points judged;" in (tmp_path / "r.md").read_text()
     assert interrupted(tmp_path, 3) == 3, "it goes on where it was"
     again = json.loads((tmp_path / "r.json").read_text())["finding"]
     assert [trial["remembered"] for trial in again["trials"]] == [True, True, False]

@@ -10,11 +10,9 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from samebits.errors import RequestError
-from samebits.report.bisect import BisectDocument
 from samebits.report.changes.diff_records import DiffDocument
 from samebits.report.document import Document
 from samebits.report.golden import GoldenDocument
-from samebits.report.html.bisect_section import bisect_section
 from samebits.report.html.charts import bundle
 from samebits.report.html.check_section import check_section
 from samebits.report.html.diff_section import diff_section
@@ -34,7 +32,6 @@ SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     GoldenDocument: golden_section,
     TrainDocument: train_section,
     ProofDocument: prove_section,
-    BisectDocument: bisect_section,
 }
 
 _SCRIPTS = ("page.js", "theme.js")

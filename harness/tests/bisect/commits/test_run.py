@@ -16,8 +16,10 @@ from samebits.bisect.search.trials import Finding, NothingFails, Trials
 from samebits.bisect.session import Session
 from samebits.errors import RequestError
 from samebits.host.git import Commit
-from samebits.report.bisect import bisected_markdown, exit_code, shortened
+from samebits.report.bisect import BisectDocument, exit_code
 from tests.bisect.histories import BAD, CHECK, GOOD, PLACE, History, Pretended, first_of_line, forty
+from tests.support.documents import ENVIRONMENT
+from tests.support.pages import markdown
 
 
 @pytest.fixture(autouse=True)
@@ -301,18 +303,10 @@ def test_ends_that_are_not_as_they_were_said_to_be(tmp_path: Path, error: type[R
 
 
 def test_the_report_shows_the_patch(tmp_path: Path) -> None:
-    from samebits.report.bisect import BisectDocument
-    from tests.support.documents import ENVIRONMENT
-
     history = History(tmp_path / "tree")
     history.commit("change", BAD + "".join(f"# ```{number}\n" for number in range(100)))
     found = search(history, "trunk~1", "trunk")
-    text = bisected_markdown(BisectDocument(environment=ENVIRONMENT, finding=found))
+    text = markdown(BisectDocument(environment=ENVIRONMENT, finding=found))
     patch = text[text.index("\n````diff\n") : text.index("\n````\n")].splitlines()[2:]
     assert patch[:-1] == found.detail["diff"].splitlines()[: len(patch) - 1] and len(text.splitlines()) <= 60
     assert patch[-1] == f"… {len(found.detail['diff'].splitlines()) - len(patch) + 1} more lines"
-    lines = shortened(found.detail["diff"], 40)
-    assert (len(lines), lines[-1]) == (
-        41,
-        f"... {len(found.detail['diff'].splitlines()) - 40} more lines; all in --json",
-    )

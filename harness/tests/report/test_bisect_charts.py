@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from samebits.report.html.bisect_section import NAMED, bisect_charts, culprit_places, search_chart
+from samebits.report.bisect import NAMED, bisect_charts, culprit_places, search_chart, sizes_chart
 from samebits.report.html.charts import svg
 from tests.support.charts import layer_rows
 from tests.support.evidence_documents import commit_search, nothing_fails, set_search, size_search
@@ -61,8 +61,8 @@ def test_the_legend_has_the_outcomes_that_there_are() -> None:
 
 
 def test_sizes_are_beside_the_first_point() -> None:
-    charts = bisect_charts(size_search(), ())
-    line, points = (layer_rows(charts["sizes"], layer) for layer in range(2))
+    (chart,) = bisect_charts(size_search(), ())
+    line, points = (layer_rows(chart.draw(), layer) for layer in range(2))
     assert [row["share"] for row in points] == [1, 0.125, 0.25]
     assert [row["share"] for row in line] == [1, 1, 0.25], "the smallest that fails so far"
 
@@ -70,16 +70,16 @@ def test_sizes_are_beside_the_first_point() -> None:
 def test_sizes_without_a_failure_have_no_line() -> None:
     finding = size_search()
     passing = tuple(replace(trial, outcome="pass") for trial in finding.trials)
-    chart = bisect_charts(replace(finding, trials=passing, found=False), ())["sizes"]
+    chart = sizes_chart(replace(finding, trials=passing, found=False))
     assert len(chart["layer"]) == 1
 
 
 def test_without_points_there_is_no_chart() -> None:
-    assert bisect_charts(nothing_fails(), ()) == {}
+    assert bisect_charts(nothing_fails(), ()) == []
     alone = replace(commit_search(), trials=commit_search().trials[:1])
-    assert bisect_charts(alone, ()) == {}, "one point is no search"
+    assert bisect_charts(alone, ()) == [], "one point is no search"
     old = replace(commit_search(), candidates=())
-    assert bisect_charts(old, ()) == {}, "as in a document of an older version"
+    assert bisect_charts(old, ()) == [], "as in a document of an older version"
 
 
 def test_a_commit_is_a_culprit_by_its_whole_hash() -> None:

@@ -1,0 +1,96 @@
+"""The page of a bisection: the cause, its witness and every point that was tried."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from samebits.bisect.search.trials import Finding
+from samebits.report.bisect import TENSORS, BisectDocument
+from samebits.report.document import to_json
+from samebits.report.html.sections import section_of
+from samebits.report.page import charts_of
+from tests.support.evidence_documents import (
+    bisected,
+    commit_search,
+    nothing_fails,
+    set_search,
+    size_search,
+    tensor_search,
+)
+from tests.support.hostile import require_escaped
+from tests.support.pages import markdown, screen
+
+FINDINGS = (commit_search(), set_search(), size_search(), tensor_search())
+
+
+@pytest.mark.parametrize("finding", FINDINGS, ids=[finding.what for finding in FINDINGS])
+def test_nothing_of_a_document_is_markup(finding: Finding) -> None:
+    require_escaped(bisected(finding))
+
+
+@pytest.mark.parametrize("finding", FINDINGS, ids=[finding.what for finding in FINDINGS])
+def test_a_document_from_a_file_is_the_same_page(finding: Finding) -> None:
+    document = bisected(finding)
+    read = msgspec.json.decode(to_json(document), type=BisectDocument)
+    assert section_of(read) == section_of(document)
+
+
+def test_the_cause_is_the_headline() -> None:
+    document = bisected(commit_search())
+    section, lines, text = section_of(document), screen(document), markdown(document)
+    assert (section.state, section.title) == ("failed", "bisect commits")
+    assert lines[-2:] == [
+        "commit 000000000009 'change 9' introduced it",
+        "next: samebits bisect commits --good a --bad b -- check norm",
+    ]
+    assert "skipped, could not be judged: change 6: does not import" in lines
+    assert "  witness  before: bitwise; at it: different" in lines and "  +    return x[::-1]" in lines
+    assert text.startswith("### samebits bisect commits: cause found\n")
+    assert "| 7 | 000000000009 change 9 | FAIL | 1 | norm/multiply, out: different | 1 of 12 | 0.0 |" in text
+    assert "```diff\n--- a/norm.py\n" in text
+
+
+def test_the_cause_is_read_first_and_in_a_terminal_last() -> None:
+    document = bisected(commit_search())
+    text, lines = markdown(document), screen(document)
+    assert text.index("- witness: before") < text.index("| # | point |")
+    assert lines.index("Points, in the order tried") < lines.index("  witness  before: bitwise; at it: different")
+
+
+def test_nothing_to_search_for_has_passed() -> None:
+    page = bisected(nothing_fails()).page()
+    assert (page.state, page.next, charts_of(page.blocks)) == ("passed", None, {})
+    assert not any("Points" in line for line in screen(bisected(nothing_fails())))
+
+
+def test_what_cannot_be_told_is_incomplete() -> None:
+    document = bisected(replace(commit_search(), found=False))
+    assert document.page().state == "incomplete"
+    assert "dashed line is the cause" not in section_of(document).body
+
+
+def test_the_first_value_that_differs_is_marked() -> None:
+    document = bisected(tensor_search())
+    text = markdown(document)
+    assert "| 3 | rev float32\\[3\\] |  |  | first that differs |" in text and "left after it" not in text
+    assert any("the reference's twin at reference_impls/norm.py:3" in line for line in screen(document))
+    assert section_of(document).body.count('<tr class="o-fail">') == 1
+
+
+def test_of_many_values_the_last_are_shown() -> None:
+    many = [{"primitive": f"p{number}", "occurs": True} for number in range(TENSORS + 5)]
+    text = markdown(bisected(replace(tensor_search(), detail={"tensors": many})), whole=True)
+    assert f"; the last {TENSORS} of {TENSORS + 5}" in text
+    assert f"| {TENSORS + 5} | p{TENSORS + 4} " in text and "| 5 | p4 " not in text
+
+
+def test_what_a_search_writes_besides_is_shown_as_it_is() -> None:
+    odd = {"lines": [{"change": "unheard of"}, 3], "tensors": ["x", {"first": True}], "culprit": "abc", "diff": None}
+    assert "- line: change: unheard of" in markdown(bisected(replace(tensor_search(), detail=odd)))
+
+
+def test_the_search_over_inputs_is_counted() -> None:
+    assert "1 of 4 are left, 19 inputs tried" in markdown(bisected(size_search()))
