@@ -24,8 +24,6 @@ from samebits.report.train import (
     TrainSummary,
     envelope_record,
     exit_code,
-    show_trained,
-    trained_markdown,
 )
 from samebits.schema.model import Matrix, Model
 from samebits.train.cache import persistent_compile_cache
@@ -140,6 +138,8 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
             others = read_as(self.beside, TrainDocument).results
             comparisons += compare_beside(records, others, runs.envelope, self.beside.name)
         alone = uncompared_runs(self.matrix, runs.runs, comparisons)
+        for problem in (*runs.problems, *(against.problems() if against else ())):
+            run.problem(problem)
         verdicts = Counter(comparison.verdict for comparison in comparisons)
         return TrainDocument(
             environment=inputs,
@@ -151,7 +151,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
             comparisons=tuple(comparisons),
             clusters=tuple(tuple(names) for names in runs.clusters),
             envelope=envelope_record(runs.envelope),
-            problems=(*runs.problems, *(against.problems() if against else ())),
+            problems=tuple(run.problems),
             notes=(*run.notes, *(against.notes([each.name for each in self.matrix.runs], inputs) if against else ())),
             twins=self.matrix.twins,
             detection=trained.detection,
@@ -166,14 +166,6 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
                 uncompared=len(alone),
             ),
         )
-
-    def markdown(self, document: TrainDocument) -> str:
-        """Tables for a pull request."""
-        return trained_markdown(document)
-
-    def show(self, run: CommandRun, inputs: Environment, document: TrainDocument) -> None:
-        """The tables, and one sentence for all."""
-        show_trained(run.console, document, verbose=self.verbose)
 
     def exit_code(self, inputs: Environment, document: TrainDocument) -> int:
         """1 where a comparison is not as expected."""

@@ -108,6 +108,7 @@ class Table:
         right: heads of the columns of numbers.
         wide: heads of the columns of long texts.
         most: characters of a wide cell in a terminal.
+        not_in_terminal: heads of the columns that a terminal has no room for.
         details: below a row, by its number: folded in HTML, listed below the table elsewhere where the row is bad.
         short: what a terminal shows in its place where it does not fit on one screen; it may have a short form too.
         media: which printers show it.
@@ -121,6 +122,7 @@ class Table:
     right: Collection[str] = ()
     wide: Collection[str] = ()
     most: int | None = None
+    not_in_terminal: Collection[str] = ()
     details: Mapping[int, Fold] = field(default_factory=dict)
     short: Block | None = None
     media: tuple[Medium, ...] = EVERYWHERE

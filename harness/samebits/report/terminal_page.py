@@ -159,11 +159,14 @@ def _show_table(to: Console, block: Table) -> None:
     if block.title:
         line(to)
         line(to, block.title, "bold")
+    columns = [(place, head) for place, head in enumerate(block.heads) if head not in block.not_in_terminal]
     rows = [
-        [_cell(block, head, cell, number in block.bad) for head, cell in zip(block.heads, row, strict=True)]
+        [_cell(block, head, row[place], number in block.bad) for place, head in columns]
         for number, row in enumerate(block.rows)
     ]
-    show_table(to, block.heads, rows, right=block.right, wrapped=() if block.most else block.wide)
+    if rows:
+        heads, wrapped = [head for _, head in columns], () if block.most else block.wide
+        show_table(to, heads, rows, right=block.right, wrapped=wrapped)
     for number in sorted(set(block.details) & set(block.bad)):
         _show(to, block.details[number])
 

@@ -1,4 +1,4 @@
-"""Shows training runs in a terminal and a pull request: which agree, where the others part, and how far."""
+"""The document of `samebits train`, and its page: which runs agree, where the others part, and how far."""
 
 from __future__ import annotations
 
@@ -8,23 +8,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rich.console import Console
-
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.failing import WORST, Failing, next_lines, opening, shortened
-from samebits.report.markdown_fit import escaped, joined, markdown_table
-from samebits.report.screen import Form, Styled, in_turn, show_fitted
-from samebits.report.tables import WIDTH, line, show_table
-from samebits.report.words import plural, some, state_word
+from samebits.report.failing import Failing
+from samebits.report.html.run_charts import (
+    Row,
+    Split,
+    bounds_used,
+    clusters_by_step,
+    curves,
+    distances,
+    equal_bits,
+    relative_distances,
+    splits,
+)
+from samebits.report.page import Beside, Block, Chart, Fold, Line, Lines, Page, Table
+from samebits.report.words import plural, some, state_of, state_word
 from samebits.schema.result import Problem, code_of
 from samebits.train.compare import Pairing, Uncompared
 from samebits.train.detection import Detection
-from samebits.train.distance import FAR, SCALARS, lacks
+from samebits.train.distance import FAR, SCALARS, lacks, loss_ulps
 from samebits.train.envelope import FLOOR, Envelope
 from samebits.train.parts import SAME_RUN
-from samebits.train.record import RunRecord
+from samebits.train.record import RunRecord, StepRecord
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +93,10 @@ class TrainDocument:
     written: Written | None = None
     uncompared: tuple[Uncompared, ...] = ()
 
+    def page(self) -> Page:
+        """Return what is shown."""
+        return train_page(self)
+
 
 def exit_code(document: TrainDocument) -> int:
     """0: every comparison is as expected; 1: one is not; 2: a wrong request; 3: something could not be decided."""
@@ -101,6 +112,8 @@ HEADS = {
     "step_seconds": ("step ms",),
     "temp_bytes": ("temp MB",),
 }
+
+_NUMBERS = {"loss", "perplexity", "tok/s/device", "step ms", "temp MB"}
 
 
 def run_table(document: TrainDocument) -> tuple[list[str], list[list[str]]]:
@@ -194,21 +207,14 @@ def cluster_lines(document: TrainDocument) -> list[str]:
 
 
 def expectation_lines(document: TrainDocument) -> list[str]:
-    """Which equalities were promised, and which came out without a promise."""
+    """Say which equalities came out without a promise, and which say nothing."""
     lines = []
     for comparison in document.comparisons:
-        if not comparison.ok:
-            where = "the bits" if comparison.verdict == "rounding" else "more than rounding"
-            lines.append(
-                f"{comparison.b} differs from {comparison.a} in {where}, first at step {comparison.first_step} "
-                f"in {comparison.first_leaf}; expected {comparison.expected} ({comparison.reason})"
-            )
-        elif comparison.verdict == "bitwise" and comparison.expected != "bitwise":
-            lines.append(f"{comparison.b} has the bits of {comparison.a}, which was not promised ({comparison.reason})")
-        elif comparison.reason == SAME_RUN:
-            lines.append(
-                f"{comparison.b} is {comparison.a} once more: that shows that its bits repeat, and nothing else"
-            )
+        a, b, reason = comparison.a, comparison.b, comparison.reason
+        if comparison.ok and comparison.verdict == "bitwise" and comparison.expected != "bitwise":
+            lines.append(f"{b} has the bits of {a}, which was not promised ({reason})")
+        elif comparison.ok and reason == SAME_RUN:
+            lines.append(f"{b} is {a} once more: that shows that its bits repeat, and nothing else")
     return lines
 
 
@@ -313,104 +319,251 @@ def _far(comparison: Pairing) -> str:
     return f"{text}; {nearest(comparison)}" if other else text
 
 
-def show_trained(to: Console, document: TrainDocument, *, verbose: bool = False) -> None:
-    """The report of a matrix.
-
-    Args:
-        to: where it is printed.
-        document: of the runs.
-        verbose: whether every run and comparison is shown, however many there are; otherwise one screen.
-    """
-    if not to.is_terminal:
-        to.width = max(to.width, WIDTH)
+def train_page(document: TrainDocument) -> Page:
+    """Return the runs, where they part, what was compared with its bounds, and the curves."""
+    code = exit_code(document)
     failing = failing_runs(document)
-    good = exit_code(document) == 0
-    end: list[Styled] = [
-        (f"could not run {problem.pair}: {problem.message}", "bold red") for problem in document.problems[:WORST]
+    return Page(
+        command="train",
+        title=f"train {document.matrix}",
+        heading=f"train {document.matrix}",
+        state=state_of(code, "failed"),
+        word=state_word(code, "as expected", "not as expected"),
+        headline=_headline(document),
+        closing=closing(document),
+        failing=failing,
+        problems=document.problems,
+        blocks=[
+            *_run_blocks(document),
+            *_pairing_blocks(document),
+            Lines(lines=[Line(text, "warn") for text in expectation_lines(document)]),
+            *([_detection_block(document.detection)] if document.detection is not None else []),
+            *([_curves(document)] if document.results else []),
+        ],
+        notes=[*uncompared_lines(document), *document.notes],
+        environment=document.environment,
+        hint="--verbose prints every run and every comparison",
+    )
+
+
+def _run_blocks(document: TrainDocument) -> list[Block]:
+    """Return a row for each run, and where their bits part."""
+    if not document.results:
+        return []
+    first, names, parted = document.results[0], [run.config for run in document.results], splits(document.results)
+    beside = f"; compared with the runs of {document.against}" if document.against else ""
+    heads, rows = run_table(document)
+    bits = Chart(
+        name="bits",
+        label="Equal bits over steps: runs of one number have had the same bits so far, the number being that of the "
+        "first such run; a triangle marks a split",
+        draw=lambda: equal_bits(clusters_by_step(document.results), names),
+    )
+    every = Table(
+        heads=("run", "leaves", "at", "first in"),
+        rows=[[split.run, split.others, f"step {split.step}", split.leaf] for split in parted],
+        caption="Every split: a run that leaves the runs whose bits it had",
+        media=("html",),
+    )
+    return [
+        Table(
+            heads=heads,
+            rows=rows,
+            title=f"{document.matrix}: {document.about}; after step {len(first.steps)}, {first.dtype}{beside}",
+            right={*heads} & _NUMBERS,
+        ),
+        Beside(blocks=[bits, every]),
+        Lines(
+            lines=[Line(text, "dim") for text in (_first_words(document, parted), *cluster_lines(document))], indent=2
+        ),
     ]
-    if len(document.problems) > WORST:
-        end.append((f"and {plural(len(document.problems) - WORST, 'more problem')}", "bold red"))
-    alone = uncompared_lines(document)
-    end += [(text, "bold red") for text in alone[:WORST]]
-    if len(alone) > WORST:
-        end.append((f"and {plural(len(alone) - WORST, 'more run')} held against nothing", "bold red"))
-    end.append((closing(document), "bold green" if good else "bold red"))
-    end += next_lines(failing)
-    forms: list[Form] = [_every(document)]
-    if not verbose:
-        few = shortened(failing)
-        forms += [in_turn(_runs(document), _bounds(document), few[-1])]
-        forms += [in_turn(_bounds(document), form) for form in few]
-        forms += few
-    show_fitted(to, forms, end, "--verbose prints every run and every comparison")
 
 
-def _every(document: TrainDocument) -> Form:
-    """All tables, and what is said below them."""
-
-    def form(to: Console) -> None:
-        _runs(document)(to)
-        if document.comparisons:
-            line(to)
-            line(to, "compared", "bold")
-            show_table(to, PAIRING_HEADS, pairing_table(document))
-        _bounds(document)(to)
-        for text in expectation_lines(document):
-            line(to, text, "bold red" if "; expected" in text else "yellow")
-        if document.detection is not None:
-            line(to)
-            line(to, "planted one at a time: which gate sees it", "bold")
-            show_table(to, *detection_table(document.detection))
-        for note in document.notes:
-            line(to, note, "yellow")
-
-    return form
-
-
-def _runs(document: TrainDocument) -> Form:
-    """A row for each run, and which have equal bits."""
-
-    def form(to: Console) -> None:
-        line(to)
-        if document.results:
-            steps = len(document.results[0].steps)
-            line(to, f"{document.matrix}: {document.about}; after step {steps}, {document.results[0].dtype}", "bold")
-            show_table(to, *run_table(document))
-        for text in cluster_lines(document):
-            line(to, f"  {text}", "dim")
-
-    return form
-
-
-def _bounds(document: TrainDocument) -> Form:
-    def form(to: Console) -> None:
-        for text in envelope_lines(document.envelope):
-            line(to, text, "dim")
-
-    return form
+def _pairing_blocks(document: TrainDocument) -> list[Block]:
+    """Return a row for each comparison, how far it is off, and what bounds it."""
+    if not document.comparisons:
+        return []
+    heads = (*PAIRING_HEADS, "why that is expected")
+    rows = zip(pairing_table(document), document.comparisons, strict=True)
+    names, apart, used = [run.config for run in document.results], distance_rows(document), headroom_rows(document)
+    first = min(splits(document.results), key=lambda split: split.step, default=None)
+    charts = []
+    if apart and names:
+        mark = None if first is None else (first.step, f"first split: {first.leaf}")
+        label = (
+            "Distance of the loss of each compared run over steps, in float32 ulps; dashed: the bound, dotted: what "
+            "rounding alone did; triangles: where bits first part. The table has the largest distance of each"
+        )
+        bounds = bound_rows(document)
+        charts.append(Chart(name="distance", label=label, draw=lambda: distances(apart, bounds, names, first=mark)))
+    if used:
+        label = (
+            "The largest share of its bound that each comparison uses; beyond the dashed line is a difference. The "
+            "table names the array"
+        )
+        charts.append(Chart(name="used", label=label, draw=lambda: bounds_used(used)))
+    table = Table(
+        heads=heads,
+        rows=[[*row, comparison.reason] for row, comparison in rows],
+        title="compared",
+        bad=[number for number, comparison in enumerate(document.comparisons) if not comparison.ok],
+        right=("headroom",),
+        wide=heads[-1:],
+        not_in_terminal=heads[-1:],
+    )
+    bounds_said = Lines(lines=[Line(text, "dim") for text in envelope_lines(document.envelope)])
+    return [table, Beside(blocks=charts), bounds_said]
 
 
-def trained_markdown(document: TrainDocument) -> str:
-    """The document as Markdown: result, environment, runs, comparisons, clusters, bounds, problems."""
-    state = state_word(exit_code(document), "as expected", "not as expected")
-    parts = opening(f"train {document.matrix}: {state}", closing(document), failing_runs(document))
-    parts.append(escaped("; ".join(document.environment.lines()[:2])))
-    if document.results:
-        parts.append(markdown_table(*run_table(document)))
-    if document.comparisons:
-        parts.append(markdown_table(PAIRING_HEADS, pairing_table(document)))
-    if document.detection is not None:
-        parts.append(markdown_table(*detection_table(document.detection)))
-    lines = [*cluster_lines(document)]
-    lines += [
-        *uncompared_lines(document),
-        *expectation_lines(document),
-        *envelope_lines(document.envelope),
-        *document.notes,
+def _detection_block(detection: Detection) -> Table:
+    heads, rows = detection_table(detection)
+    return Table(
+        heads=heads,
+        rows=rows,
+        title="planted one at a time: which gate sees it",
+        bad=[number for number, defect in enumerate(detection.defects) if not defect.seen[-1]],
+    )
+
+
+def _curves(document: TrainDocument) -> Fold:
+    """Return the values of every step, as curves and as a table."""
+    names, rows, apart = [run.config for run in document.results], value_rows(document), distance_rows(document)
+    loss = Chart(
+        name="loss",
+        label="Loss of each run over steps; the table has the last step",
+        draw=lambda: curves(rows, "loss", "loss", names),
+    )
+    norm = Chart(
+        name="norm",
+        label="Norm of all gradients of each run over steps, before clipping",
+        draw=lambda: curves(rows, "norm", "norm of all gradients", names),
+    )
+    charts: list[Block] = [Beside(blocks=[loss, norm])]
+    if any(row["norm"] for row in apart):
+        label = "Relative distance of the norm of all gradients of each compared run, where it is not 0"
+        title = "relative distance of the norm"
+        charts.append(
+            Chart(name="norm-distance", label=label, draw=lambda: relative_distances(apart, "norm", title, names))
+        )
+    steps = Table(heads=STEP_HEADS, rows=step_table(document), caption="Every run at every step")
+    return Fold(title="Curves", blocks=[*charts, Fold(title="All steps", blocks=[steps])], open=True, media=("html",))
+
+
+def _first_words(document: TrainDocument, parted: Sequence[Split]) -> str:
+    """Say where runs first split, and how many are equal to the end."""
+    first, runs = min(parted, key=lambda split: split.step, default=None), len(document.results)
+    if first is None:
+        return (
+            f"All {plural(runs, 'run')} have the same bits at every step." if runs > 1 else "One run: nothing splits."
+        )
+    together = sum(split.step == first.step for split in parted)
+    more = f", and {plural(together - 1, 'other run')} at the same step" if together > 1 else ""
+    return (
+        f"The first split is at step {first.step}: {first.run} has other bits than {first.others}, first in "
+        f"{first.leaf}{more}. The {plural(runs, 'run')} end with {plural(len(document.clusters), 'different set')} of "
+        "bits."
+    )
+
+
+def _headline(document: TrainDocument) -> str:
+    """Say what is not as expected: which run, where first, and how far."""
+    wrong = [comparison for comparison in document.comparisons if not comparison.ok]
+    if wrong:
+        first = wrong[0]
+        count = f"{len(wrong)} of {plural(len(document.comparisons), 'comparison')} not as expected"
+        bound = f"; the loss is up to {first.max_ulp} ulps away, {first.envelope} are allowed at the end"
+        more = f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        return (
+            f"{count}: {first.b} is {first.verdict} from {first.a}, first at step {first.first_step} in "
+            f"{first.first_leaf}{bound}{more}"
+        )
+    if detection_failed(document.detection) and document.detection is not None:
+        missed = [defect.defect for defect in document.detection.defects if not defect.seen[-1]]
+        return f"{plural(len(missed), 'planted defect')} not seen: {', '.join(missed)}"
+    return ""
+
+
+STEP_HEADS = ("run", "step", "loss", "exactly", "norm of all gradients")
+
+
+def value_rows(document: TrainDocument) -> list[Row]:
+    """The loss and the norm of all gradients of each run at each step; what is not finite is left out."""
+    return [
+        {
+            "run": run.config,
+            "step": step.step,
+            "loss": _finite(step.loss),
+            "exactly": step.loss_hex,
+            "norm": _finite(step.grad_norm),
+        }
+        for run in document.results
+        for step in run.steps
     ]
-    lines += [f"could not run {problem.pair}: {problem.message}" for problem in document.problems]
-    parts.append("\n".join(f"- {escaped(text)}" for text in lines))
-    return joined(parts)
+
+
+def step_table(document: TrainDocument) -> list[list[str]]:
+    """A row for each step of each run, as `STEP_HEADS` names the cells."""
+    return [
+        [run.config, str(step.step), f"{step.loss:.9g}", step.loss_hex, f"{step.grad_norm:.9g}"]
+        for run in document.results
+        for step in run.steps
+    ]
+
+
+def distance_rows(document: TrainDocument) -> list[Row]:
+    """The distance of each compared run at each step: of the loss in ulps, of the gradients' norm relative to it."""
+    runs = {run.config: run for run in document.results}
+    rows = []
+    for comparison in document.comparisons:
+        a, b = runs.get(comparison.a), runs.get(comparison.b)
+        # Documents of before have no distances; they hold the runs.
+        ulps = comparison.loss_distances or (loss_ulps(a, b) if a is not None and b is not None else ())
+        for step, far in enumerate(ulps, 1):
+            rows.append(
+                {
+                    "run": comparison.b,
+                    "pair": f"{comparison.b} beside {comparison.a}",
+                    "step": step,
+                    "ulps": far,
+                    "norm": None if a is None or b is None else _norm_distance(a.steps[step - 1], b.steps[step - 1]),
+                    "first": step == comparison.first_step,
+                    "ok": comparison.ok,
+                }
+            )
+    return rows
+
+
+def bound_rows(document: TrainDocument) -> list[Row]:
+    """The envelope of the loss at each step: how far rounding alone moved it, and how far it may be."""
+    envelope = document.envelope
+    if envelope is None:
+        return []
+    pairs = zip(envelope.loss_noise, envelope.loss_bound, strict=True)
+    return [{"step": step, "noise": noise, "bound": bound} for step, (noise, bound) in enumerate(pairs, 1)]
+
+
+def headroom_rows(document: TrainDocument) -> list[Row]:
+    """How much of its bound each comparison uses, where it uses most; a distance of 0 uses nothing."""
+    return [
+        {
+            "pair": f"{comparison.b} beside {comparison.a}",
+            "used": comparison.distance / comparison.bound,
+            "leaf": comparison.worst_leaf,
+            "verdict": comparison.verdict,
+        }
+        for comparison in document.comparisons
+        if comparison.distance is not None and comparison.bound
+    ]
+
+
+def _norm_distance(first: StepRecord, second: StepRecord) -> float | None:
+    if not (math.isfinite(first.grad_norm) and math.isfinite(second.grad_norm)):
+        return None
+    return abs(first.grad_norm - second.grad_norm) / abs(first.grad_norm or 1)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

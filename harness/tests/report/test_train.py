@@ -1,29 +1,21 @@
-"""What a report of training runs says about runs that are in no comparison, and about a run held against itself."""
+"""The page of training runs: which run is not as expected, where it parts, and what was compared with nothing."""
 
 from __future__ import annotations
 
-import io
 import math
+import re
 from dataclasses import replace
 
-from rich.console import Console
-
-from samebits.report.html.train_section import train_section
-from samebits.report.train import (
-    TrainDocument,
-    closing,
-    exit_code,
-    failing_runs,
-    pairing_table,
-    show_trained,
-    trained_markdown,
-    uncompared_lines,
-)
+from samebits.report.html.sections import section_of
+from samebits.report.train import TrainDocument, closing, exit_code, failing_runs, pairing_table, uncompared_lines
+from samebits.schema.result import Problem
 from samebits.train.compare import Uncompared
 from samebits.train.distance import FAR
 from samebits.train.parts import SAME_RUN
-from tests.report.html.run_samples import run, trained
+from tests.report.html.run_samples import SCRIPT, run, trained
+from tests.support.pages import markdown, screen
 
+BASE = run("base")
 LINE = "two: held against nothing: bfloat16 on another mesh"
 
 
@@ -35,31 +27,26 @@ def _partly(count: int = 1) -> TrainDocument:
     return replace(document, uncompared=alone, summary=replace(document.summary, uncompared=count))
 
 
-def _shown(document: TrainDocument) -> str:
-    file = io.StringIO()
-    show_trained(Console(file=file, width=250, markup=False, highlight=False), document)
-    return file.getvalue()
-
-
 def test_a_run_held_against_nothing_is_named_and_counted() -> None:
     document = _partly()
     assert uncompared_lines(document) == [LINE]
     assert closing(document).endswith("; all as expected, but 1 run held against nothing")
     assert exit_code(document) == 3
-    assert LINE in _shown(document) and f"- {LINE}" in trained_markdown(document)
-    section = train_section(document)
+    assert LINE in "\n".join(screen(document)) and f"- {LINE}" in markdown(document)
+    section = section_of(document)
     assert section.state == "incomplete" and LINE in section.body and "held against nothing" in section.headline
 
 
 def test_the_terminal_names_the_first_of_many() -> None:
-    text = _shown(_partly(30))
-    assert LINE in text and "more runs held against nothing" in text
+    lines = screen(replace(_partly(30), notes=("a note",) * 9))
+    assert LINE in lines and "and 36 more notes; --json FILE has all" in lines
+    assert any(line.endswith("but 30 runs held against nothing") for line in lines)
 
 
 def test_where_all_runs_are_compared_nothing_is_said_of_it() -> None:
     document = trained(run("one"), run("again"))
     assert exit_code(document) == 0 and closing(document).endswith("; all as expected")
-    assert "held against nothing" not in _shown(document) + trained_markdown(document)
+    assert "held against nothing" not in "\n".join(screen(document)) + markdown(document)
 
 
 def test_a_run_held_against_itself_is_counted() -> None:
@@ -67,7 +54,7 @@ def test_a_run_held_against_itself_is_counted() -> None:
     (comparison,) = document.comparisons
     document = replace(document, comparisons=(replace(comparison, reason=SAME_RUN, expected="bitwise"),))
     assert "(1 of the same configuration, run twice); " in closing(document)
-    assert "again is one once more: that shows that its bits repeat" in trained_markdown(document)
+    assert "again is one once more: that shows that its bits repeat" in markdown(document)
 
 
 def test_a_loss_that_is_not_finite_is_no_distance() -> None:
@@ -76,7 +63,92 @@ def test_a_loss_that_is_not_finite_is_no_distance() -> None:
     (first, *others) = document.comparisons
     broken = replace(first, max_ulp=FAR, worst_leaf="gradient/w", distance=math.inf, verdict="different", ok=False)
     document = replace(document, comparisons=(broken, *others))
-    text = _shown(document)
+    text = "\n".join(screen(document))
     assert f"not finite of {broken.envelope} ulp" in text and str(FAR) not in text
     assert failing_runs(document)[0].example.endswith("the loss of one of them is not finite")
     assert pairing_table(document)[0][-1].startswith("gradient/w not finite of ")
+
+
+def test_a_run_outside_the_envelope_is_the_headline() -> None:
+    section = section_of(trained(BASE, run("same"), run("far", nudge={2: 40})))
+    assert section.state == "failed"
+    assert section.headline == (
+        "1 of 2 comparisons not as expected: far is different from base, first at step 2 in loss; the loss is up to 40 "
+        "ulps away, 5 are allowed at the end"
+    )
+    assert section.next_command == "samebits bisect pairs --config toy/far --against toy/base --steps 4"
+
+
+def test_one_configuration_has_no_matrix_to_bisect_in() -> None:
+    document = trained(BASE, run("far", nudge={2: 40}))
+    assert replace(document, matrix="far").page().next is None
+
+
+def test_runs_as_expected_pass() -> None:
+    section = section_of(trained(BASE, run("near", nudge={2: 1})))
+    assert (section.state, section.next_command) == ("passed", None)
+    assert "all as expected" in section.headline
+
+
+def test_a_run_that_could_not_be_made_is_the_headline() -> None:
+    problem = Problem(pair="toy/far", message="out of memory", exit_code=3)
+    section = section_of(trained(BASE, run("same"), problems=(problem,)))
+    assert (section.state, section.headline) == ("incomplete", "1 problem: toy/far: out of memory")
+
+
+def test_the_first_split_is_in_words_and_in_a_table() -> None:
+    body = section_of(trained(BASE, run("array", scale={2: 1.5}), run("late", nudge={3: 1}))).body
+    assert "The first split is at step 2: array has other bits than base, first in gradient/w." in body
+    assert "The 3 runs end with 3 different sets of bits." in body
+    table = re.search(r"<caption>Every split.*?</table>", body, re.DOTALL)
+    assert table is not None and re.findall(r"<td>(.*?)</td>", table[0]) == [
+        *("array", "base", "step 2", "gradient/w"),
+        *("late", "base", "step 3", "loss"),
+    ]
+
+
+def test_runs_that_never_split_are_said_to_be_equal() -> None:
+    section = section_of(trained(BASE, run("same")))
+    assert "All 2 runs have the same bits at every step." in section.body
+    assert "norm-distance" not in section.charts and "used" not in section.charts
+
+
+def test_every_chart_has_its_place() -> None:
+    for document in (
+        trained(BASE, run("same")),
+        trained(BASE, run("far", nudge={2: 40}, scale={2: 1.5})),
+        trained(BASE),
+        trained(BASE, envelope=None, comparisons=()),
+    ):
+        section = section_of(document)
+        assert sorted(re.findall(r'data-chart="([^"]+)"', section.body)) == sorted(section.charts)
+    assert len(section_of(trained(BASE, run("far", nudge={2: 40}, scale={2: 1.5}))).charts) == 6
+
+
+def test_a_document_without_runs_has_a_page() -> None:
+    document = trained(BASE)
+    empty = replace(document, results=(), comparisons=(), clusters=(), envelope=None)
+    section = section_of(empty)
+    assert section.state == "incomplete" and not section.charts
+
+
+def test_a_column_of_a_newer_version_is_left_out() -> None:
+    body = section_of(trained(BASE, run("same"), columns=("loss", "joules"))).body
+    assert "joules" not in body and "loss (hex)" in body
+
+
+def test_names_are_escaped() -> None:
+    other = run(SCRIPT, nudge={2: 40})
+    body = section_of(trained(run("<b>"), other, notes=(SCRIPT,), matrix=SCRIPT, about=SCRIPT)).body
+    assert "<script" not in body and "<b>toy" not in body and "&lt;script&gt;" in body
+
+
+def test_many_that_fail_are_one_screen_and_all_are_rows() -> None:
+    document = trained(BASE, *(run(f"far{number}", nudge={2: 40}) for number in range(40)))
+    lines = screen(document)
+    assert len(lines) <= 40 and "FAILED  40 of 40 comparisons different, first at step 2 in loss" in lines
+    assert "--verbose prints every run and every comparison" in lines and lines[-1].startswith("next: samebits bisect")
+    every = screen(document, width=150, verbose=True)
+    assert sum("different FAILS" in line for line in every) == 40
+    assert "by hand" not in "".join(line for line in every if "different FAILS" in line)
+    assert "| loss 40 of 5 | by hand |" in markdown(document, whole=True)

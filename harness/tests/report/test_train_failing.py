@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import math
 from dataclasses import replace
 
-from rich.console import Console
-
 from samebits.report.screen import LINES
-from samebits.report.train import TrainDocument, bisection, failing_runs, nearest, show_trained, trained_markdown
+from samebits.report.train import TrainDocument, bisection, failing_runs, nearest
 from tests.report.html.run_samples import run, trained
+from tests.support.pages import markdown, screen
 
 
 def wrong_document() -> TrainDocument:
@@ -59,11 +57,10 @@ def test_what_is_expected_is_no_failure() -> None:
 
 
 def test_the_report_ends_with_the_command() -> None:
-    document, file = wrong_document(), io.StringIO()
+    document = wrong_document()
     many = replace(document, comparisons=document.comparisons * 30)
-    show_trained(Console(file=file, width=250, markup=False, highlight=False), many)
-    lines = file.getvalue().splitlines()
+    lines = screen(many)
     assert len(lines) <= LINES
     assert lines[-1].startswith("next: samebits bisect pairs ")
-    text = trained_markdown(many)
+    text = markdown(many)
     assert len(text.splitlines()) <= 60 and "#### Failures: 1 group" in text

@@ -20,17 +20,14 @@ from samebits.report.html.golden_section import golden_section
 from samebits.report.html.page_section import page_section
 from samebits.report.html.prove_section import prove_section
 from samebits.report.html.section import Section, render, script_json, static
-from samebits.report.html.train_section import train_section
 from samebits.report.page import Paged
 from samebits.report.prove import ProofDocument
-from samebits.report.train import TrainDocument
 from samebits.report.words import State, typed
 
 SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Document: check_section,
     DiffDocument: diff_section,
     GoldenDocument: golden_section,
-    TrainDocument: train_section,
     ProofDocument: prove_section,
 }
 

@@ -6,17 +6,14 @@ from typing import Any
 
 from samebits.report.html.charts import COLOURS, svg
 from samebits.report.html.run_charts import (
-    bound_rows,
     bounds_used,
     clusters_by_step,
     curves,
-    distance_rows,
     distances,
     equal_bits,
-    headroom_rows,
     relative_distances,
-    value_rows,
 )
+from samebits.report.train import bound_rows, distance_rows, headroom_rows, value_rows
 from tests.report.html.run_samples import run, trained
 
 DOCUMENT = trained(run("base"), run("other", nudge={3: 40}, scale={2: 1.5}), noise=1)

@@ -7,18 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from samebits.report.html.run_charts import (
-    STEP_HEADS,
-    ClusterCell,
-    Split,
-    bound_rows,
-    clusters_by_step,
-    distance_rows,
-    headroom_rows,
-    splits,
-    step_table,
-    value_rows,
-)
+from samebits.report.html.run_charts import ClusterCell, Split, clusters_by_step, splits
+from samebits.report.train import STEP_HEADS, bound_rows, distance_rows, headroom_rows, step_table, value_rows
 from tests.report.html.run_samples import run, trained
 
 BASE, SAME = run("base"), run("same")
