@@ -49,7 +49,7 @@ def for_all(pair: Pair, points: list[Point]) -> Counter[str]:
 def for_these(pair: Pair, points: list[Point]) -> Counter[str]:
     """Prove the same points at their declared sizes."""
     prover = PointProver(pair, Locator(name=pair.name))
-    shown = Counter(WORDS[row.verdict] for point in points for row in prover.results(point))
+    shown = Counter(WORDS[row.ruling.verdict] for point in points for row in prover.results(point))
     prover.close()
     return shown
 

@@ -97,7 +97,9 @@ def main() -> None:
     for variant in tracked(DECODER.pair.variant_names, "decoder layer"):
         sweep = Request(variants=(variant,), cases=(DECODER.pair.cases[0].id,), dtypes=("bfloat16",))
         begin, planned = time.perf_counter(), plan(DECODER.pair, sweep, 1)
-        verdicts = [leaf.verdict for leaf in prove_points(DECODER.pair, Locator(name=DECODER.pair.name), planned)]
+        verdicts = [
+            leaf.ruling.verdict for leaf in prove_points(DECODER.pair, Locator(name=DECODER.pair.name), planned)
+        ]
         counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
         taken = time.perf_counter() - begin
         print(f"one decoder layer, forward and gradients, {variant}: {taken:.1f} s (aim: below 60 s); leaves: {counts}")

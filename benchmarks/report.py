@@ -15,16 +15,16 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
 from samebits.host.environment import Environment
 from samebits.report.document import Document, PairHead
 from samebits.report.html.sections import page_of, section_of
-from samebits.schema.difference import Difference
-from samebits.schema.result import Result, summarise
+from samebits.schema.difference import Difference, Witness
+from samebits.schema.finding import Compared, Executed, Finding, Place, Ruling, summarise
 
 PAIRS, MESHES = 60, 40
 
@@ -75,38 +75,32 @@ def synthetic(count: int) -> Document:
     )
 
 
-def _result(number: int, place: tuple[str, ...]) -> Result:
+def _result(number: int, place: tuple[str, ...]) -> Finding:
     pair, variant, mesh, dtype, direction, case = place
-    values: dict[str, Any] = {"verdict": ("proved", "bitwise", "rounding")[number % 3], "ok": True}
+    ruling = Ruling(verdict=("proved", "bitwise", "rounding")[number % 3], required="bitwise", ok=True)
+    compared = Compared(elements=8192, bits=f"{number * 2654435761 % 2**64:016x}")
     if number % 100 == 0:
-        witness = {
-            "leaf": "out",
-            "index": [number % 64, 3],
-            "reference": f"{number}.5",
-            "optimized": f"{number}.25",
-            "reference_hex": f"0x{number:08x}",
-            "optimized_hex": f"0x{number + 1:08x}",
-            "input": "special",
-        }
-        values = {"verdict": "different", "ok": False, "witness": witness, "mismatches": number + 1}
-        values["differences"] = (Difference(kind="value", elements=number + 1, max_ulp=number),)
-    return Result(
-        pair=pair,
-        variant=variant,
-        case=case,
-        dtype=dtype,
-        mesh=mesh,
-        mode="auto",
-        direction=direction,
-        leaf="out",
-        required="bitwise",
-        evidence=f"equal bits on {number % 17} inputs",
-        elements=8192,
-        devices=8,
+        witness = Witness(
+            leaf="out",
+            index=(number % 64, 3),
+            reference=f"{number}.5",
+            optimized=f"{number}.25",
+            reference_hex=f"0x{number:08x}",
+            optimized_hex=f"0x{number + 1:08x}",
+            input="special",
+        )
+        ruling = replace(ruling, verdict="different", ok=False)
+        differences = (Difference(kind="value", elements=number + 1, max_ulp=number),)
+        compared = replace(compared, witness=witness, mismatches=number + 1, differences=differences)
+    return Finding(
+        place=Place(
+            pair=pair, variant=variant, case=case, dtype=dtype, mesh=mesh, mode="auto", direction=direction, leaf="out"
+        ),
+        ruling=replace(ruling, evidence=f"equal bits on {number % 17} inputs"),
+        comparison=compared,
+        run=Executed(devices=8),
         seconds=number / 1000,
-        bits=f"{number * 2654435761 % 2**64:016x}",
         replay=f"samebits check {pair} --variant {variant} --case {case} --mesh {mesh} --dtype {dtype}",
-        **values,
     )
 
 

@@ -32,7 +32,7 @@ from samebits.engine.work import Item  # noqa: E402
 from samebits.host.environment import Environment  # noqa: E402
 from samebits.report.progress import tracked  # noqa: E402
 from samebits.report.shards import read_shard, require_same_request  # noqa: E402
-from samebits.schema.result import Result  # noqa: E402
+from samebits.schema.finding import Finding  # noqa: E402
 from tests.support.simulated_cluster import MEMORY, Behaviour, SimulatedCluster, SimulatedWork, items_of  # noqa: E402
 
 POINTS = (1000, 2000, 5000, 10000, 20000)
@@ -82,7 +82,7 @@ def sweep(items: Sequence[Item], workers: int, path: Path, shard: str | None) ->
     cluster = SimulatedCluster(workers, max(workers // 10, 1), BEHAVIOUR, seed=2)
     head = JournalHead(command="check", request={}, shard=shard, environment=asdict(HERE_NOW))
     journal, lost = Journal(path, head, resume=False), 0
-    rows: list[Result] = []
+    rows: list[Finding] = []
     limits = Limits(seconds=900.0, bytes=MEMORY)
     for done in drive(
         SimulatedWork(), items, cluster, limits=limits, on_problem=lambda problem: None, clock=cluster.clock
@@ -113,7 +113,7 @@ def measure(points: int, workers: int) -> Measured:
         merge_at = time.process_time()
         files = [read_shard(Path(folder) / str(shard.number)) for shard in shards]
         require_same_request(files)
-        merged = {result.leaf: result for file in files for result in file.results}
+        merged = {result.place.leaf: result for file in files for result in file.results}
         assert len(merged) == points == done, (len(merged), points, done)
         return Measured(
             points=points, journal=whole.stat().st_size, drive=driven - begin, resume=resumed,

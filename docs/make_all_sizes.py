@@ -23,7 +23,7 @@ from samebits.report.document import read_as
 from samebits.report.markdown_fit import escaped, folded, markdown_table
 from samebits.report.prove import ProofDocument, leaf_words
 from samebits.report.words import plural
-from samebits.schema.proof import ProofResult
+from samebits.schema.finding import Finding
 from samebits.sizes.points import sized_points
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,8 +73,8 @@ def page(*documents: ProofDocument) -> str:
     """The page as Markdown; the points of a later document stand in place of those of an earlier one."""
     latest = {_point(proof): document for document in documents for proof in document.results}
     results = [proof for document in documents for proof in document.results if latest[_point(proof)] is document]
-    results.sort(key=lambda proof: proof.pair)
-    proofs = [proof for proof in results if proof.verdict != "refused"]
+    results.sort(key=lambda proof: proof.place.pair)
+    proofs = [proof for proof in results if proof.ruling.verdict != "refused"]
     later = sorted({pair for (pair, _), document in latest.items() if document is not documents[0]})
     missing = _missing(results) if any(document.interrupted for document in documents) else []
     shown, undecided = list(_shown(proofs)), list(_undecided(proofs))
@@ -97,7 +97,7 @@ def page(*documents: ProofDocument) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _missing(results: Iterable[ProofResult]) -> list[str]:
+def _missing(results: Iterable[Finding]) -> list[str]:
     """By pair of the tree, how many of its points no run came to; pairs of which none is missing are left out."""
     reached = {_point(proof) for proof in results}
     missing = []
@@ -109,16 +109,23 @@ def _missing(results: Iterable[ProofResult]) -> list[str]:
     return missing
 
 
-def _point(proof: ProofResult) -> tuple[str, str]:
-    words = proof.variant, proof.case, proof.dtype, proof.mesh, proof.mode, proof.direction
-    return proof.pair, "-".join(words)
+def _point(proof: Finding) -> tuple[str, str]:
+    words = (
+        proof.place.variant,
+        proof.place.case,
+        proof.place.dtype,
+        proof.place.mesh,
+        proof.place.mode,
+        proof.place.direction,
+    )
+    return proof.place.pair, "-".join(words)
 
 
-def _summary(proofs: Iterable[ProofResult]) -> str:
+def _summary(proofs: Iterable[Finding]) -> str:
     """How many leaves of each pair come to what."""
     counts: dict[str, Counter[str]] = {}
     for proof in proofs:
-        counts.setdefault(proof.pair, Counter())[_kind(proof)] += 1
+        counts.setdefault(proof.place.pair, Counter())[_kind(proof)] += 1
     kinds = ("proved", "same formulas, one program", "same formulas", "different", "undecided")
     lines = [(pair, *(str(count[kind] or "") for kind in kinds)) for pair, count in counts.items()]
     total = sum(counts.values(), Counter())
@@ -126,11 +133,11 @@ def _summary(proofs: Iterable[ProofResult]) -> str:
     return markdown_table(("pair", *heads), [*lines, ("all", *(str(total[kind] or "") for kind in kinds))])
 
 
-def _learned(proofs: Sequence[ProofResult]) -> str:
+def _learned(proofs: Sequence[Finding]) -> str:
     """Say in a few sentences what the tables come to."""
     kinds = Counter(_kind(proof) for proof in proofs)
-    decided = {proof.pair for proof in proofs if _kind(proof) != "undecided"}
-    none = [pair for pair in dict.fromkeys(proof.pair for proof in proofs) if pair not in decided]
+    decided = {proof.place.pair for proof in proofs if _kind(proof) != "undecided"}
+    none = [pair for pair in dict.fromkeys(proof.place.pair for proof in proofs) if pair not in decided]
     one = kinds["same formulas, one program"]
     return (
         f"Of {len(proofs)} leaves, {kinds['proved']} have the same bits at every size and "
@@ -140,41 +147,48 @@ def _learned(proofs: Sequence[ProofResult]) -> str:
     )
 
 
-def _kind(proof: ProofResult) -> str:
-    if proof.verdict == "proved":
+def _kind(proof: Finding) -> str:
+    if proof.ruling.verdict == "proved":
         return "proved"
-    if proof.verdict == "rounding":
-        return "same formulas" + (", one program" if proof.family and proof.family.one_program else "")
-    return "different" if proof.verdict == "different" else "undecided"
+    if proof.ruling.verdict == "rounding":
+        return "same formulas" + (", one program" if proof.proof.family and proof.proof.family.one_program else "")
+    return "different" if proof.ruling.verdict == "different" else "undecided"
 
 
-def _groups(proofs: Iterable[ProofResult]) -> list[list[ProofResult]]:
+def _groups(proofs: Iterable[Finding]) -> list[list[Finding]]:
     """Proofs of one leaf of a variant that come to the same."""
-    groups: dict[tuple[str, ...], list[ProofResult]] = {}
+    groups: dict[tuple[str, ...], list[Finding]] = {}
     for proof in proofs:
-        groups.setdefault((proof.pair, proof.variant, leaf_words(proof), _kind(proof)), []).append(proof)
+        groups.setdefault((proof.place.pair, proof.place.variant, leaf_words(proof), _kind(proof)), []).append(proof)
     return list(groups.values())
 
 
-def _where(group: Sequence[ProofResult]) -> str:
-    cases = ", ".join(dict.fromkeys(proof.case for proof in group))
-    return f"{cases}; {', '.join(dict.fromkeys(proof.dtype for proof in group))}"
+def _where(group: Sequence[Finding]) -> str:
+    cases = ", ".join(dict.fromkeys(proof.place.case for proof in group))
+    return f"{cases}; {', '.join(dict.fromkeys(proof.place.dtype for proof in group))}"
 
 
-def _shown(proofs: Iterable[ProofResult]) -> Iterable[tuple[str, ...]]:
+def _shown(proofs: Iterable[Finding]) -> Iterable[tuple[str, ...]]:
     for group in _groups(proofs):
         first = group[0]
-        if first.verdict in ("proved", "rounding", "different") and first.family is not None:
-            yield first.pair, first.variant, leaf_words(first), _where(group), _kind(first), first.family.text
+        if first.ruling.verdict in ("proved", "rounding", "different") and first.proof.family is not None:
+            yield (
+                first.place.pair,
+                first.place.variant,
+                leaf_words(first),
+                _where(group),
+                _kind(first),
+                first.proof.family.text,
+            )
 
 
-def _undecided(proofs: Iterable[ProofResult]) -> Iterable[tuple[str, ...]]:
+def _undecided(proofs: Iterable[Finding]) -> Iterable[tuple[str, ...]]:
     for group in _groups(proofs):
         first = group[0]
         if _kind(first) == "undecided":
-            reason = (first.reason or "").replace(f"{ROOT}/", "")
+            reason = (first.ruling.reason or "").replace(f"{ROOT}/", "")
             text = reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}..."
-            yield first.pair, first.variant, leaf_words(first), _where(group), text
+            yield first.place.pair, first.place.variant, leaf_words(first), _where(group), text
 
 
 if __name__ == "__main__":

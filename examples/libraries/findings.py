@@ -19,7 +19,7 @@ from samebits.report.markdown_fit import escaped, folded, markdown_table
 from samebits.report.tally import SideTally, exempted, rows
 from samebits.report.words import closing, plural
 from samebits.schema.contract import COMPUTES
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 
 HERE = Path(__file__).resolve().parent
 REQUIREMENTS = ("requirements.txt", "requirements_maxtext.txt")
@@ -74,7 +74,7 @@ def page(document: Document, faults: FaultTable) -> str:
 
 def _learned(document: Document, faults: FaultTable) -> str:
     """Say in a few sentences what the tables come to."""
-    pairs = {result.pair for result in document.results}
+    pairs = {result.place.pair for result in document.results}
     known, caught = _differences(document), sum(row.caught for row in faults.results)
     types = sum(seen.startswith("dtype: ") for _, _, _, _, seen, _ in known)
     return (
@@ -97,38 +97,42 @@ def versions(stated: Mapping[str, str | None]) -> list[str]:
     return [f"{name} {installed[name.lower()]}" for name in names if name.lower() in installed and name not in stated]
 
 
-def _where(results: Iterable[Result]) -> str:
+def _where(results: Iterable[Finding]) -> str:
     """The dtypes and directions of results in words."""
     results = list(results)
-    dtypes = dict.fromkeys(result.dtype for result in results)
-    directions = dict.fromkeys(result.direction for result in results)
+    dtypes = dict.fromkeys(result.place.dtype for result in results)
+    directions = dict.fromkeys(result.place.direction for result in results)
     return f"{', '.join(dtypes)}; {', '.join(directions)}"
 
 
 def _differences(document: Document) -> list[tuple[str, ...]]:
     lines: list[tuple[str, ...]] = []
     for (pair, variant, reason), known in exempted(document.results).items():
-        first = next((result for result in known if result.witness), known[0])
+        first = next((result for result in known if result.comparison.witness), known[0])
         lines.append((pair, variant, _where(known), reason, _seen(first), first.replay))
     return lines
 
 
-def _seen(result: Result) -> str:
+def _seen(result: Finding) -> str:
     """The witness, and without one how the verdict was found."""
-    if not result.witness:
-        return result.evidence or ""
-    witness = result.witness
-    return f"{witness['leaf']}{witness['index']}: {witness['reference']} and {witness['optimized']}"
+    if not result.comparison.witness:
+        return result.ruling.evidence or ""
+    witness = result.comparison.witness
+    return f"{witness.leaf}{[*witness.index]}: {witness.reference} and {witness.optimized}"
 
 
 def _less_accurate(document: Document) -> list[tuple[str, ...]]:
-    groups: dict[tuple[str, str, str], list[Result]] = {}
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
     for result in document.results:
-        chosen = result.required == "rounding" and result.reason != COMPUTES.reason and not result.exempt
-        if chosen and result.ok and (result.error_ratio or 0) > 2:
-            groups.setdefault((result.pair, result.variant, result.reason or ""), []).append(result)
+        chosen = (
+            result.ruling.required == "rounding"
+            and result.ruling.reason != COMPUTES.reason
+            and not result.ruling.exempt
+        )
+        if chosen and result.ruling.ok and (result.accuracy.error_ratio or 0) > 2:
+            groups.setdefault((result.place.pair, result.place.variant, result.ruling.reason or ""), []).append(result)
     return [
-        (pair, variant, _where(found), f"{max(r.error_ratio or 0 for r in found):.2g}x", reason)
+        (pair, variant, _where(found), f"{max(r.accuracy.error_ratio or 0 for r in found):.2g}x", reason)
         for (pair, variant, reason), found in groups.items()
     ]
 
@@ -139,7 +143,7 @@ def _sides(document: Document) -> list[str]:
     references = {head.pair: head.reference for head in document.pairs}
     for tally in rows(document.results):
         if tally.variant != references.get(tally.pair):
-            own = [r for r in document.results if (r.pair, r.variant) == (tally.pair, tally.variant)]
+            own = [r for r in document.results if (r.place.pair, r.place.variant) == (tally.pair, tally.variant)]
             cells = (tally.pair, tally.variant, *(_cell(tally, own, way) for way in ("forward", "gradient")))
             tables.setdefault(tally.pair.partition("_")[0], []).append(cells)
     parts = []
@@ -151,16 +155,16 @@ def _sides(document: Document) -> list[str]:
     return parts
 
 
-def _cell(tally: SideTally, results: Sequence[Result], direction: str) -> str:
+def _cell(tally: SideTally, results: Sequence[Finding], direction: str) -> str:
     """The verdicts of a direction, with how far what only rounds goes."""
     text = tally.counts(direction)
-    rounded = [r for r in results if r.direction == direction and r.verdict == "rounding"]
+    rounded = [r for r in results if r.place.direction == direction and r.ruling.verdict == "rounding"]
     if not rounded:
         return text
-    ratio = max(r.error_ratio or 0 for r in rounded)
-    unproved = sum(r.log2_error is None for r in rounded)
+    ratio = max(r.accuracy.error_ratio or 0 for r in rounded)
+    unproved = sum(r.proof.log2_error is None for r in rounded)
     how = f"; {unproved} of them by execution in float64" if unproved else ""
-    return f"{text} (at most {max(r.max_ulp or 0 for r in rounded)} ulp, error {ratio:.2g}x{how})"
+    return f"{text} (at most {max(r.comparison.max_ulp or 0 for r in rounded)} ulp, error {ratio:.2g}x{how})"
 
 
 def _described(name: str) -> str:

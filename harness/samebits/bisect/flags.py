@@ -1,6 +1,7 @@
 """Finds the compiler option or HLO pass that makes two sides differ, and which side is closer to float64.
 
-In: a point of a pair at which the sides differ. Out: a `Finding` with the minimal sets of options that make them equal.
+In: a point of a pair at which the sides differ. Out: a `SearchFinding` with the minimal sets of options that
+make them equal.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from samebits.bisect.point import PointRequest, device_count, point_of, point_op
 from samebits.bisect.search.healing import HealingSets, healing_sets
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.space import space_of_sets
-from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.search.trials import SearchFinding, Trials
 from samebits.bisect.session import Session, again
 from samebits.check.outcome import ProgramOutputs, compare_outputs
 from samebits.errors import CouldNotRun, NotCovered, RequestError, SamebitsError
@@ -422,7 +423,7 @@ class FlagsRequest:
     passes: bool = False
 
 
-def bisect_flags(request: FlagsRequest, session: Session) -> Finding:
+def bisect_flags(request: FlagsRequest, session: Session) -> SearchFinding:
     """Find the options that make both sides equal: first options, then passes by name.
 
     Raises:
@@ -526,7 +527,7 @@ def _difference(judge: FlagsJudge, notes: list[str]) -> _Difference:
     return _Difference(leaf=leaf, label=label, witness=witness, ideal=ideal, closer=closer)
 
 
-def _finding(request: FlagsRequest, judge: FlagsJudge, trials: Trials[Chosen], healed: HealingSets) -> Finding:
+def _finding(request: FlagsRequest, judge: FlagsJudge, trials: Trials[Chosen], healed: HealingSets) -> SearchFinding:
     # A set that removes the difference without changing a program did so by chance.
     minimal = sorted((options for options in healed.minimal if judge.effect(options) != NO_EFFECT), key=len)
     where = f"'{judge.sides.point.variant}' of {request.point.pair}"

@@ -1,7 +1,7 @@
 """Finds the smallest mesh, sizes and inputs at which a variant still differs from its reference.
 
-In: a failing point of a pair. Out: a `Finding` with the smallest failing point and its replay command. `SpotJudge`
-judges a mesh and sizes as `samebits check` does; `SpotRunner` runs both sides on given inputs.
+In: a failing point of a pair. Out: a `SearchFinding` with the smallest failing point and its replay command.
+`SpotJudge` judges a mesh and sizes as `samebits check` does; `SpotRunner` runs both sides on given inputs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from samebits.bisect.point import PointRequest, device_count, mesh_measures, poi
 from samebits.bisect.search.judgement import Judgement, ambiguous, failed, passed, untestable
 from samebits.bisect.search.shrink import fewest_inputs, smaller_axes, smaller_sizes, smallest
 from samebits.bisect.search.space import SearchSpace
-from samebits.bisect.search.trials import Finding, Trials, TriedPoint
+from samebits.bisect.search.trials import SearchFinding, Trials, TriedPoint
 from samebits.bisect.session import Session, again, counted
 from samebits.errors import CouldNotRun, DeclarationError, MeshError, RequestError, SamebitsError
 from samebits.host import environment
@@ -27,10 +27,10 @@ from samebits.numerics.bits import Comparison
 from samebits.programs.catalogue import Locator, default_root, load
 from samebits.programs.inputs import Array, Record
 from samebits.schema.case import Case
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
-from samebits.schema.result import Result
 from samebits.schema.values import Integers, Normal, Uniform
 from samebits.user_errors import one_line
 
@@ -43,7 +43,7 @@ SHOWN = 6
 """How many inputs a sentence lists by name."""
 
 
-def bisect_mesh(request: PointRequest, session: Session) -> Finding:
+def bisect_mesh(request: PointRequest, session: Session) -> SearchFinding:
     """Shrink a failing point: the mesh, then the sizes, then the inputs.
 
     Raises:
@@ -165,12 +165,13 @@ def _fewest_inputs(bench: SpotJudge, spot: Spot, session: Session) -> _FewestInp
     if result is None:  # the judgement came from the journal
         bench.judge(spot)
         result = bench.failures[spot]
-    leaf = result.leaf.split(" (replica")[0]
-    label = (result.witness or {}).get("input")
+    leaf = result.place.leaf.split(" (replica")[0]
+    label = None if result.comparison.witness is None else result.comparison.witness.input
     try:
         run = SpotRunner(bench, spot)
         if label not in run.labels:
-            return f"the inputs were not shrunk: '{result.leaf}' differs {result.kind or ''} and not on one input"
+            how = result.comparison.kind or ""
+            return f"the inputs were not shrunk: '{result.place.leaf}' differs {how} and not on one input"
         session.say("inputs")
         start = {comparison.path: comparison for comparison in run.compare(run.arrays(label))}
         if leaf not in start or start[leaf].equal:
@@ -199,7 +200,7 @@ def _fewest_inputs(bench: SpotJudge, spot: Spot, session: Session) -> _FewestInp
     )
 
 
-def _one_input(request: PointRequest, bench: SpotJudge, spot: Spot) -> Finding:
+def _one_input(request: PointRequest, bench: SpotJudge, spot: Spot) -> SearchFinding:
     """The finding for a point on one input, as a replay command gives it."""
     run = SpotRunner(bench, spot)
     label = request.label or run.labels[0]
@@ -211,9 +212,9 @@ def _one_input(request: PointRequest, bench: SpotJudge, spot: Spot) -> Finding:
     ]
     where = f"'{bench.point.variant}' of {request.pair} on {spot}, {_words(request.values)}"
     if not differing:
-        return Finding(what="mesh", found=False, sentence=f"{where}: the same bits as its reference")
+        return SearchFinding(what="mesh", found=False, sentence=f"{where}: the same bits as its reference")
     first = differing[0]
-    return Finding(
+    return SearchFinding(
         what="mesh",
         found=True,
         sentence=f"{where}: {first.mismatches} of {first.elements} elements of '{first.path}' differ ({first.kind})",
@@ -226,7 +227,7 @@ def _one_input(request: PointRequest, bench: SpotJudge, spot: Spot) -> Finding:
 
 def _finding(
     request: PointRequest, bench: SpotJudge, trials: Trials[Spot], spot: Spot, least: _FewestInputs | str | None
-) -> Finding:
+) -> SearchFinding:
     signature, notes, inputs, witness = trials.signature or "", [], "", ""
     if isinstance(least, _FewestInputs):
         inputs, witness = f", {_words(least.entries)}", least.witness
@@ -238,9 +239,9 @@ def _finding(
     else:
         notes += [least] if least else []
         result = bench.failures.get(spot)
-        witness_fields = result.witness if result is not None else None
-        if witness_fields is not None:
-            witness = _witness(witness_fields)
+        shown = result.comparison.witness if result is not None else None
+        if shown is not None:
+            witness = f"{shown}, input '{shown.input}'"
     notes += untestable_note(trials.tried)
     others = failing_controls(trials.tried, spot.mesh)
     if others:
@@ -293,14 +294,6 @@ def _words(entries: Mapping[str, Any]) -> str:
     return f"{counted(len(entries), 'nonzero input')}: {', '.join(named)}{more}"
 
 
-def _witness(witness: Mapping[str, Any]) -> str:
-    place = f"{witness['leaf']}[{', '.join(map(str, witness['index']))}]" if witness["index"] else witness["leaf"]
-    return (
-        f"{place}: reference={witness['reference']} ({witness['reference_hex']}), "
-        f"optimized={witness['optimized']} ({witness['optimized_hex']}), input '{witness.get('input')}'"
-    )
-
-
 def _replay(request: PointRequest, bench: SpotJudge, spot: Spot, label: str | None, entries: Mapping[str, Any]) -> str:
     return again(
         "mesh", request.pair, **point_options(replace(bench.point, mesh=spot.mesh)), leaf=request.leaf,
@@ -350,7 +343,7 @@ class SpotJudge:
     programs: Programs
     leaf: str | None = None
     wanted: str | None = None
-    failures: dict[Spot, Result] = field(default_factory=dict)
+    failures: dict[Spot, Finding] = field(default_factory=dict)
 
     def start(self, sizes: Mapping[str, int]) -> Spot:
         """The mesh and sizes of the point itself, with some sizes changed.
@@ -388,15 +381,15 @@ class SpotJudge:
             return untestable(str(error))
         finally:
             self.programs.forget(pair.name)
-        known = [result.leaf.split(" (replica")[0] for result in results]
+        known = [result.place.leaf.split(" (replica")[0] for result in results]
         if self.leaf is not None and self.leaf not in known and "*" not in known:
             raise RequestError(f"--leaf {self.leaf}: unknown output; expected one of {', '.join(known)}")
-        results = [result for result in results if self.leaf is None or result.leaf.startswith((self.leaf, "*"))]
+        results = [result for result in results if self.leaf is None or result.place.leaf.startswith((self.leaf, "*"))]
         differing = {
             signature(result): result
             for grave in _DIFFERS
             for result in results
-            if result.failed and result.verdict == grave
+            if result.failed and result.ruling.verdict == grave
         }
         if differing:
             named = self.wanted if self.wanted in differing else next(iter(differing))
@@ -404,14 +397,14 @@ class SpotJudge:
             self.wanted = self.wanted or named
             self.failures[spot] = differing[named]
             return failed(named, _detail(differing[named]))
-        bad = next((result for result in results if result.failed or result.verdict == "skipped"), None)
+        bad = next((result for result in results if result.failed or result.ruling.verdict == "skipped"), None)
         if bad is None:
-            return passed(", ".join(sorted({result.verdict for result in results})))
-        if bad.verdict == "unstable":
-            return ambiguous(bad.evidence or "does not repeat its bits")
-        if bad.verdict in ("error", "skipped"):
-            return untestable(bad.reason or bad.evidence or bad.verdict)
-        return ambiguous(f"{bad.verdict}, and {bad.required} is promised")
+            return passed(", ".join(sorted({result.ruling.verdict for result in results})))
+        if bad.ruling.verdict == "unstable":
+            return ambiguous(bad.ruling.evidence or "does not repeat its bits")
+        if bad.ruling.verdict in ("error", "skipped"):
+            return untestable(bad.ruling.reason or bad.ruling.evidence or bad.ruling.verdict)
+        return ambiguous(f"{bad.ruling.verdict}, and {bad.ruling.required} is promised")
 
 
 def _following(case: Case, sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -424,13 +417,14 @@ def _following(case: Case, sizes: Mapping[str, int]) -> dict[str, Any]:
     return statics
 
 
-def signature(result: Result) -> str:
+def signature(result: Finding) -> str:
     """The part of a failure that must stay the same while shrinking: the leaf and the verdict."""
-    return f"{result.leaf.split(' (replica')[0]}: {result.verdict}"
+    return f"{result.place.leaf.split(' (replica')[0]}: {result.ruling.verdict}"
 
 
-def _detail(result: Result) -> str:
-    return f"{signature(result)}, {result.mismatches} of {result.elements} elements differ ({result.kind})"
+def _detail(result: Finding) -> str:
+    seen = result.comparison
+    return f"{signature(result)}, {seen.mismatches} of {seen.elements} elements differ ({seen.kind})"
 
 
 class SpotRunner:

@@ -1,6 +1,6 @@
 """Finds the smallest mesh and sizes at which a training configuration still differs from its reference.
 
-In: a failing configuration of the model. Out: a `Finding` with the smallest failing one and its replay command.
+In: a failing configuration of the model. Out: a `SearchFinding` with the smallest failing one and its replay command.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from samebits.bisect.point import device_count, mesh_measures
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.shrink import smaller_axes, smaller_sizes, smallest
 from samebits.bisect.search.space import SearchSpace
-from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.search.trials import SearchFinding, Trials
 from samebits.bisect.session import Session, again
 from samebits.errors import CouldNotRun, DeclarationError, MeshError
 from samebits.host.environment import flags_header
@@ -197,7 +197,7 @@ def wanted_devices(request: ConfigRequest) -> int:
     return MeshSpec.parse(selected(request)[1].mesh).devices
 
 
-def bisect_config(request: ConfigRequest, session: Session) -> Finding:
+def bisect_config(request: ConfigRequest, session: Session) -> SearchFinding:
     """Shrink a failing configuration: first the mesh, then the sizes.
 
     Sizes are first set to the model's own smallest ones; only if it has none, or they pass, are they reduced one by
@@ -304,7 +304,7 @@ def _allowed(model: Model, config: Config) -> bool:
     return True
 
 
-def _finding(request: ConfigRequest, search: _Search, config: Config) -> Finding:
+def _finding(request: ConfigRequest, search: _Search, config: Config) -> SearchFinding:
     trials = search.trials
     passes = passing_on(trials.tried, [_label(smaller) for smaller in search.less_mesh(config)])
     against = "all references on one device" if request.against is None else f"{request.against} on the same mesh"

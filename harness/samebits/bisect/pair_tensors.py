@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from samebits.bisect.point import PointRequest, point_of
-from samebits.bisect.search.trials import Finding
+from samebits.bisect.search.trials import SearchFinding
 from samebits.errors import CouldNotRun, RequestError
 from samebits.interpret.alignment.align import Alignment
 from samebits.schema.line_difference import AlignedTensor, LineDifference
@@ -31,7 +31,7 @@ def first_point(pair: Pair, request: PointRequest) -> Point:
     )
 
 
-def align_pair(pair: Pair, request: PointRequest, replay: str) -> Finding:
+def align_pair(pair: Pair, request: PointRequest, replay: str) -> SearchFinding:
     """Find the first value of a variant that makes one of its outputs differ.
 
     Args:
@@ -51,11 +51,11 @@ def align_pair(pair: Pair, request: PointRequest, replay: str) -> Finding:
             aligned = points.aligned(point)
         except CouldNotRun as error:
             sentence = f"{where}: could not tell: {error}"
-            return Finding(what="tensors", found=False, sentence=sentence, skipped=(str(error),))
+            return SearchFinding(what="tensors", found=False, sentence=sentence, skipped=(str(error),))
         number = _output(aligned, request.leaf)
         if number is None:
             sentence = f"{where}: every output of the variant is that of the reference in float64"
-            return Finding(what="tensors", found=False, sentence=sentence, runs=2)
+            return SearchFinding(what="tensors", found=False, sentence=sentence, runs=2)
         lines, tensors = aligned.lines(number), aligned.tensors(number)
     return _finding(where, aligned.question.outputs[number], lines, tensors, replay)
 
@@ -75,7 +75,7 @@ def _output(aligned: Alignment, leaf: str | None) -> int | None:
 
 def _finding(
     where: str, leaf: str, lines: Sequence[LineDifference], tensors: Sequence[AlignedTensor], again: str
-) -> Finding:
+) -> SearchFinding:
     """The answer: the lines, and every tensor up to the first that differs."""
     first = next((tensor for tensor in tensors if tensor.first), None)
     witness = ""
@@ -86,7 +86,7 @@ def _finding(
             "although its operands do"
         )
     best = str(lines[0]) if lines else "no line can be named"
-    return Finding(
+    return SearchFinding(
         what="tensors",
         found=bool(lines),
         sentence=f"{where}: '{leaf}' differs: {best}",

@@ -10,7 +10,7 @@ from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
 from samebits.bisect.search.space import SearchSpace, space_of_sets
-from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.search.trials import SearchFinding, Trials
 from samebits.bisect.session import Session, again, counted
 from samebits.errors import RequestError
 
@@ -30,7 +30,7 @@ def bisect_pairs(
     only: Sequence[str] = (),
     most: int = 200,
     judge: JudgePoint | None = None,
-) -> Finding:
+) -> SearchFinding:
     """Find the choices that make the bad training diverge from the good one.
 
     Args:
@@ -131,7 +131,7 @@ def _label(point: Point) -> str:
     return ", ".join(sorted(point)) or "no change"
 
 
-def _finding(request: EndpointsRequest, sides: Endpoints, trials: Trials[Run], searched: _Searched) -> Finding:
+def _finding(request: EndpointsRequest, sides: Endpoints, trials: Trials[Run], searched: _Searched) -> SearchFinding:
     how, sets, later = searched.how, searched.sets, searched.later
     words = [_words(choices, how) for choices in sets.minimal]
     sentence = f"{'; and '.join(words)}: {trials.signature}" if words else "no set of choices was found that fails"
@@ -178,7 +178,7 @@ def _search_of_the_rest(request: EndpointsRequest, sides: Endpoints, sets: Minim
     return [f"the other cause is searched for by: {again('pairs', *words)}"]
 
 
-def _single_set(request: EndpointsRequest, point: Point, how: dict[str, str], trials: Trials[Run]) -> Finding:
+def _single_set(request: EndpointsRequest, point: Point, how: dict[str, str], trials: Trials[Run]) -> SearchFinding:
     run = point, request.steps
     outcome = trials(run)
     judgement = trials.known(run)

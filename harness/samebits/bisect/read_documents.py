@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samebits.schema.contract import leaf_words
+from samebits.schema.finding import Place
+from samebits.schema.older_rows import upgraded
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ def read_observations(text: str) -> list[Observation] | None:
     """The results of a document, in order; None if the document is of an unknown command or malformed."""
     try:
         document = json.loads(text)
+        document = upgraded(document) if document.get("schema") == "samebits/1" else document
         command = document["command"]
         return list(READERS[command](document)) if command in READERS else None
     except (ValueError, KeyError, TypeError, AttributeError):  # text that a user names: the caller says what it is not
@@ -43,21 +46,24 @@ def read_observations(text: str) -> list[Observation] | None:
 
 
 def _checked(document: Mapping[str, Any]) -> Iterator[Observation]:
+    is_proof = document["command"] == "prove"
     for result in document["results"]:
-        name = f"{result['pair']}/{result['variant']}" if result.get("pair") else str(result["variant"])
-        unproved = document["command"] == "prove" and not result["ok"] and _unproved(result)
-        leaf = leaf_words(result["direction"], result["leaf"])
+        place, ruling = Place(**result["place"]), result["ruling"]
+        unproved = is_proof and not ruling["ok"] and _unproved(ruling)
+        evidence = None if is_proof else ruling.get("evidence")
+        numbers = {
+            **result.get("comparison", {}),
+            **({"witness": result.get("proof", {}).get("refutation")} if is_proof else {}),
+        }
         yield Observation(
-            place=f"{name}, case {result['case']}, {result['dtype']}, mesh {result['mesh']} ({result['mode']}), {leaf}",
-            ok=result["ok"] or result["verdict"] == "skipped",
-            verdict="unproved" if unproved else result["verdict"],
-            reason=result.get("reason")
-            or result.get("evidence")
-            or ("proof alone does not decide" if unproved else ""),
+            place=f"{place.side()}, {place.where()}, {leaf_words(place.direction, place.leaf)}",
+            ok=ruling["ok"] or ruling["verdict"] == "skipped",
+            verdict="unproved" if unproved else ruling["verdict"],
+            reason=ruling.get("reason") or evidence or ("proof alone does not decide" if unproved else ""),
             numbers={
-                name: result[name]
+                name: numbers[name]
                 for name in ("elements", "mismatches", "max_ulp", "witness")
-                if result.get(name) is not None
+                if numbers.get(name) is not None
             },
         )
     yield from _problems(document)

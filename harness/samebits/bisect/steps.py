@@ -13,7 +13,7 @@ from typing import Any
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
 from samebits.bisect.search.judgement import Judgement, failed, passed
 from samebits.bisect.search.space import SearchSpace
-from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.search.trials import SearchFinding, Trials
 from samebits.bisect.session import Session, again
 
 PARTS = {
@@ -92,7 +92,7 @@ class _Runs:
         self.promised, _ = expected_verdict(sides.good, sides.bad, sides.root)
 
 
-def bisect_steps(request: EndpointsRequest, session: Session) -> Finding:
+def bisect_steps(request: EndpointsRequest, session: Session) -> SearchFinding:
     """Find the first step that differs, and the part of it.
 
     Args:
@@ -159,7 +159,7 @@ def _judged(runs: _Runs, step: int) -> Judgement:
     )
 
 
-def _finding(request: EndpointsRequest, runs: _Runs, trials: Trials[int], step: int) -> Finding:
+def _finding(request: EndpointsRequest, runs: _Runs, trials: Trials[int], step: int) -> SearchFinding:
     judgement = trials.known(step)
     leaf = str(judgement.numbers["leaf"])
     part = PARTS[leaf.split("/")[0]]

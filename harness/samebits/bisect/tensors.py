@@ -24,7 +24,7 @@ from typing import Any
 from samebits.bisect.endpoints import FIELDS, Endpoints, EndpointsRequest, endpoints_of
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.space import SearchSpace, space_of_sets
-from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.search.trials import SearchFinding, Trials
 from samebits.bisect.session import Session, again
 from samebits.schema.model import Config, Defect
 
@@ -279,7 +279,7 @@ class _GoodStep:
         return self.good[rounded]
 
 
-def bisect_tensors(request: EndpointsRequest, session: Session) -> Finding:
+def bisect_tensors(request: EndpointsRequest, session: Session) -> SearchFinding:
     """Find the first wrong tensor, forward or backward.
 
     Args:
@@ -470,7 +470,7 @@ def _largest(good: Any, bad: Any) -> tuple[list[int], float, float]:
 
 def _finding(
     request: EndpointsRequest, sides: Endpoints, trials: Trials[Any], point: Point, notes: Sequence[str]
-) -> Finding:
+) -> SearchFinding:
     judgement = trials.known(point)
     n = judgement.numbers
     where = ", ".join(str(i) for i in n["element"])

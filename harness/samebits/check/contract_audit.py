@@ -14,9 +14,9 @@ from samebits.check.judge import SAME_PROGRAM, where
 from samebits.check.traced_points import PointInterpreter, point_interpreter
 from samebits.programs.plan import Plan, Request, plan
 from samebits.schema.contract import Contract
+from samebits.schema.finding import Finding, point_of
 from samebits.schema.pair import Pair
-from samebits.schema.point import Point
-from samebits.schema.result import Problem, Result
+from samebits.schema.result import Problem
 
 ANY_DEVICES = 1 << 30
 """More devices than any mesh needs, to ask for the points that would run on a larger machine."""
@@ -38,7 +38,7 @@ class DeclarationAudit(NamedTuple):
     only_seen: int = 0
 
 
-def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> DeclarationAudit:
+def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Finding]) -> DeclarationAudit:
     """Notes and problems of one pair's declaration after a whole sweep.
 
     Args:
@@ -83,15 +83,15 @@ def only_seen_note(contracts: int) -> list[str]:
     ]
 
 
-def proof_notes(results: Sequence[Result], *, all_sizes: bool) -> list[str]:
+def proof_notes(results: Sequence[Finding], *, all_sizes: bool) -> list[str]:
     """What is said once of all results that rest on a proof and no execution, and of those that hold for all sizes.
 
     Args:
         results: of a check.
         all_sizes: whether points were left out since they are proved for all sizes.
     """
-    proved = [result for result in results if result.verdict == "proved"]
-    alone = sum(result.proof_alone for result in proved)
+    proved = [result for result in results if result.ruling.verdict == "proved"]
+    alone = sum(result.proof.alone for result in proved)
     notes = []
     if alone:
         others = (
@@ -104,41 +104,45 @@ def proof_notes(results: Sequence[Result], *, all_sizes: bool) -> list[str]:
             f"{alone} of {len(proved)} proved results were not executed: the compiler was checked {others}; --full "
             "executes all"
         )
-    everywhere = [result for result in proved if result.sizes == "all"]
+    everywhere = [result for result in proved if result.proof.sizes == "all"]
     if everywhere:
         first = everywhere[0]
-        of_pairs = ", ".join(dict.fromkeys(result.pair for result in everywhere))
+        of_pairs = ", ".join(dict.fromkeys(result.place.pair for result in everywhere))
         notes.append(
             f"{len(everywhere)} of {len(proved)} proved results hold for every size, not only for those of their cases "
-            f"({of_pairs}); `samebits prove {first.pair} --all-sizes` says for which"
+            f"({of_pairs}); `samebits prove {first.place.pair} --all-sizes` says for which"
         )
     return notes
 
 
-def machine_dependent(pair: Pair, results: Sequence[Result]) -> list[Problem]:
+def machine_dependent(pair: Pair, results: Sequence[Finding]) -> list[Problem]:
     """Contracts that require `bitwise` of results whose bits depend on the machine, although they are equal here.
 
     A contract is a promise on every machine, and none at hand shows every processor: so it may require bits only where
     they are proved, where both sides are the same program, or where no machine can have others.
     """
-    failures_by_contract: dict[str, list[Result]] = defaultdict(list)
+    failures_by_contract: dict[str, list[Finding]] = defaultdict(list)
     for result in results:
-        if result.required == "bitwise" and result.verdict == "bitwise" and result.machine is not None:
-            failures_by_contract[str(pair.contract(**_place(result), leaf=leaf_of(result)))].append(result)
+        if (
+            result.ruling.required == "bitwise"
+            and result.ruling.verdict == "bitwise"
+            and result.ruling.machine is not None
+        ):
+            failures_by_contract[str(pair.contract(**where(result.place), leaf=leaf_of(result)))].append(result)
     messages = []
     for contract, wrong in failures_by_contract.items():
-        first = wrong[0]
+        first, at = wrong[0], wrong[0].place
         more = f" and of {len(wrong) - 1} more" if len(wrong) > 1 else ""
         messages.append(
-            f"pair '{pair.name}': the contract ({contract}) requires 'bitwise' of '{first.leaf}' ({first.variant}, "
-            f"case {first.case}, {first.dtype}, {first.mesh}, {first.direction}){more}, equal here, which another "
-            f"machine may have otherwise: {first.machine}; lower it to 'rounding' with this reason (`samebits accept "
-            "--verdicts` keeps what was seen here), or change the sides so that they can be proved"
+            f"pair '{pair.name}': the contract ({contract}) requires 'bitwise' of '{at.leaf}' ({at.variant}, "
+            f"case {at.case}, {at.dtype}, {at.mesh}, {at.direction}){more}, equal here, which another machine may have "
+            f"otherwise: {first.ruling.machine}; lower it to 'rounding' with this reason (`samebits accept --verdicts` "
+            "keeps what was seen here), or change the sides so that they can be proved"
         )
     return [Problem(pair=pair.name, message=message) for message in messages]
 
 
-def _reach(pair: Pair, results: Sequence[Result]) -> Iterator[tuple[dict[str, Any], str | None]]:
+def _reach(pair: Pair, results: Sequence[Finding]) -> Iterator[tuple[dict[str, Any], str | None]]:
     """Every leaf of the whole product on a machine of any size; None where no such point gave its leaves here.
 
     A selection runs every case in every dtype, and the leaves of an output do not depend on the mesh: what ran
@@ -146,8 +150,10 @@ def _reach(pair: Pair, results: Sequence[Result]) -> Iterator[tuple[dict[str, An
     """
     leaves: dict[tuple[str, ...], dict[str, None]] = defaultdict(dict)
     for result in results:
-        if result.verdict in _RAN:
-            leaves[result.variant, result.case, result.dtype, result.direction][leaf_of(result)] = None
+        if result.ruling.verdict in _RAN:
+            leaves[result.place.variant, result.place.case, result.place.dtype, result.place.direction][
+                leaf_of(result)
+            ] = None
     for point in plan(pair, Request(full=True), ANY_DEVICES).points:
         if pair.case(point.case).refusal(point.variant) is None:
             known = leaves.get((point.variant, point.case, point.dtype, point.direction))
@@ -160,31 +166,31 @@ def _may_govern(pair: Pair, contract: Contract, at: dict[str, Any], leaf: str | 
     return contract.covers(**at, leaf=leaf) and (leaf is None or pair.contract(**at, leaf=leaf) is contract)
 
 
-def _exceeding(pair: Pair, contract: Contract, results: Sequence[Result]) -> list[Result]:
+def _exceeding(pair: Pair, contract: Contract, results: Sequence[Finding]) -> list[Finding]:
     """The results under a contract where all of them came out above it; else none."""
     governed = [
         result
         for result in results
-        if result.verdict in _RAN and pair.contract(**_place(result), leaf=leaf_of(result)) is contract
+        if result.ruling.verdict in _RAN and pair.contract(**where(result.place), leaf=leaf_of(result)) is contract
     ]
     above = {"rounding": ("proved", "bitwise"), "bitwise": ("proved",)}.get(contract.lowest, ())
     # That both sides are one program here says nothing of other backends; the contract is for all.
-    governed = [result for result in governed if result.evidence != SAME_PROGRAM]
-    return [] if any(result.exempt or result.verdict not in above for result in governed) else governed
+    governed = [result for result in governed if result.ruling.evidence != SAME_PROGRAM]
+    return [] if any(result.ruling.exempt or result.ruling.verdict not in above for result in governed) else governed
 
 
-def _everywhere(pair: Pair, results: Sequence[Result]) -> bool:
+def _everywhere(pair: Pair, results: Sequence[Finding]) -> bool:
     """Whether all have equal bits for a reason that holds on every machine and for other values too.
 
     That is a proof by labels, or exact arithmetic, and what the audit of contracts would ask of them, were their
     contract tightened. Where the sides differ at ties, or where other values could take other branches, a contract that
     promises bits would promise what is not so. That numbers stay in range is left: it is assumed of all that computes.
     """
-    taken = [assumption for result in results for assumption in result.assumptions]
+    taken = [assumption for result in results for assumption in result.proof.assumptions]
     if any(each.counterexample is not None or not (each.inherent or each.word == "range") for each in taken):
         return False
-    unproved = [result for result in results if result.verdict != "proved"]
-    if any(result.machine is not None for result in unproved):
+    unproved = [result for result in results if result.ruling.verdict != "proved"]
+    if any(result.ruling.machine is not None for result in unproved):
         return False
     if not unproved:
         return True
@@ -192,13 +198,13 @@ def _everywhere(pair: Pair, results: Sequence[Result]) -> bool:
         return all(_settled(points, result) for result in unproved)
 
 
-def _settled(points: PointInterpreter, result: Result) -> bool:
-    return points.everywhere(Point(**_place(result)), leaf_of(result)).holds
+def _settled(points: PointInterpreter, result: Finding) -> bool:
+    return points.everywhere(point_of(result.place), leaf_of(result)).holds
 
 
-def _tighter(pair: Pair, contract: Contract, ran: Plan, results: Sequence[Result]) -> str:
+def _tighter(pair: Pair, contract: Contract, ran: Plan, results: Sequence[Finding]) -> str:
     """The advice to tighten a contract that every result exceeds on every machine."""
-    reached = "proved" if all(result.verdict == "proved" for result in results) else "bitwise"
+    reached = "proved" if all(result.ruling.verdict == "proved" for result in results) else "bitwise"
     advice = f"it can be tightened to '{reached}'"
     if ran.selected != ran.product:
         advice = f"if --full agrees, {advice}"
@@ -208,10 +214,6 @@ def _tighter(pair: Pair, contract: Contract, ran: Plan, results: Sequence[Result
     )
 
 
-def leaf_of(result: Result) -> str:
+def leaf_of(result: Finding) -> str:
     """The leaf of a result as a scope names it: a replica of a leaf is covered as the leaf is."""
-    return result.leaf.split(" (replica")[0]
-
-
-def _place(result: Result) -> dict[str, Any]:
-    return {name: getattr(result, name) for name in Point.__slots__}
+    return result.place.leaf.split(" (replica")[0]

@@ -18,6 +18,7 @@ from samebits.schema.assumption import Assumption
 from samebits.schema.contract import DIFFERENTIATED, Contract, Exemption
 from samebits.schema.difference import extent
 from samebits.schema.domain import in_words, not_said, unsaid
+from samebits.schema.finding import Place, Ruling
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from samebits.schema.result import ALL_SIZES_REQUIRED, Verdict
@@ -34,30 +35,18 @@ _RANK = {"proved": 3, "bitwise": 2, "rounding": 1}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ruling:
-    """The verdict on one leaf, held against the declaration; `check` and `prove` both report it.
+class Ruled:
+    """The ruling on one leaf with what it rests on; `check` and `prove` both report it.
 
     Args:
-        verdict, evidence: what was found, and how.
-        required, ok: the lowest verdict accepted, and whether this one suffices.
-        reason: why less than `bitwise` is accepted, or why this does not suffice.
-        exempt: an exemption of the declaration covers the leaf.
-        undeclared: neither a contract nor an exemption of the declaration covers it.
-        domain: for which inputs the contract promises it.
+        ruling: the verdict, held against the declaration.
         sizes: of what is proved, whether that is for all sizes or for these of the case.
         elsewhere: other inputs at which the sides differ: those that decide the verdict, or that perhaps do not occur.
         derivatives: what it assumes of second derivatives.
         against_mesh: the verdict is on the comparison with the reference on the same mesh.
     """
 
-    verdict: Verdict
-    evidence: str | None
-    required: str
-    ok: bool
-    reason: str | None
-    exempt: bool
-    undeclared: bool
-    domain: str | None
+    ruling: Ruling
     sizes: Sizes | None = None
     elsewhere: Counterexample | None = None
     derivatives: tuple[Assumption, ...] = ()
@@ -79,7 +68,7 @@ class Ruling:
         return None if self.elsewhere is None or self.elsewhere.allowed else self.elsewhere.words
 
 
-def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
+def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruled:
     """The one judgement of a leaf, whether it was executed or only proved.
 
     A leaf that compared nothing is an `error`, and so is one of which nothing could be decided; one whose side does not
@@ -101,20 +90,29 @@ def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
     if verdict == "error":
         reason = evidence if exemption is None else f"{evidence}; the exemption expects otherwise: {reason}"
         evidence = None
-    ruling = Ruling(
-        verdict=verdict,
-        evidence=evidence,
-        required=required,
-        ok=ok,
-        reason=reason,
-        exempt=exemption is not None,
-        undeclared=exemption is None and contract not in pair.contracts,
-        domain=None if contract.domain is None else str(contract.domain),
+    ruled = Ruled(
+        ruling=Ruling(
+            verdict=verdict,
+            required=required,
+            ok=ok,
+            reason=reason,
+            evidence=evidence,
+            exempt=exemption is not None,
+            undeclared=exemption is None and contract not in pair.contracts,
+            domain=None if contract.domain is None else str(contract.domain),
+            machine=_machine(outcome),
+        ),
         sizes=_sizes(verdict, outcome),
         elsewhere=other,
         derivatives=_derivatives(outcome, verdict),
     )
-    return ruling if point.variant == pair.reference_name else _with_mesh(pair, point, outcome, ruling)
+    return ruled if point.variant == pair.reference_name else _with_mesh(pair, point, outcome, ruled)
+
+
+def _machine(outcome: LeafOutcome) -> str | None:
+    """Why another machine may have other bits, where that was asked."""
+    independence = outcome.everywhere
+    return None if independence is None or independence.holds else independence.how
 
 
 def _for_all_sizes(outcome: LeafOutcome, contract: Contract, reason: str | None) -> tuple[bool, str | None]:
@@ -147,49 +145,47 @@ def leaf_of(outcome: LeafOutcome) -> str:
     return outcome.comparison.path.split(" (replica")[0]
 
 
-def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruling: Ruling) -> Ruling:
+def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruled: Ruled) -> Ruled:
     """What the mesh does to both sides is the reference's own row, and no variant is red for it.
 
     Bits that are equal on the inputs tried are not enough: fields that refute the formulas, of the variant against the
     reference on the same mesh, keep it `different`, and so do other integers at which these differ.
     """
-    if (
-        ruling.verdict not in ("rounding", "different")
-        or outcome.undefined is not None
-        or _by_compiler(outcome, ruling)
-    ):
-        return ruling
+    ruling = ruled.ruling
+    if ruling.verdict not in ("rounding", "different") or outcome.undefined is not None or _by_compiler(outcome, ruled):
+        return ruled
     own_row = f"see '{pair.reference_name}' on this mesh"
     contract = _contract(pair, point, outcome)
     if outcome.same_on_mesh is not None:
         same = f"the same bits as the reference on this mesh: the mesh moves them, not the variant ({own_row})"
         if ruling.ok or ruling.exempt:
-            return replace(ruling, evidence=f"{ruling.evidence}; {same}")
+            return replace(ruled, ruling=replace(ruling, evidence=f"{ruling.evidence}; {same}"))
         on_mesh = outcome.same_on_mesh()
         seen = _found(on_mesh, contract)
         verdict, evidence, other = _elsewhere(on_mesh, *seen)
         if seen[0] == "bitwise" and verdict == "different":
             against = f"{evidence}, against the reference on this mesh"
-            return replace(ruling, verdict=verdict, evidence=against, elsewhere=other)
+            return replace(ruled, ruling=replace(ruling, verdict=verdict, evidence=against), elsewhere=other)
         if verdict == "bitwise":
             is_moved = ruling.verdict == "rounding"
             moved = "the mesh moves both within rounding" if is_moved else "the sharding changes both: suspect it first"
-            return replace(
+            ruling = replace(
                 ruling,
                 verdict="bitwise",
                 ok=reaches("bitwise", contract.lowest),
                 evidence=f"{same}; {moved}: {ruling.evidence}",
-                elsewhere=other if ruling.beyond is None else ruling.elsewhere,
-                against_mesh=True,
+                machine="only against the reference on this mesh are the bits the same",
             )
+            other = other if ruled.beyond is None else ruled.elsewhere
+            return replace(ruled, ruling=ruling, elsewhere=other, against_mesh=True)
     if ruling.verdict == "different" and outcome.reference_on_mesh is not None:
         own = {**where(point), "variant": pair.reference_name, "leaf": leaf_of(outcome)}
         reference = outcome.reference_on_mesh()
         verdict, evidence, _ = _elsewhere(reference, *_found(reference, pair.contract(**own)))
         if verdict == "different":
             first = f"the sharding: on this mesh the reference itself is different ({evidence}; {own_row})"
-            return replace(ruling, evidence=f"{first}; here: {ruling.evidence}")
-    return ruling
+            return replace(ruled, ruling=replace(ruling, evidence=f"{first}; here: {ruling.evidence}"))
+    return ruled
 
 
 def reaches(verdict: Verdict, lowest: str) -> bool:
@@ -197,8 +193,8 @@ def reaches(verdict: Verdict, lowest: str) -> bool:
     return _RANK.get(verdict, 0) >= _RANK[lowest]
 
 
-def where(point: Point) -> dict[str, Any]:
-    """A point as keyword arguments."""
+def where(point: Point | Place) -> dict[str, Any]:
+    """The point of the sweep as keyword arguments."""
     return {name: getattr(point, name) for name in Point.__slots__}
 
 
@@ -286,10 +282,10 @@ def _unequal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | N
     return "different", text
 
 
-def _by_compiler(outcome: LeafOutcome, ruling: Ruling) -> bool:
+def _by_compiler(outcome: LeafOutcome, ruled: Ruled) -> bool:
     """Whether the compiled program is wrong, which no mesh explains."""
-    if ruling.decisive is not None:
-        return ruling.decisive.kind == "compiler"
+    if ruled.decisive is not None:
+        return ruled.decisive.kind == "compiler"
     evidence = outcome.evidence
     if evidence is None or not evidence.is_rounding:
         moved = outcome.promises is not None and _miscompiled(outcome)

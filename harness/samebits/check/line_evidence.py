@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from samebits.check.execution import PendingPoint
 from samebits.check.point_proofs import PointProofs
@@ -21,14 +21,12 @@ from samebits.programs.host_trees import named_leaves
 from samebits.prove.problem import at_inputs
 from samebits.prove.prover import Unproved
 from samebits.schema.contract import Direction
+from samebits.schema.finding import Finding
 from samebits.schema.line_difference import LineDifference, NamedLines
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Result
 
 if TYPE_CHECKING:
     from samebits.interpret.alignment.align import Alignment
 
-Named = TypeVar("Named", Result, ProofResult)
 
 POINTS = 4
 """Points of one variant and direction for which lines are searched: more of them rarely say more."""
@@ -39,7 +37,7 @@ NO_LINE = "the outputs differ, but no source line is known to cause it"
 NO_PLACE = "no line of either function is known: their code is jax's own, or was not read from a file"
 
 
-def few_lines(results: Sequence[Named], instead: Callable[[str], str] | None = None) -> list[Named]:
+def few_lines(results: Sequence[Finding], instead: Callable[[str], str] | None = None) -> list[Finding]:
     """Return the results with lines for only the first failing points of each variant and direction.
 
     A process names lines for the first ones that it meets, in the order of the plan, whatever others have met.
@@ -51,12 +49,12 @@ def few_lines(results: Sequence[Named], instead: Callable[[str], str] | None = N
     first: defaultdict[tuple[str, str, str], dict[tuple[str, ...], None]] = defaultdict(dict)
     few = []
     for result in results:
-        if result.lines or result.no_lines is not None:
-            points = first[result.pair, result.variant, result.direction]
-            point = (result.case, result.dtype, result.mesh, result.mode)
+        if result.named.lines or result.named.why is not None:
+            points = first[result.place.pair, result.place.variant, result.place.direction]
+            point = (result.place.case, result.place.dtype, result.place.mesh, result.place.mode)
             if point not in points and len(points) >= POINTS:
-                why = None if instead is None else instead(result.variant)
-                few.append(replace(result, lines=(), no_lines=why))
+                why = None if instead is None else instead(result.place.variant)
+                few.append(replace(result, named=NamedLines(why=why)))
                 continue
             points[point] = None
         few.append(result)

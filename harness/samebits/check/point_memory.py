@@ -29,9 +29,9 @@ from samebits.programs.program_cache import Program
 from samebits.programs.program_digest import ProgramDigest
 from samebits.programs.sides import Site
 from samebits.schema.case import Arg, Case
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.result import Result
 from samebits.schema.values import Given
 
 NEVER = ("error", "unstable")
@@ -60,9 +60,9 @@ class Remembered(msgspec.Struct, frozen=True):
     files: tuple[tuple[str, str], ...]
 
 
-def rememberable(result: Result) -> bool:
+def rememberable(result: Finding) -> bool:
     """Whether a result may be remembered: it holds, and it would be found again."""
-    return result.verdict == "skipped" or (result.ok and result.verdict not in NEVER)
+    return result.ruling.verdict == "skipped" or (result.ruling.ok and result.ruling.verdict not in NEVER)
 
 
 def executed_now() -> str:
@@ -84,7 +84,7 @@ class PointMemory:
         self._digests: WeakKeyDictionary[Program, ProgramDigest] = WeakKeyDictionary()
         self._pairs: dict[int, tuple[Pair, str]] = {}
 
-    def recall(self, runner: Runner, job: PendingPoint, replay: str) -> list[Result] | None:
+    def recall(self, runner: Runner, job: PendingPoint, replay: str) -> list[Finding] | None:
         """The results of a traced point; None where they are not known."""
         key = self._key(runner, job, replay)  # before it runs: what cannot be compiled is another program after that
         if self.entries is None:
@@ -97,12 +97,12 @@ class PointMemory:
             entry = None if content is None else msgspec.json.decode(content, type=Remembered)
             if entry is None or not self._holds(runner, job, entry):
                 return None
-            rows = [msgspec.json.decode(row, type=Result) for row in entry.rows]
+            rows = [msgspec.json.decode(row, type=Finding) for row in entry.rows]
         except msgspec.MsgspecError:  # of another version of samebits with the same format
             return None
-        return [replace(row, remembered=entry.executed) for row in rows]
+        return [replace(row, run=replace(row.run, remembered=entry.executed)) for row in rows]
 
-    def remember(self, runner: Runner, job: PendingPoint, replay: str, results: Sequence[Result]) -> str | None:
+    def remember(self, runner: Runner, job: PendingPoint, replay: str, results: Sequence[Finding]) -> str | None:
         """Store the results of a point that has run, unless they must be found anew each time.
 
         Returns:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -51,16 +50,16 @@ from samebits.prove.selftest import check_proofs
 from samebits.prove.side_queries import SideQueries
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.domain import RequiredFact, in_words
+from samebits.schema.finding import Compared, Errors, Finding, Proof, at
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Result, Verdict
+from samebits.schema.result import Verdict
 
 
 def prove_points(
     pair: Pair, locator: Locator, plan: Plan, platform: str | None = None, *, assuming: bool = True
-) -> Iterator[ProofResult]:
+) -> Iterator[Finding]:
     """What can be proved of each leaf of each point, and whether expected errors are raised.
 
     Args:
@@ -138,7 +137,7 @@ class PointProver:
         self._programs.close()
         self._queries.close()
 
-    def results(self, point: Point) -> list[ProofResult]:
+    def results(self, point: Point) -> list[Finding]:
         """What can be proved of each leaf of a point, and whether expected errors are raised.
 
         Raises:
@@ -147,7 +146,7 @@ class PointProver:
         with self._queries.on() if self._is_elsewhere(point) else nullcontext():
             return self._results(point)
 
-    def _results(self, point: Point) -> list[ProofResult]:
+    def _results(self, point: Point) -> list[Finding]:
         import jax
 
         pair, sides = self.pair, self.sides
@@ -173,11 +172,11 @@ class PointProver:
         counts = [text for text in conditions_of(queries, self.platform) if place_of_devices([text])]
         other = other_devices(place_of_devices(counts), mesh.devices)
         if other is not None:
-            if not self._prover.assuming or any(proof.verdict == "different" for proof in proofs):
+            if not self._prover.assuming or any(proof.ruling.verdict == "different" for proof in proofs):
                 return [self._undecided(point, other, begin, again)]
             proofs = [assuming_devices(proof, counts, mesh.id) for proof in proofs]
         seconds = round((time.perf_counter() - begin) / max(len(proofs), 1), 4)
-        return [argument.held(pair=pair.name, seconds=seconds, replay=again) for argument in proofs]
+        return [replace(argument, seconds=seconds, replay=again) for argument in proofs]
 
     def traced(self, point: Point) -> PendingPoint:
         """Where the reference alone and the variant are traced, of which neither is what the other made of it.
@@ -212,13 +211,13 @@ class PointProver:
 
         return self.platform != jax.default_backend() or MeshSpec.parse(point.mesh).devices != jax.device_count()
 
-    def _undecided(self, point: Point, why: str, begin: float, again: str) -> ProofResult:
+    def _undecided(self, point: Point, why: str, begin: float, again: str) -> Finding:
         """The result of a point whose programs are not those that would run."""
         nothing = LeafOutcome(comparison=Comparison(path="*", elements=0), executed=False, unproved=why)
         seconds = round(time.perf_counter() - begin, 4)
-        return argued(self.pair, point, nothing).held(pair=self.pair.name, seconds=seconds, replay=again)
+        return replace(argued(self.pair, point, nothing), seconds=seconds, replay=again)
 
-    def _prove(self, job: PendingPoint) -> Iterator[ProofResult]:
+    def _prove(self, job: PendingPoint) -> Iterator[Finding]:
         """The arguments of a point's leaves; for another routing in the special record they must hold too."""
         point = job.point
         try:
@@ -234,7 +233,7 @@ class PointProver:
             nothing = Comparison(path="*", elements=0)
             yield argued(self.pair, point, LeafOutcome(comparison=nothing, executed=False, nothing=str(error)))
 
-    def _leaves(self, job: PendingPoint, traced: Mapping[str, Comparison]) -> Iterator[ProofResult]:
+    def _leaves(self, job: PendingPoint, traced: Mapping[str, Comparison]) -> Iterator[Finding]:
         """By labels, where both sides only move data; else by fields."""
         pair, point, prover = self.pair, job.point, self._prover
         questions = self._proofs.questions(job)
@@ -262,10 +261,10 @@ class PointProver:
                 yield argument if prover.assuming else unassuming(argument)
             elif isinstance(known, Unproved):
                 argument = argued(pair, point, replace(outcome, unproved=known.why, undefined=known.undefined))
-                yield replace(argument, no_movement=why)
+                yield argument.with_proof(no_movement=why)
             else:
                 assert derived is not None
-                yield replace(by_fields(pair, point, outcome, known, first, derived), no_movement=why)
+                yield by_fields(pair, point, outcome, known, first, derived).with_proof(no_movement=why)
 
 
 def sites_of(sides: TracedSides, point: Point, on_mesh: Site) -> PendingPoint:
@@ -311,7 +310,7 @@ def by_labels(
     identities: list[LabelIdentity],
     questions: Mapping[str, Question],
     sums: tuple[RequiredFact, ...],
-) -> ProofResult:
+) -> Finding:
     """The result of a leaf where labels decide whether both sides move the same elements."""
     first = next(iter(questions.values()))
     wrong = next((identity for identity in identities if not identity.equal), None)
@@ -327,28 +326,27 @@ def by_labels(
     argument = argued(pair, point, outcome)
     routing = like_given(first, first.routing)
     taken = () if wrong else of_movement(in_words(promises) or None, routing, products)
-    return replace(
-        argument,
+    return argument.with_proof(
         method="labels",
         words=tuple(str(promise) for promise in promises),
         unkept=tuple(str(promise) for promise in outcome.unkept),
         domain=in_words(promises) or None,
         routing=first.routing,
         products=products,
-        assumptions=(*taken, *argument.assumptions),
+        assumptions=(*taken, *argument.proof.assumptions),
     )
 
 
-def unassuming(argument: ProofResult) -> ProofResult:
+def unassuming(argument: Finding) -> Finding:
     """The same, without a verdict where it rests on assumptions."""
-    words = words_of(argument.assumptions)
-    if argument.verdict != "proved" or not words:
+    words = words_of(argument.proof.assumptions)
+    if argument.ruling.verdict != "proved" or not words:
         return argument
     why = f"the proof rests on assumptions ({words}), and none are accepted"
-    return replace(argument, verdict="error", ok=False, reason=why, sizes=None)
+    return argument.with_ruling(verdict="error", ok=False, reason=why).with_proof(sizes=None)
 
 
-def assuming_devices(argument: ProofResult, counts: Sequence[str], mesh: str) -> ProofResult:
+def assuming_devices(argument: Finding, counts: Sequence[str], mesh: str) -> Finding:
     """The same, taking for granted what code was told of the devices of this process.
 
     Args:
@@ -356,12 +354,11 @@ def assuming_devices(argument: ProofResult, counts: Sequence[str], mesh: str) ->
         counts: what it was told.
         mesh: that the proof is for.
     """
-    if argument.verdict not in ("proved", "rounding"):
+    if argument.ruling.verdict not in ("proved", "rounding"):
         return argument
     otherwise = f"the process has other devices, as one that has those of {mesh}"
-    return replace(
-        argument, assumptions=(*argument.assumptions, *(Assumption("devices", text, otherwise) for text in counts))
-    )
+    devices = (Assumption("devices", text, otherwise) for text in counts)
+    return argument.with_proof(assumptions=(*argument.proof.assumptions, *devices))
 
 
 def by_fields(
@@ -371,7 +368,7 @@ def by_fields(
     identity: FieldIdentity,
     question: Question,
     derived: Mapping[str, Derived] | Unproved,
-) -> ProofResult:
+) -> Finding:
     """The result of a leaf where the fields decide whether both sides compute the same formula."""
     leaf = outcome.comparison.path
     limit = pair.accuracy_of(pair.contract(**where(point), leaf=leaf))
@@ -379,8 +376,7 @@ def by_fields(
     if identity.equal and outcome.comparison.equal:
         unsure = derived.why if isinstance(derived, Unproved) else doubt(derived, leaf, limit)
     argument = argued(pair, point, replace(outcome, identity=identity, doubt=unsure))
-    argument = replace(
-        argument,
+    argument = argument.with_proof(
         method="fields",
         routing=question.fixed,
         log2_error=None if identity.tried else identity.log2_error,
@@ -388,14 +384,18 @@ def by_fields(
         degree=identity.degree,
         unknown=identity.unknown,
         constants=identity.constants,
-        assumptions=(*not_exercised(identity, outcome.one_way), *argument.assumptions),
+        assumptions=(*not_exercised(identity, outcome.one_way), *argument.proof.assumptions),
     )
     if not identity.equal or isinstance(derived, Unproved):
         return argument
     first, second = (side.bounds for side in next(iter(derived.values())))
-    bounds = [_relative(judged, judged.bounds, leaf) for judged in (first, second)]
-    likely = _relative(second, second.likely, leaf)
-    return argument.with_bounds(bounds[0], bounds[1], likely, second.loses_most.get(leaf))
+    accuracy = Errors(
+        bound_reference=_relative(first, first.bounds, leaf),
+        bound_optimized=_relative(second, second.bounds, leaf),
+        likely=_relative(second, second.likely, leaf),
+        loses_most=second.loses_most.get(leaf),
+    )
+    return replace(argument, accuracy=accuracy)
 
 
 def _relative(judged: ErrorEstimate, errors: Mapping[str, Array], leaf: str) -> float | None:
@@ -407,36 +407,27 @@ def _relative(judged: ErrorEstimate, errors: Mapping[str, Array], leaf: str) -> 
     return float(np.max(error, initial=0.0)) / largest if largest else None
 
 
-def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> ProofResult:
+def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> Finding:
     """The argument of a leaf, judged."""
-    ruling, same = rule(pair, point, outcome), outcome.identity
+    ruled, same = rule(pair, point, outcome), outcome.identity
     seen = None if outcome.comparison.typed else outcome.apart or (None if same is None else same.witness)
-    wrong: Any = seen or ruling.evidence
-    return ProofResult(
-        **where(point),
-        leaf=outcome.comparison.path,
-        verdict=ruling.verdict,
-        required=ruling.required,
-        ok=ruling.ok,
-        exempt=ruling.exempt,
-        undeclared=ruling.undeclared,
-        elements=outcome.comparison.elements,
-        witness=wrong if ruling.verdict == "different" else None,
-        reason=ruling.reason,
-        assumptions=ruling.noted,
-        sizes=ruling.sizes,
-        family=outcome.family,
-        **named_lines(ruling, outcome),
+    wrong = seen or ruled.ruling.evidence
+    return Finding(
+        tool="prove",
+        place=at(pair.name, point, outcome.comparison.path),
+        ruling=ruled.ruling,
+        comparison=Compared(elements=outcome.comparison.elements),
+        proof=Proof(
+            refutation=wrong if ruled.ruling.verdict == "different" else None,
+            assumptions=ruled.noted,
+            sizes=ruled.sizes,
+            family=outcome.family,
+        ),
+        named=named_lines(ruled, outcome),
     )
 
 
-def of_result(result: Result, seconds: float) -> ProofResult:
+def of_result(result: Finding, seconds: float) -> Finding:
     """A result of what was only traced, as the argument that it is."""
-    return ProofResult(
-        **{name: getattr(result, name) for name in ("pair", *Point.__slots__, "leaf", "verdict", "required", "ok")},
-        method="trace",
-        reason=result.reason,
-        witness=result.reason if result.verdict == "different" else None,
-        seconds=seconds,
-        replay=result.replay,
-    )
+    proof = Proof(method="trace", refutation=result.ruling.reason if result.ruling.verdict == "different" else None)
+    return replace(result, tool="prove", proof=proof, seconds=seconds)

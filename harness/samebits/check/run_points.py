@@ -20,10 +20,10 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay, replay_together
 from samebits.rooms import door
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
-from samebits.schema.result import Result
 from samebits.user_errors import one_line
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class PointDone:
     """A point with its results."""
 
     point: Point
-    results: tuple[Result, ...]
+    results: tuple[Finding, ...]
     calls: str | None = None
     """What its programs call that no digest covers, in words."""
 
@@ -75,7 +75,7 @@ def run_points(
     programs: Programs,
     effort: Effort = USUAL,
     meshes: Mapping[tuple[str, str], Any] = MappingProxyType({}),
-) -> Iterator[Result]:
+) -> Iterator[Finding]:
     """The results of a pair's points, in order; compiling runs ahead.
 
     Args:
@@ -143,14 +143,14 @@ class _Judged:
 
     point: Point
     job: PendingPoint | None
-    results: list[Result]
+    results: list[Finding]
     calls: str | None = None
 
 
 def _judged(
     runner: Runner, locator: Locator, points: Sequence[Point], ahead: int, memory: PointMemory | None = None
 ) -> Iterator[PointStage | _Judged]:
-    started: deque[tuple[Point, PendingPoint | list[Result]]] = deque()
+    started: deque[tuple[Point, PendingPoint | list[Finding]]] = deque()
     waiting, group = iter(points), runner.sides.programs.group
     while True:
         while len(started) <= ahead:
@@ -179,16 +179,16 @@ def _judged(
 
 
 def _judged_together(
-    group: LockstepGroup, runner: Runner, locator: Locator, point: Point, job: PendingPoint | list[Result]
-) -> list[Result]:
+    group: LockstepGroup, runner: Runner, locator: Locator, point: Point, job: PendingPoint | list[Finding]
+) -> list[Finding]:
     """The results of a point, of a group of processes that all come to it."""
     name, again = runner.pair.name, _replay(runner, point, locator)
 
-    def finish() -> list[Result]:
+    def finish() -> list[Finding]:
         assert isinstance(job, PendingPoint)
         return _finish(runner, point, job, locator)
 
-    results: list[Result] = door("cluster.together").judged_together(
+    results: list[Finding] = door("cluster.together").judged_together(
         group,
         f"{name}: {point}",
         None if isinstance(job, PendingPoint) else job[0],
@@ -210,7 +210,7 @@ def _shaken(shaker: Shaker, judged: _Judged, started: ShakenPoint | None) -> Poi
     return PointDone(judged.point, tuple(results), judged.calls)
 
 
-def _start(runner: Runner, point: Point, locator: Locator, memory: PointMemory | None) -> PendingPoint | list[Result]:
+def _start(runner: Runner, point: Point, locator: Locator, memory: PointMemory | None) -> PendingPoint | list[Finding]:
     """Start a point, or its results: where they are known, or it cannot run (an expected error, a mesh, an error)."""
     import jax
 
@@ -239,7 +239,7 @@ def _replay(runner: Runner, point: Point, locator: Locator) -> str:
     return replay(locator, point, assuming=runner.assuming)
 
 
-def _finish(runner: Runner, point: Point, job: PendingPoint, locator: Locator) -> list[Result]:
+def _finish(runner: Runner, point: Point, job: PendingPoint, locator: Locator) -> list[Finding]:
     again = _replay(runner, point, locator)
     try:
         with runner.sides.programs.held_configuration(), recorded(job.asked):

@@ -40,6 +40,7 @@ from samebits.prove.problem import other_outputs
 from samebits.prove.prover import Unproved
 from samebits.prove.selftest import check_proofs
 from samebits.schema.case import Refusal
+from samebits.schema.finding import Executed
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
@@ -51,15 +52,11 @@ class PointRun:
 
     outcomes: tuple[LeafOutcome, ...]
     seconds: float
-    devices: int
-    layout: Mapping[str, str]
-    emulated: tuple[str, ...]
+    executed: Executed
     bits: Mapping[str, str] = field(default_factory=dict)
     """By leaf, a digest of what the reference gave on one device."""
     arrays: Mapping[str, str] = field(default_factory=dict)
     """By leaf, dtype and shape."""
-    device_order: tuple[int, ...] = ()
-    """The numbers of the devices in the order of the mesh, where that is not 0, 1, 2 ..."""
     remarks: tuple[str, ...] = ()
     """What is unlike other points, to be said with every verdict."""
     executed_elsewhere: int | None = None
@@ -155,10 +152,8 @@ class Runner:
         if other is not None:
             lines = partial(self.lines.lines, job, other.path, None, typed=other.typed)
             outcomes = [LeafOutcome(comparison=other, lines=lines)]
-            devices = job.on_mesh.mesh.devices
-            return PointRun(
-                outcomes=tuple(outcomes), seconds=time.perf_counter() - begin, devices=devices, layout={}, emulated=()
-            )
+            executed = Executed(devices=job.on_mesh.mesh.devices)
+            return PointRun(outcomes=tuple(outcomes), seconds=time.perf_counter() - begin, executed=executed)
         proof = self.proofs.movement(job)
         alone, on_mesh, variant = self._run(job, proof.holds)
         if not any(tree.leaves for tree in alone.trees.values()):
@@ -172,12 +167,14 @@ class Runner:
         return PointRun(
             outcomes=tuple(outcomes),
             seconds=time.perf_counter() - begin,
-            devices=job.on_mesh.mesh.devices,
-            layout=variant.layout,
-            emulated=job.programs["variant"].emulated(),
+            executed=Executed(
+                devices=job.on_mesh.mesh.devices,
+                device_order=job.on_mesh.device_order,
+                layout=variant.layout,
+                emulated=job.programs["variant"].emulated(),
+            ),
             bits=alone.digests(),
             arrays=declared_arrays(job),
-            device_order=job.on_mesh.device_order,
             remarks=job.remarks,
         )
 
@@ -195,9 +192,7 @@ class Runner:
                 for outcome in outcomes
             ),
             seconds=time.perf_counter() - begin,
-            devices=0,
-            layout={},
-            emulated=job.programs["variant"].emulated(),
+            executed=Executed(emulated=job.programs["variant"].emulated()),
             arrays=declared_arrays(job),
             remarks=job.remarks,
             executed_elsewhere=self._cross_checks.others(job.point),

@@ -23,7 +23,8 @@ from samebits.hlo.canonical import identity
 from samebits.hlo.module import HloModule
 from samebits.numerics.bits import same_bits
 from samebits.programs.program_cache import Program
-from samebits.schema.result import Outcome, Result, ShakenLeaf
+from samebits.schema.finding import Finding
+from samebits.schema.result import Outcome, ShakenLeaf
 from samebits.user_errors import one_line
 
 _COMPARED = ("alone", "variant")
@@ -40,10 +41,12 @@ class ShakenPoint:
     under: Mapping[ShakeOption, PendingPoint]
 
 
-def worth_shaking(result: Result) -> bool:
+def worth_shaking(result: Finding) -> bool:
     """Whether a result's bits are equal because they came out so, not because a proof holds for every compiler."""
-    observed = result.verdict == "bitwise" or (result.verdict == "proved" and result.evidence == SAME_PROGRAM)
-    return observed and not result.mismatches
+    observed = result.ruling.verdict == "bitwise" or (
+        result.ruling.verdict == "proved" and result.ruling.evidence == SAME_PROGRAM
+    )
+    return observed and not result.comparison.mismatches
 
 
 class Shaker:
@@ -58,7 +61,7 @@ class Shaker:
         self.runner, self.options = runner, options
         self._codes: WeakKeyDictionary[Program, str | None] = WeakKeyDictionary()
 
-    def start(self, job: PendingPoint, results: Sequence[Result]) -> ShakenPoint | None:
+    def start(self, job: PendingPoint, results: Sequence[Finding]) -> ShakenPoint | None:
         """Have the programs of a point compiled under each option; None where no leaf is worth it."""
         if not any(worth_shaking(result) for result in results):
             return None
@@ -74,14 +77,14 @@ class Shaker:
             under[option] = replace(job, programs=recompiled)
         return ShakenPoint(job, under)
 
-    def finish(self, started: ShakenPoint, results: Sequence[Result]) -> list[Result]:
+    def finish(self, started: ShakenPoint, results: Sequence[Finding]) -> list[Finding]:
         """The results of a point with what each option did to their leaves; a broken contract fails."""
-        shaken: dict[str, list[ShakenLeaf]] = {result.leaf: [] for result in results}
+        shaken: dict[str, list[ShakenLeaf]] = {result.place.leaf: [] for result in results}
         usual = self._alone(started.job)
         for option, job in started.under.items():
             for leaf, shaken_leaf in self._under(option, started.job, job, usual, results).items():
                 shaken[leaf].append(shaken_leaf)
-        return [with_shaken(result, shaken[result.leaf]) for result in results]
+        return [with_shaken(result, shaken[result.place.leaf]) for result in results]
 
     def _under(
         self,
@@ -89,7 +92,7 @@ class Shaker:
         usual_job: PendingPoint,
         job: PendingPoint,
         usual: ProgramOutputs,
-        results: Sequence[Result],
+        results: Sequence[Finding],
     ) -> dict[str, ShakenLeaf]:
         try:
             alone = self._alone(job)
@@ -102,21 +105,25 @@ class Shaker:
             return _errors(option, results, one_line(error))
         return outcomes_under(option, results, under, _moved(usual, alone), changed)
 
-    def _differing(self, alone: ProgramOutputs, job: PendingPoint, results: Sequence[Result]) -> set[str]:
+    def _differing(self, alone: ProgramOutputs, job: PendingPoint, results: Sequence[Finding]) -> set[str]:
         """The leaves whose bits are equal as usual and are not here; all of them where an output has another tree."""
         execution, point = self.runner.execution, job.point
         variant = execution.run(job.programs["variant"], point.variant, job.on_mesh, point.direction)
         compared = compare_outputs(reference=alone, optimized=variant)
         equal = {leaf for leaf, (comparison, _) in compared.items() if comparison.equal}
         unstable = not (alone.repeats and variant.repeats) or variant.replicas
-        return {result.leaf for result in results if worth_shaking(result) and (unstable or result.leaf not in equal)}
+        return {
+            result.place.leaf
+            for result in results
+            if worth_shaking(result) and (unstable or result.place.leaf not in equal)
+        }
 
-    def _judged(self, job: PendingPoint, leaves: set[str]) -> dict[str, Result]:
+    def _judged(self, job: PendingPoint, leaves: set[str]) -> dict[str, Finding]:
         """The verdicts on some leaves; only now is it asked what the mesh alone does."""
         if "reference" in job.programs:
             self.runner.sides.programs.start(job.programs["reference"])
         run = self.runner.finish(job, leaves)
-        return {result.leaf: result for result in judge_run(self.runner.pair, job.point, run, "")}
+        return {result.place.leaf: result for result in judge_run(self.runner.pair, job.point, run, "")}
 
     def _alone(self, job: PendingPoint) -> ProgramOutputs:
         """What the reference gave on one device."""
@@ -130,7 +137,11 @@ class Shaker:
 
 
 def outcomes_under(
-    option: ShakeOption, usual: Sequence[Result], under: Mapping[str, Result], moved: Mapping[str, bool], changed: bool
+    option: ShakeOption,
+    usual: Sequence[Finding],
+    under: Mapping[str, Finding],
+    moved: Mapping[str, bool],
+    changed: bool,
 ) -> dict[str, ShakenLeaf]:
     """What an option did, by leaf.
 
@@ -144,38 +155,40 @@ def outcomes_under(
     for before in usual:
         if not worth_shaking(before):
             continue
-        after = under.get(before.leaf)
-        if after is not None and after.verdict in ("proved", "bitwise"):
+        after = under.get(before.place.leaf)
+        if after is not None and after.ruling.verdict in ("proved", "bitwise"):
             after = None  # the mesh moves both sides alike
-        outcome: Outcome = "robust" if changed or moved.get(before.leaf) else "no effect"
-        if after is not None and after.verdict == "error":
+        outcome: Outcome = "robust" if changed or moved.get(before.place.leaf) else "no effect"
+        if after is not None and after.ruling.verdict == "error":
             outcome = "error"
-        elif after is not None and not (after.kind in option.aside and after.verdict == "different"):
-            outcome = "fragile" if after.ok else "broken"
+        elif after is not None and not (after.comparison.kind in option.aside and after.ruling.verdict == "different"):
+            outcome = "fragile" if after.ruling.ok else "broken"
         shown = after if after is not None and outcome in ("fragile", "broken", "error") else None
-        shaken[before.leaf] = ShakenLeaf(
+        shaken[before.place.leaf] = ShakenLeaf(
             option=option.name,
             outcome=outcome,
-            verdict="bitwise" if shown is None else shown.verdict,
-            mismatches=0 if shown is None else shown.mismatches,
-            reference_moved=moved.get(before.leaf),
-            why=None if shown is None else shown.reason if outcome == "error" else shown.evidence,
+            verdict="bitwise" if shown is None else shown.ruling.verdict,
+            mismatches=0 if shown is None else shown.comparison.mismatches,
+            reference_moved=moved.get(before.place.leaf),
+            why=None if shown is None else shown.ruling.reason if outcome == "error" else shown.ruling.evidence,
         )
     for leaf in [
-        leaf for leaf, result in under.items() if result.failed and leaf not in {result.leaf for result in usual}
+        leaf for leaf, result in under.items() if result.failed and leaf not in {result.place.leaf for result in usual}
     ]:
         after, owner = under[leaf], leaf.split(" (replica")[0]  # replicas that differ are leaves of their own
         shaken[owner] = ShakenLeaf(
             option=option.name,
             outcome="broken",
-            verdict=after.verdict,
-            mismatches=after.mismatches,
-            why=f"'{leaf}': {after.evidence}",
+            verdict=after.ruling.verdict,
+            mismatches=after.comparison.mismatches,
+            why=f"'{leaf}': {after.ruling.evidence}",
         )
-    return {leaf: shaken_leaf for leaf, shaken_leaf in shaken.items() if leaf in {result.leaf for result in usual}}
+    return {
+        leaf: shaken_leaf for leaf, shaken_leaf in shaken.items() if leaf in {result.place.leaf for result in usual}
+    }
 
 
-def with_shaken(result: Result, shaken: Sequence[ShakenLeaf]) -> Result:
+def with_shaken(result: Finding, shaken: Sequence[ShakenLeaf]) -> Finding:
     """A result with what was seen under options; one whose contract an option breaks fails."""
     broken = [leaf for leaf in shaken if leaf.outcome == "broken"]
     if not broken:
@@ -183,10 +196,11 @@ def with_shaken(result: Result, shaken: Sequence[ShakenLeaf]) -> Result:
     first = broken[0]
     more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
     reason = (
-        f"{result.verdict} as usual, {first.verdict} under {first.option}{more} ({first.mismatches} of "
-        f"{result.elements} elements differ): the contract requires '{result.required}', which only this compiler gives"
+        f"{result.ruling.verdict} as usual, {first.verdict} under {first.option}{more} ({first.mismatches} of "
+        f"{result.comparison.elements} elements differ): the contract requires '{result.ruling.required}', which only "
+        "this compiler gives"
     )
-    return replace(result, ok=False, reason=reason, shaken=(*result.shaken, *shaken))
+    return replace(result.with_ruling(ok=False, reason=reason), shaken=(*result.shaken, *shaken))
 
 
 def code_digest(compiled: Any) -> str | None:
@@ -237,9 +251,9 @@ def _moved(usual: ProgramOutputs, under: ProgramOutputs) -> dict[str, bool]:
     return moved
 
 
-def _errors(option: ShakeOption, results: Sequence[Result], why: str) -> dict[str, ShakenLeaf]:
+def _errors(option: ShakeOption, results: Sequence[Finding], why: str) -> dict[str, ShakenLeaf]:
     return {
-        result.leaf: ShakenLeaf(option=option.name, outcome="error", verdict="error", why=why)
+        result.place.leaf: ShakenLeaf(option=option.name, outcome="error", verdict="error", why=why)
         for result in results
         if worth_shaking(result)
     }

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from samebits.check.judge import Ruling, rule, where
+from samebits.check.judge import Ruled, rule
 from samebits.check.outcome import LeafOutcome
 from samebits.check.picture import BRIEF, FULL, LeafArrays, picture
 from samebits.check.runner import PointRun
@@ -17,83 +16,78 @@ from samebits.numerics.bits import Comparison
 from samebits.schema.assumption import Assumption
 from samebits.schema.case import Refusal
 from samebits.schema.difference import Witness
+from samebits.schema.finding import Compared, Errors, Finding, Proof, Ruling, at
+from samebits.schema.line_difference import NamedLines
 from samebits.schema.pair import Pair
 from samebits.schema.picture import Picture
 from samebits.schema.point import Point
-from samebits.schema.result import Result, Verdict
+from samebits.schema.result import Verdict
 from samebits.user_errors import one_line
 
 
-def judge_run(pair: Pair, point: Point, run: PointRun, replay: str) -> list[Result]:
+def judge_run(pair: Pair, point: Point, run: PointRun, replay: str) -> list[Finding]:
     """The results of a point: one per leaf."""
     return [judge(pair, point, run, outcome, replay) for outcome in run.outcomes]
 
 
-def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay: str) -> Result:
+def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay: str) -> Finding:
     """The result of one executed leaf."""
-    ruling, comparison = rule(pair, point, outcome), outcome.comparison
-    if ruling.against_mesh:  # whose bits are equal; the evidence says what both are against one device
+    ruled, comparison = rule(pair, point, outcome), outcome.comparison
+    if ruled.against_mesh:  # whose bits are equal; the evidence says what both are against one device
         comparison = Comparison(path=comparison.path, elements=comparison.elements)
-    elsewhere = None if ruling.decisive is None else ruling.decisive.comparison(comparison.path)
+    elsewhere = None if ruled.decisive is None else ruled.decisive.comparison(comparison.path)
     if elsewhere is None:
-        element, label = _witness(outcome, comparison)
+        element = _witness(outcome, comparison)
     else:  # what the inputs of the case show says nothing of this verdict
-        assert ruling.decisive is not None and ruling.decisive.values is not None
-        comparison, element, label = elsewhere, elsewhere.witness, ruling.decisive.where
-        outcome = replace(outcome, evidence=None, arrays=partial(LeafArrays, {label: ruling.decisive.values}, {}))
-    return Result(
-        **where(point),
-        pair=pair.name,
-        leaf=comparison.path,
-        verdict=ruling.verdict,
-        required=ruling.required,
-        ok=ruling.ok,
-        reason=ruling.reason,
-        evidence="; ".join((*filter(None, [ruling.evidence]), *_elsewhere(run), *run.remarks)) or None,
-        not_interpreted=outcome.not_interpreted,
-        elements=comparison.elements,
-        mismatches=comparison.mismatches,
-        max_ulp=comparison.max_ulp,
-        kind=None if comparison.kind is None else _kind(comparison.kind, comparison.max_ulp),
-        differences=comparison.differences,
-        **_measured(outcome),
-        assumptions=_assumptions(ruling, outcome),
-        # A list, as JSON has it: a result of this process is the one that comes from a worker process.
-        witness=None if element is None else {**asdict(element), "index": list(element.index), "input": label},
-        picture=None if ruling.against_mesh else _picture(outcome, ruling.ok, element, label),
-        magnitudes=() if ruling.elsewhere is None else ruling.elsewhere.table,
-        **named_lines(ruling, outcome),
-        exempt=ruling.exempt,
-        undeclared=ruling.undeclared,
-        machine=_machine(outcome, ruling.against_mesh),
-        domain=ruling.domain,
-        emulated=run.emulated,
-        bits=run.bits.get(comparison.path),
-        array=run.arrays.get(comparison.path),
-        device_order=run.device_order,
-        layout=run.layout,
-        devices=run.devices,
+        assert ruled.decisive is not None and ruled.decisive.values is not None
+        comparison, label = elsewhere, ruled.decisive.where
+        element = None if elsewhere.witness is None else replace(elsewhere.witness, input=label)
+        outcome = replace(outcome, evidence=None, arrays=partial(LeafArrays, {label: ruled.decisive.values}, {}))
+    evidence = "; ".join((*filter(None, [ruled.ruling.evidence]), *_elsewhere(run), *run.remarks)) or None
+    return Finding(
+        place=at(pair.name, point, comparison.path),
+        ruling=replace(ruled.ruling, evidence=evidence),
+        comparison=Compared(
+            elements=comparison.elements,
+            mismatches=comparison.mismatches,
+            max_ulp=comparison.max_ulp,
+            kind=None if comparison.kind is None else _kind(comparison.kind, comparison.max_ulp),
+            differences=comparison.differences,
+            witness=element,
+            picture=None if ruled.against_mesh else _picture(outcome, ruled.ruling.ok, element),
+            array=run.arrays.get(comparison.path),
+            bits=run.bits.get(comparison.path),
+        ),
+        accuracy=_errors(outcome, ruled),
+        proof=Proof(
+            log2_error=_log2_error(outcome),
+            assumptions=_assumptions(ruled, outcome),
+            sizes=ruled.sizes,
+            family=outcome.family,
+            alone=run.executed_elsewhere is not None,
+            not_interpreted=outcome.not_interpreted,
+        ),
+        named=named_lines(ruled, outcome),
+        run=run.executed,
         seconds=round(run.seconds, 4),
-        sizes=ruling.sizes,
-        family=outcome.family,
-        proof_alone=run.executed_elsewhere is not None,
         replay=replay,
     )
 
 
-def _witness(outcome: LeafOutcome, comparison: Comparison) -> tuple[Witness | None, str | None]:
-    """The element that shows the verdict, and its input: the measured one before the first of its class."""
+def _witness(outcome: LeafOutcome, comparison: Comparison) -> Witness | None:
+    """The element that shows the verdict, with its input: the measured one before the first of its class."""
     measured = None if outcome.evidence is None else outcome.evidence.witness
-    if comparison.witness is None or measured is None:
-        return comparison.witness, outcome.where
-    return measured
+    if comparison.witness is None:
+        return None
+    element, label = (comparison.witness, outcome.where) if measured is None else measured
+    return replace(element, input=label)
 
 
-def _picture(outcome: LeafOutcome, ok: bool, element: Witness | None, label: str | None) -> Picture | None:
+def _picture(outcome: LeafOutcome, ok: bool, element: Witness | None) -> Picture | None:
     """Where and how far the sides differ; in less detail where the contract accepts it."""
     if outcome.arrays is None:
         return None
-    place = None if element is None or label is None else (label, element.index)
+    place = None if element is None or element.input is None else (element.input, element.index)
     measured = None if outcome.evidence is None else outcome.evidence.place
     known = place is not None and measured is not None and measured[0] == place[0]
     ideal = outcome.evidence.ideal if known and outcome.evidence is not None else None
@@ -107,28 +101,19 @@ def _elsewhere(run: PointRun) -> Iterator[str]:
         yield f"not executed here, but at {points} of this variant and direction; --full executes all"
 
 
-def named_lines(ruling: Ruling, outcome: LeafOutcome) -> dict[str, Any]:
-    """The lines that make a failing leaf differ, by the names of `Result` and `ProofResult`."""
+def named_lines(ruled: Ruled, outcome: LeafOutcome) -> NamedLines:
+    """The lines that make a failing leaf differ."""
     untyped = outcome.comparison.detail is not None and not outcome.comparison.typed
-    if ruling.verdict != "different" or ruling.ok or outcome.lines is None or untyped:
-        return {}
-    if ruling.decisive is None and outcome.promises is not None:  # as written, both sides are the same
-        return {}
-    named = outcome.lines(None if ruling.decisive is None else ruling.decisive.question)
-    return {"lines": named.lines, "no_lines": named.why}
-
-
-def _machine(outcome: LeafOutcome, against_mesh: bool) -> str | None:
-    """Why another machine may have other bits, where that was asked."""
-    if against_mesh:
-        return "only against the reference on this mesh are the bits the same"
-    independence = outcome.everywhere
-    return None if independence is None or independence.holds else independence.how
+    if ruled.ruling.verdict != "different" or ruled.ruling.ok or outcome.lines is None or untyped:
+        return NamedLines()
+    if ruled.decisive is None and outcome.promises is not None:  # as written, both sides are the same
+        return NamedLines()
+    return outcome.lines(None if ruled.decisive is None else ruled.decisive.question)
 
 
 def judge_refusal(
     pair: Pair, point: Point, refusal: Refusal, raised: Mapping[str, BaseException | None], replay: str
-) -> Result:
+) -> Finding:
     """The verdict on an expected error.
 
     Args:
@@ -141,54 +126,63 @@ def judge_refusal(
             wrong.append(f"'{side}' gave a result; expected {refusal.error} matching '{refusal.match}'")
         elif type(error).__name__ != refusal.error or not re.search(refusal.match, str(error)):
             wrong.append(f"'{side}' {one_line(error)}; expected {refusal.error} matching '{refusal.match}'")
-    return Result(
-        **where(point),
-        pair=pair.name,
-        leaf="*",
-        verdict="different" if wrong else "refused",
-        required="refused",
-        ok=not wrong,
-        reason="; ".join(wrong) or None,
-        evidence=None if wrong else f"{' and '.join(raised)} raised {refusal.error}",
-        kind="other" if wrong else None,
+    return Finding(
+        place=at(pair.name, point),
+        ruling=Ruling(
+            verdict="different" if wrong else "refused",
+            required="refused",
+            ok=not wrong,
+            reason="; ".join(wrong) or None,
+            evidence=None if wrong else f"{' and '.join(raised)} raised {refusal.error}",
+        ),
+        comparison=Compared(kind="other" if wrong else None),
         replay=replay,
     )
 
 
-def without_leaves(pair: str, point: Point, verdict: Verdict, reason: str, replay: str) -> Result:
+def without_leaves(pair: str, point: Point, verdict: Verdict, reason: str, replay: str) -> Finding:
     """A point that gave no leaves: `error` or `skipped`, never green."""
-    return Result(
-        **where(point), pair=pair, leaf="*", verdict=verdict, required="bitwise", ok=False, reason=reason, replay=replay
+    ruling = Ruling(verdict=verdict, required="bitwise", ok=False, reason=reason)
+    return Finding(place=at(pair, point), ruling=ruling, replay=replay)
+
+
+def _errors(outcome: LeafOutcome, ruled: Ruled) -> Errors:
+    """The numbers of a leaf's evidence, and of other magnitudes of the inputs."""
+    table, evidence = () if ruled.elsewhere is None else ruled.elsewhere.table, outcome.evidence
+    if evidence is None:
+        return Errors(magnitudes=table)
+    return Errors(
+        error_reference=evidence.error_reference,
+        error_optimized=evidence.error_optimized,
+        error_ratio=evidence.error_ratio,
+        error_ratio_low=evidence.accuracy.low,
+        error_ratio_high=evidence.accuracy.high,
+        draws=evidence.accuracy.draws,
+        error_group=evidence.accuracy.group,
+        bias=evidence.accuracy.bias,
+        bound=evidence.bound,
+        bound_used=evidence.bound_used,
+        magnitudes=table,
     )
 
 
-def _measured(outcome: LeafOutcome) -> dict[str, Any]:
-    """The numbers of a leaf's evidence, by the names of `Result`."""
-    names = ("error_ratio", "error_reference", "error_optimized", "bound", "bound_used")
-    proved = outcome.identity is not None and outcome.identity.equal
-    accuracy = None if outcome.evidence is None else outcome.evidence.accuracy
-    over_draws = {"error_ratio_low": "low", "error_ratio_high": "high", "draws": "draws", "error_group": "group"}
-    return {
-        **{name: None if outcome.evidence is None else getattr(outcome.evidence, name) for name in names},
-        **{name: None if accuracy is None else getattr(accuracy, attribute) for name, attribute in over_draws.items()},
-        "bias": None if accuracy is None else accuracy.bias,
-        "log2_error": None
-        if outcome.identity is None or not proved or outcome.identity.tried
-        else outcome.identity.log2_error,
-    }
+def _log2_error(outcome: LeafOutcome) -> float | None:
+    """The base-two logarithm of the probability that equal formulas are an accident."""
+    same = outcome.identity
+    return None if same is None or not same.equal or same.tried else same.log2_error
 
 
-def _assumptions(ruling: Ruling, outcome: LeafOutcome) -> tuple[Assumption, ...]:
+def _assumptions(ruled: Ruled, outcome: LeafOutcome) -> tuple[Assumption, ...]:
     """What a proof of formulas takes for granted, and the values that a verdict is for."""
     same = outcome.identity
-    if not outcome.assuming and ruling.ok:
+    if not outcome.assuming and ruled.ruling.ok:
         return ()  # what holds without any is what execution shows
     taken: tuple[Assumption, ...] = ()
-    if same is not None and (same.equal or ruling.verdict in ("bitwise", "rounding")):
+    if same is not None and (same.equal or ruled.ruling.verdict in ("bitwise", "rounding")):
         taken = not_exercised(same, outcome.one_way)
-    if ruling.verdict == "proved" and outcome.routing and not outcome.same_program:
+    if ruled.ruling.verdict == "proved" and outcome.routing and not outcome.same_program:
         taken = (*taken, of_values(outcome.routing))
-    return (*taken, *ruling.noted)
+    return (*taken, *ruled.noted)
 
 
 def _kind(kind: str, max_ulp: int | None) -> str:

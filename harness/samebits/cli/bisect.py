@@ -19,7 +19,7 @@ from samebits.errors import RequestError
 from samebits.host.output_files import require_writable
 
 if TYPE_CHECKING:
-    from samebits.bisect.search.trials import Finding
+    from samebits.bisect.search.trials import SearchFinding
     from samebits.bisect.session import Session
 
 R = TypeVar("R")
@@ -74,7 +74,7 @@ class SearchOptions(options.ReportOptions):
         names = inspect.signature(kind).parameters.keys() & {field.name for field in fields(self)}
         return kind(**{name: getattr(self, name) for name in names} | others)
 
-    def run(self, what: str, search: Callable[[Session], Finding], session: Session, **how: Any) -> int:
+    def run(self, what: str, search: Callable[[Session], SearchFinding], session: Session, **how: Any) -> int:
         """Search, and return the exit code; to be called once jax is prepared.
 
         Args:

@@ -16,10 +16,10 @@ from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
 
 if TYPE_CHECKING:
-    from samebits.bisect.search.trials import Finding
+    from samebits.bisect.search.trials import SearchFinding
     from samebits.bisect.session import Session
 
-    Search = Callable[[Session], Finding]
+    Search = Callable[[Session], SearchFinding]
 
 
 @dataclass(frozen=True, kw_only=True)

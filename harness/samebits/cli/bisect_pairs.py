@@ -13,7 +13,7 @@ from samebits.cli.declared import option
 
 if TYPE_CHECKING:
     from samebits.bisect.endpoints import EndpointsRequest
-    from samebits.bisect.search.trials import Finding
+    from samebits.bisect.search.trials import SearchFinding
     from samebits.bisect.session import Session
     from samebits.engine.run_work import EngineSettings
 
@@ -97,7 +97,7 @@ def pairs(chosen: PairsOptions) -> int:
 
 def search_on_engine(
     request: EndpointsRequest, session: Session, only: Sequence[str], most: int, settings: EngineSettings
-) -> Finding:
+) -> SearchFinding:
     """Find the choices that make the bad training diverge, with the search here and trainings in a worker process.
 
     Args:

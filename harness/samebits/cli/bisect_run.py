@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from samebits.bisect.search.trials import Finding, NothingFails, Trials
+from samebits.bisect.search.trials import NothingFails, SearchFinding, Trials
 from samebits.bisect.session import Session, counted
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.engine.ray_request import RayRequest
@@ -18,7 +18,7 @@ from samebits.report.progress import ProgressBar
 
 
 @dataclass(frozen=True, kw_only=True)
-class BisectCommand(Command[Environment, Finding, BisectDocument]):
+class BisectCommand(Command[Environment, SearchFinding, BisectDocument]):
     """Search for a cause.
 
     Args:
@@ -32,7 +32,7 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
     """
 
     what: str
-    search: Callable[[Session], Finding]
+    search: Callable[[Session], SearchFinding]
     session: Session
     cached: bool = True
     apart: bool = False
@@ -46,7 +46,7 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
         """The environment; what is searched for is loaded by the search."""
         return run.start_backend(workers=int(self.apart), ray=self.ray)
 
-    def execute(self, run: CommandRun, inputs: Environment, results: list[Finding]) -> None:
+    def execute(self, run: CommandRun, inputs: Environment, results: list[SearchFinding]) -> None:
         """Search; where nothing fails, that is the finding."""
         from samebits.train.cache import persistent_compile_cache
 
@@ -60,7 +60,7 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
                 results.append(self.search(replace(session, say=bar.say, judged=partial(_judged, bar))))
             except NothingFails as nothing:
                 results.append(
-                    Finding(
+                    SearchFinding(
                         what=self.what,
                         found=False,
                         sentence=str(nothing),
@@ -73,17 +73,17 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
                 results.append(self._interrupted(begun))
                 raise
 
-    def _interrupted(self, begun: list[Trials[Any]]) -> Finding:
+    def _interrupted(self, begun: list[Trials[Any]]) -> SearchFinding:
         """What is known of a search that did not come to its end."""
         if not begun:
             sentence = "interrupted before anything was judged"
-            return Finding(what=self.what, found=False, sentence=sentence, interrupted=True)
+            return SearchFinding(what=self.what, found=False, sentence=sentence, interrupted=True)
         again = "the same command" + (" without --fresh" if self.session.fresh else "")
         judged = counted(sum(trials.runs for trials in begun), "point")
         sentence = f"interrupted, {judged} judged; {again} continues from the journal"
         return begun[-1].finding(found=False, sentence=sentence, interrupted=True)
 
-    def document(self, run: CommandRun, inputs: Environment, results: list[Finding]) -> BisectDocument:
+    def document(self, run: CommandRun, inputs: Environment, results: list[SearchFinding]) -> BisectDocument:
         """The finding with its time."""
         (finding,) = results
         finding = replace(finding, seconds=round(run.seconds, 3))

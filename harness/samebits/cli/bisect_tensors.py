@@ -15,7 +15,7 @@ from samebits.schema.argument_text import EXAMPLES
 
 if TYPE_CHECKING:
     from samebits.bisect.point import PointRequest
-    from samebits.bisect.search.trials import Finding
+    from samebits.bisect.search.trials import SearchFinding
     from samebits.schema.pair import Pair
 
 GROUPS = {"a PAIR": PointOptions, "two functions": TwoFunctions, "a training": TrainingChoice}
@@ -80,7 +80,7 @@ def tensors(chosen: TensorsOptions) -> int:
     return chosen.run("tensors", lambda _: _of_pair(chosen), session, cached=False)
 
 
-def _of_pair(chosen: TensorsOptions) -> Finding:
+def _of_pair(chosen: TensorsOptions) -> SearchFinding:
     from samebits.bisect.pair_tensors import align_pair
     from samebits.bisect.session import again
 

@@ -42,10 +42,11 @@ from samebits.report.pair_heads import pair_head
 from samebits.report.shards import request_of
 from samebits.report.terminal import show
 from samebits.report.words import is_empty_shard
+from samebits.schema.finding import Finding, exit_code, summarise
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
-from samebits.schema.result import Problem, Result, exit_code, summarise
+from samebits.schema.result import Problem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +65,7 @@ class CheckInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckCommand(Command[CheckInputs, Result, Document]):
+class CheckCommand(Command[CheckInputs, Finding, Document]):
     """Check a request.
 
     Args:
@@ -132,7 +133,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         keys = VerdictKeys(here, self.effort, trees)
         return VerdictCache(keys, loaded, entries, fresh=self.settings.fresh)
 
-    def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> None:
+    def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> None:
         """Sweep; with `--shake`, check once more under each option that XLA reads once per process."""
         with (
             self._journal(run, inputs) as journal,
@@ -155,7 +156,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
             results[:], not_run = shake_by_flags(arguments, results, inputs.environment)
             inputs.not_run.update(not_run)
 
-    def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Result]:
+    def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Finding]:
         return sweep(
             inputs.loaded,
             on_problem=functools.partial(self.problem, run),
@@ -187,7 +188,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
             environment=asdict(inputs.environment),
         )
 
-    def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
+    def document(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> Document:
         """All results, with what the declarations and the snapshots say about them."""
         _order(results, inputs.loaded)
         results[:] = few_lines(results, not_searched)
@@ -205,7 +206,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         run.notes += proof_notes(results, all_sizes=self.effort.all_sizes)
         run.notes += repeats_note(self.effort.repeats)
         run.notes += take_notes()
-        skips = sum(result.verdict == "skipped" for result in results)
+        skips = sum(result.ruling.verdict == "skipped" for result in results)
         if self.no_skips and skips:
             run.notes.append(f"--no-skips: the {skips} skipped results fail this run")
         shaken = self.effort.shake
@@ -250,22 +251,26 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         return exit_code(document.results, document.problems, no_skips=self.no_skips, interrupted=interrupted)
 
 
-def _order(results: list[Result], loaded: Sequence[LoadedPair]) -> None:
+def _order(results: list[Finding], loaded: Sequence[LoadedPair]) -> None:
     """Into the order of the plan: workers end in any order, and the same command gives the same document."""
     order = {
         (item.pair.name, *where(point).values()): (first, second)
         for first, item in enumerate(loaded)
         for second, point in enumerate(item.plan.points)
     }
-    results.sort(key=lambda r: order[r.pair, r.variant, r.case, r.dtype, r.mesh, r.mode, r.direction])
+    results.sort(
+        key=lambda r: order[
+            r.place.pair, r.place.variant, r.place.case, r.place.dtype, r.place.mesh, r.place.mode, r.place.direction
+        ]
+    )
 
 
-def _judge_declarations(inputs: CheckInputs, results: Sequence[Result], run: CommandRun) -> None:
+def _judge_declarations(inputs: CheckInputs, results: Sequence[Finding], run: CommandRun) -> None:
     broken, only_seen = {problem.pair for problem in run.problems}, 0
     for item in inputs.loaded:
         if item.locator.name in broken:
             continue
-        own = [result for result in results if result.pair == item.pair.name]
+        own = [result for result in results if result.place.pair == item.pair.name]
         try:
             judged = _judged(item, own, inputs)
         except SamebitsError as error:
@@ -277,7 +282,7 @@ def _judge_declarations(inputs: CheckInputs, results: Sequence[Result], run: Com
     run.notes += only_seen_note(only_seen)
 
 
-def _judged(item: LoadedPair, results: Sequence[Result], inputs: CheckInputs) -> DeclarationAudit:
+def _judged(item: LoadedPair, results: Sequence[Finding], inputs: CheckInputs) -> DeclarationAudit:
     """The audit of a declaration, recalled where it was made of these very results: it traces programs."""
     cache, platform = inputs.cache, inputs.environment.platform
     judged = None if cache is None else cache.recall_audit(item, results)

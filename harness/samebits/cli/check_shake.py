@@ -9,7 +9,8 @@ from samebits.check.shake_options import LEFT_OUT, accepted, flag_options
 from samebits.cli.check_subprocess import CheckArguments, add_outcomes, check_elsewhere, with_flags
 from samebits.errors import CouldNotRun
 from samebits.host.environment import Environment
-from samebits.schema.result import Problem, Result
+from samebits.schema.finding import Finding
+from samebits.schema.result import Problem
 from samebits.schema.shake_summary import ShakeSummary, shake_of
 
 RARE = 1 / 20
@@ -17,8 +18,8 @@ RARE = 1 / 20
 
 
 def shake_by_flags(
-    arguments: CheckArguments, results: list[Result], here: Environment
-) -> tuple[list[Result], dict[str, str]]:
+    arguments: CheckArguments, results: list[Finding], here: Environment
+) -> tuple[list[Finding], dict[str, str]]:
     """Results with what the options of the process did, each in a process of its own; and those that did not run."""
     failed: dict[str, str] = {}
     if not any(result.shaken for result in results):
@@ -33,20 +34,20 @@ def shake_by_flags(
     return results, failed
 
 
-def shake_summary(results: Sequence[Result], platform: str, failed: dict[str, str]) -> ShakeSummary:
+def shake_summary(results: Sequence[Finding], platform: str, failed: dict[str, str]) -> ShakeSummary:
     """The section of the document."""
     return shake_of(results, {**dict(accepted(platform).refused), **failed}, LEFT_OUT)
 
 
-def shake_problems(results: Sequence[Result]) -> list[Problem]:
+def shake_problems(results: Sequence[Finding]) -> list[Problem]:
     """One problem for each pair and option under which leaves could not be judged; they are not evidence."""
     count: Counter[tuple[str, str]] = Counter()
     why: dict[tuple[str, str], str] = {}
     for result in results:
         for outcome in result.shaken:
             if outcome.outcome == "error":
-                count[result.pair, outcome.option] += 1
-                why.setdefault((result.pair, outcome.option), outcome.why or "no reason given")
+                count[result.place.pair, outcome.option] += 1
+                why.setdefault((result.place.pair, outcome.option), outcome.why or "no reason given")
     return [
         Problem(
             pair=pair,

@@ -15,7 +15,7 @@ from samebits.check.shake_options import ShakeOption
 from samebits.errors import CouldNotRun, RequestError
 from samebits.programs.plan import Request
 from samebits.report.document import Document, read_document
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 
 FILTERS = {
     "variants": "--variant",
@@ -102,22 +102,17 @@ def with_flags(option: ShakeOption) -> dict[str, str]:
     return {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
 
 
-def add_outcomes(option: ShakeOption, usual: Sequence[Result], there: Sequence[Result]) -> list[Result]:
+def add_outcomes(option: ShakeOption, usual: Sequence[Finding], there: Sequence[Finding]) -> list[Finding]:
     """Results with what an option of the process did to them; a leaf of which no bit moved is not evidence."""
-    others = {_key(result): result for result in there}
+    others = {result.place: result for result in there}
     shaken = []
     for result in usual:
-        other = others.get(_key(result))
+        other = others.get(result.place)
         if not worth_shaking(result) or other is None:
             shaken.append(result)
             continue
-        differs = other.mismatches > 0 or not worth_shaking(other)
-        moved = {result.leaf: result.bits != other.bits}
-        outcomes = outcomes_under(option, [result], {result.leaf: other} if differs else {}, moved, changed=False)
+        differs = other.comparison.mismatches > 0 or not worth_shaking(other)
+        moved = {result.place.leaf: result.comparison.bits != other.comparison.bits}
+        outcomes = outcomes_under(option, [result], {result.place.leaf: other} if differs else {}, moved, changed=False)
         shaken.append(with_shaken(result, list(outcomes.values())))
     return shaken
-
-
-def _key(result: Result) -> tuple[str, ...]:
-    names = ("pair", "variant", "case", "dtype", "mesh", "mode", "direction", "leaf")
-    return tuple(getattr(result, name) for name in names)

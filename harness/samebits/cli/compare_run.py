@@ -34,11 +34,11 @@ from samebits.schema.argument_text import EXAMPLES, argument_word, parse_argumen
 from samebits.schema.argument_trees import argument_tree
 from samebits.schema.case import Arg, Case, ContextMesh
 from samebits.schema.contract import Contract
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_meshes import WIDEST
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Problem, Result
+from samebits.schema.result import Problem
 from samebits.schema.values import Integers, Normal
 
 
@@ -68,10 +68,10 @@ class CompareCommand(CheckCommand):
         message = re.sub(r"^pair '\w+': ", "", in_options(problem.message))  # the problem names the functions itself
         super().problem(run, replace(problem, message=message))
 
-    def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Result]:
+    def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Finding]:
         with contextlib.closing(super()._sweep(run, inputs, journal)) as swept:
             for result in swept:
-                yield replace(result, reason=_said(result.reason), evidence=_said(result.evidence))
+                yield result.with_ruling(reason=_said(result.ruling.reason), evidence=_said(result.ruling.evidence))
 
     def load(self, run: CommandRun) -> CheckInputs:
         """The functions, without the gradients that there are none of, with a note about those."""
@@ -98,11 +98,11 @@ class CompareCommand(CheckCommand):
     def _journal(self, run: CommandRun, inputs: CheckInputs) -> contextlib.AbstractContextManager[Journal | None]:
         return contextlib.nullcontext()
 
-    def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
+    def document(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> Document:
         """All results; where one fails, with the integers that were drawn, else with the defaults that they are for."""
         for item in inputs.loaded:
             results[:] = with_call_assumptions(results, item.pair, assuming=self.effort.assuming)
-        if not all(result.ok for result in results):
+        if not all(result.ruling.ok for result in results):
             run.notes += anything_drawn(self.chosen.arg)
         return super().document(run, inputs, results)
 
@@ -228,7 +228,7 @@ class ProveFunctionsCommand(ProveCommand):
             loaded=[LoadedPair(locator=locator, pair=pair, plan=function_plan(pair, ANY_DEVICES))], environment=here
         )
 
-    def execute(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> None:
+    def execute(self, run: CommandRun, inputs: ProveInputs, results: list[Finding]) -> None:
         """Prove all points, and say what they leave at its default."""
         (item,) = inputs.loaded
         points = item.pair, item.locator, item.plan, self.platform
@@ -238,9 +238,9 @@ class ProveFunctionsCommand(ProveCommand):
             else prove_points(*points, assuming=self.assuming)
         )
         for row in with_call_assumptions([*proofs], item.pair, assuming=self.assuming):
-            results.append(replace(row, reason=None if row.reason is None else in_options(row.reason)))
+            results.append(row.with_ruling(reason=_said(row.ruling.reason)))
         run.notes += take_notes()
-        if not all(row.ok for row in results):
+        if not all(row.ruling.ok for row in results):
             run.notes += anything_drawn(self.chosen.arg)
         if self.verbose:
             show_pair(run.console, item.pair.name, results)

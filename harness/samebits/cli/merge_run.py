@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from samebits.check.judge import where
 from samebits.cli.check_run import CheckCommand, CheckInputs
 from samebits.cli.pipeline import CommandRun
 from samebits.cli.select_pairs import plans
@@ -24,9 +25,10 @@ from samebits.report.shards import (
     read_shard,
     require_same_request,
 )
+from samebits.schema.finding import Finding, point_of
 from samebits.schema.pair import Pair
-from samebits.schema.point import Effort, Point
-from samebits.schema.result import Problem, Result
+from samebits.schema.point import Effort
+from samebits.schema.result import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +53,7 @@ class MergeCommand(CheckCommand):
         run.notes += [*left_out, *self.unfit_notes(loaded, here), *other_environments(self.files)]
         return CheckInputs(loaded=loaded, environment=here)
 
-    def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> None:
+    def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> None:
         """Take the results of all shards, and say which are missing."""
         planned = {
             key_of_point(item.pair.name, point): item.locator.name
@@ -66,19 +68,19 @@ class MergeCommand(CheckCommand):
             if file.written is not None and file.written.dirty:
                 note(f"{file.path} was checked with uncommitted changes, which its commit does not have")
             for result in file.results:
-                key = key_of_point(result.pair, Point(**{name: getattr(result, name) for name in Point.__slots__}))
+                key = key_of_point(result.place.pair, point_of(result.place))
                 if key in planned:
                     there.add(key)
                     results.append(result)
-                    problem = held_otherwise(file, pairs[result.pair], result)
+                    problem = held_otherwise(file, pairs[result.place.pair], result)
                     twice = is_twice(result)
                     if twice is not None:
-                        problem = Problem(pair=result.pair, message=edited(file.path, result, twice), exit_code=2)
+                        problem = Problem(pair=result.place.pair, message=edited(file.path, result, twice), exit_code=2)
                     if problem is not None:
-                        otherwise.setdefault(result.pair, problem)
+                        otherwise.setdefault(result.place.pair, problem)
                 else:
-                    message = f"{file.path} has results of '{result.pair}' that the declarations here do not plan"
-                    run.problems.append(Problem(pair=result.pair, message=f"{message}: {key}", exit_code=2))
+                    message = f"{file.path} has results of '{result.place.pair}' that the declarations here do not plan"
+                    run.problems.append(Problem(pair=result.place.pair, message=f"{message}: {key}", exit_code=2))
             for problem in file.problems:
                 if problem not in run.problems:
                     run.problem(problem)
@@ -89,7 +91,7 @@ class MergeCommand(CheckCommand):
             run.problem(problem)
         self._missing(run, [key for key in planned if key not in there], planned)
 
-    def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
+    def document(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> Document:
         """The whole check, of the time and commit of the shard that began last."""
         return replace(super().document(run, inputs, results), written=written_of(self.files))
 
@@ -117,23 +119,23 @@ def written_of(files: Sequence[ShardFile]) -> Written | None:
     return replace(last, commit=last.commit if is_one else None, dirty=dirty)
 
 
-def held_otherwise(file: ShardFile, pair: Pair, result: Result) -> Problem | None:
+def held_otherwise(file: ShardFile, pair: Pair, result: Finding) -> Problem | None:
     """What is wrong with a result that holds: the declaration has another contract here, or its verdict is below it."""
     declared = required_of(pair.on(file.environment.platform), result)
-    if not result.ok:
+    if not result.ruling.ok:
         return None
-    if result.required in declared:
+    if result.ruling.required in declared:
         wrong = holds_wrongly(result)
         message = edited(file.path, result, wrong or "")
-        return Problem(pair=result.pair, message=message, exit_code=2) if wrong else None
+        return Problem(pair=result.place.pair, message=message, exit_code=2) if wrong else None
     message = (
-        f"{file.path} holds '{result.leaf}' of '{result.variant}' against '{result.required}', and the declaration "
-        f"here requires '{declared[0]}': it is of another declaration; check again"
+        f"{file.path} holds '{result.place.leaf}' of '{result.place.variant}' against '{result.ruling.required}', and "
+        f"the declaration here requires '{declared[0]}': it is of another declaration; check again"
     )
-    return Problem(pair=result.pair, message=message, exit_code=2)
+    return Problem(pair=result.place.pair, message=message, exit_code=2)
 
 
-def required_of(pair: Pair, result: Result) -> list[str]:
+def required_of(pair: Pair, result: Finding) -> list[str]:
     """What a declaration may require of a result: a documented error or an exemption decide alone.
 
     Where no contract covers it, what is required depends on the proof.
@@ -142,8 +144,8 @@ def required_of(pair: Pair, result: Result) -> list[str]:
         pair: for the platform of the result.
         result: of one of its points.
     """
-    at = {name: getattr(result, name) for name in Point.__slots__} | {"leaf": result.leaf.split(" (replica")[0]}
-    if pair.case(result.case).refusal(result.variant) is not None:
+    at = where(result.place) | {"leaf": result.place.leaf.split(" (replica")[0]}
+    if pair.case(result.place.case).refusal(result.place.variant) is not None:
         return ["refused"]
     exemption = pair.exemption(**at)
     if exemption is not None:

@@ -23,7 +23,7 @@ from samebits.report.notes import other_input_notes
 from samebits.report.outcomes import Outcomes, proof_outcomes
 from samebits.report.prove import ProofDocument, proved_markdown, show_pair, show_proofs
 from samebits.rooms import door
-from samebits.schema.proof import ProofResult, exit_code
+from samebits.schema.finding import Finding, exit_code_of_proofs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +35,7 @@ class ProveInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
+class ProveCommand(Command[ProveInputs, Finding, ProofDocument]):
     """Prove a request.
 
     Args:
@@ -79,19 +79,19 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
         here = run.start_backend(shown=bool(loaded), workers=apart, ray=self.settings.ray)
         return ProveInputs(loaded=loaded, environment=here)
 
-    def execute(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> None:
+    def execute(self, run: CommandRun, inputs: ProveInputs, results: list[Finding]) -> None:
         """Prove all points."""
         items = prove_items(inputs.loaded, all_sizes=self.all_sizes)
         work = ProveWork(self.platform or inputs.environment.platform, assuming=self.assuming, all_sizes=self.all_sizes)
         names = {item.locator.name: item.pair.name for item in inputs.loaded}
 
-        def show(pair: list[Done[ProofResult]]) -> None:
+        def show(pair: list[Done[Finding]]) -> None:
             rows = [row for done in pair for row in done.rows]
             results.extend(rows)
             if self.verbose:
                 show_pair(run.console, names[pair[0].item.pair], few_lines(rows))
 
-        blocks = InOrder[ProofResult](items, lambda item: item.pair, show)
+        blocks = InOrder[Finding](items, lambda item: item.pair, show)
         run_in_order(run, work, blocks, self.settings, self._head(inputs), self.root or Path())
 
     def _head(self, inputs: ProveInputs) -> JournalHead:
@@ -109,14 +109,24 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
             environment=asdict(inputs.environment),
         )
 
-    def document(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> ProofDocument:
+    def document(self, run: CommandRun, inputs: ProveInputs, results: list[Finding]) -> ProofDocument:
         """All proofs, in the order of the plans."""
         order = {
             (item.pair.name, *where(point).values()): (first, second)
             for first, item in enumerate(inputs.loaded)
             for second, point in enumerate(item.plan.points)
         }
-        results.sort(key=lambda r: order[r.pair, r.variant, r.case, r.dtype, r.mesh, r.mode, r.direction])
+        results.sort(
+            key=lambda r: order[
+                r.place.pair,
+                r.place.variant,
+                r.place.case,
+                r.place.dtype,
+                r.place.mesh,
+                r.place.mode,
+                r.place.direction,
+            ]
+        )
         return ProofDocument(
             environment=inputs.environment,
             results=tuple(few_lines(results)),
@@ -141,4 +151,4 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
 
     def exit_code(self, inputs: ProveInputs, document: ProofDocument) -> int:
         """1 where a leaf is refuted; a wrong request takes precedence over what could not be decided."""
-        return exit_code(document.results, document.problems, interrupted=document.interrupted)
+        return exit_code_of_proofs(document.results, document.problems, interrupted=document.interrupted)

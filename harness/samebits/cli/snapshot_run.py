@@ -20,12 +20,13 @@ from samebits.host.permit import Permit, permit_in
 from samebits.programs.catalogue import default_root
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.snapshots import AcceptDocument
-from samebits.schema.result import Problem, Result
+from samebits.schema.finding import Finding
+from samebits.schema.result import Problem
 
 
 def compare_with_snapshots(
-    results: Sequence[Result], loaded: Sequence[LoadedPair], here: Environment, run: CommandRun
-) -> tuple[list[Result], SnapshotComparison]:
+    results: Sequence[Finding], loaded: Sequence[LoadedPair], here: Environment, run: CommandRun
+) -> tuple[list[Finding], SnapshotComparison]:
     """Compare the results of a check with the snapshots of its pairs, in their trees."""
     pairs = {
         item.pair.name: Path(item.locator.root) if item.locator.root is not None else default_root()
@@ -96,7 +97,7 @@ class AcceptCommand(Command[AcceptInputs, AcceptedVerdicts, AcceptDocument]):
         with contextlib.closing(sweep(inputs.loaded, on_problem=run.problem, settings=self.settings)) as swept:
             all_checked = list(swept)
         for item in inputs.loaded:
-            checked = [result for result in all_checked if result.pair == item.pair.name]
+            checked = [result for result in all_checked if result.place.pair == item.pair.name]
             if any(problem.pair == item.locator.name for problem in run.problems):
                 continue
             try:
@@ -105,7 +106,7 @@ class AcceptCommand(Command[AcceptInputs, AcceptedVerdicts, AcceptDocument]):
                 )
                 results.append(accepted)
             except SamebitsError as error:
-                failing = any(result.failed and result.verdict != "error" for result in checked)
+                failing = any(result.failed and result.ruling.verdict != "error" for result in checked)
                 code = 1 if failing else error.exit_code
                 run.problem(Problem(pair=item.pair.name, message=str(error), exit_code=code))
 

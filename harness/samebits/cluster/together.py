@@ -8,19 +8,24 @@ from samebits.cluster.board import Post
 from samebits.cluster.process_group import ProcessGroup
 from samebits.errors import CouldNotRun
 from samebits.host.group import FailedElsewhere
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 
-COMPARED = ("leaf", "verdict", "ok", "elements", "mismatches", "max_ulp", "kind", "error_ratio", "bits")
+COMPARED = {
+    "place": ("leaf",),
+    "ruling": ("verdict", "ok"),
+    "comparison": ("elements", "mismatches", "max_ulp", "kind", "bits"),
+    "accuracy": ("error_ratio",),
+}
 """What of a result is the same in all processes; times are not, and messages may name devices."""
 
 
 def judged_together(
     group: ProcessGroup,
     words: str,
-    started: Result | None,
-    finish: Callable[[], Sequence[Result]],
-    error: Callable[[str], Result],
-) -> list[Result]:
+    started: Finding | None,
+    finish: Callable[[], Sequence[Finding]],
+    error: Callable[[str], Finding],
+) -> list[Finding]:
     """The results of a point that all processes come to; where it does not start in one of them, it runs in none.
 
     Args:
@@ -35,9 +40,9 @@ def judged_together(
     """
     group.begin(words)
     failed = None if started is None else _failure([started])
-    results: Sequence[Result]
+    results: Sequence[Finding]
     try:
-        states = group.agree("traced", "started" if started is None else started.verdict, failed)
+        states = group.agree("traced", "started" if started is None else started.ruling.verdict, failed)
         if failed is None and len(set(states)) > 1:
             raise FailedElsewhere("; ".join(f"process {number}: {state}" for number, state in enumerate(states)))
         results = finish() if started is None else [started]
@@ -46,7 +51,7 @@ def judged_together(
     return end_together(group, results, error)
 
 
-def end_together(group: ProcessGroup, results: Sequence[Result], error: Callable[[str], Result]) -> list[Result]:
+def end_together(group: ProcessGroup, results: Sequence[Finding], error: Callable[[str], Finding]) -> list[Finding]:
     """The results of a point, once all processes have them.
 
     Args:
@@ -74,7 +79,7 @@ def end_together(group: ProcessGroup, results: Sequence[Result], error: Callable
     return list(results)
 
 
-def require_alike(group: ProcessGroup, results: Sequence[Result]) -> None:
+def require_alike(group: ProcessGroup, results: Sequence[Finding]) -> None:
     """Hold the results of a point against those of the other processes.
 
     Args:
@@ -97,16 +102,20 @@ def _apart(first: Sequence[dict[str, object]], other: Sequence[dict[str, object]
     if len(first) != len(other):
         return f"{len(other)} leaves, not {len(first)}"
     for own, theirs in zip(first, other, strict=True):
-        for name in COMPARED:
+        for name in own:
             if own[name] != theirs[name]:
                 return f"{name} of '{own['leaf']}' is {theirs[name]!r}, not {own[name]!r}"
     return None
 
 
-def _failure(results: Sequence[Result]) -> str | None:
+def _failure(results: Sequence[Finding]) -> str | None:
     """Why a point could not run; None where it did."""
-    return results[0].reason if len(results) == 1 and (results[0].leaf, results[0].verdict) == ("*", "error") else None
+    return (
+        results[0].ruling.reason
+        if len(results) == 1 and (results[0].place.leaf, results[0].ruling.verdict) == ("*", "error")
+        else None
+    )
 
 
-def _compared(result: Result) -> dict[str, object]:
-    return {name: getattr(result, name) for name in COMPARED}
+def _compared(result: Finding) -> dict[str, object]:
+    return {name: getattr(getattr(result, group), name) for group, names in COMPARED.items() for name in names}

@@ -24,9 +24,9 @@ from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import TracedSides
 from samebits.schema.contract import DIRECTIONS, Direction
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
 from samebits.schema.real_size import RealSize
-from samebits.schema.result import Result
 from samebits.schema.target import Target, fixed_part
 from samebits.schema.tuning import FIGURES, SmallValue, TuningBest, TuningTrial, best
 from samebits.schema.validate import expected
@@ -248,7 +248,7 @@ def run_small(
         for side, directions in new.items():
             results = _results(alone, locator, side, directions, programs)
             for direction in directions:
-                leaves = [result for result in results if result.direction == direction]
+                leaves = [result for result in results if result.place.direction == direction]
                 runs[side, direction, value] = _judged(texts[side, direction], leaves)
     return runs
 
@@ -309,19 +309,20 @@ def _text(pair: Pair, small: RealSize, which: tuple[str, Direction], programs: P
 
 def _results(
     pair: Pair, locator: Locator, side: str, directions: tuple[Direction, ...], programs: Programs
-) -> list[Result]:
+) -> list[Finding]:
     request = Request(variants=(side,), directions=directions)
     return list(run_points(pair, locator, plan(pair, request, devices=1).points, programs))
 
 
-def _judged(text: str | None, leaves: Sequence[Result]) -> SmallRun:
+def _judged(text: str | None, leaves: Sequence[Finding]) -> SmallRun:
     if not leaves:
         return SmallRun(text, None, None, "not run")
-    worst = min(leaves, key=lambda result: (not result.failed, _WORST_FIRST.index(result.verdict)))
-    if worst.verdict in ("error", "skipped"):
-        return SmallRun(text, worst.verdict, None, worst.reason or worst.verdict)
+    worst = min(leaves, key=lambda result: (not result.failed, _WORST_FIRST.index(result.ruling.verdict)))
+    if worst.ruling.verdict in ("error", "skipped"):
+        return SmallRun(text, worst.ruling.verdict, None, worst.ruling.reason or worst.ruling.verdict)
     failed = [result for result in leaves if result.failed]
-    evidence = worst.evidence or worst.reason or ""
+    evidence = worst.ruling.evidence or worst.ruling.reason or ""
     if failed:
-        evidence = f"{worst.leaf}: {worst.mismatches} of {worst.elements} elements differ; {evidence}"
-    return SmallRun(text, worst.verdict, not failed, evidence)
+        seen = worst.comparison
+        evidence = f"{worst.place.leaf}: {seen.mismatches} of {seen.elements} elements differ; {evidence}"
+    return SmallRun(text, worst.ruling.verdict, not failed, evidence)

@@ -23,9 +23,9 @@ from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
-from samebits.schema.result import Result
 
 CALLS = f"{OUTSIDE}calls: "
 """How a read begins that says what the programs of a point call: then its results are not remembered at all."""
@@ -67,7 +67,7 @@ def key_of_point(pair: str, point: Point) -> str:
     return f"{pair}/{point}"
 
 
-class CheckWork(Work[Result]):
+class CheckWork(Work[Finding]):
     """Points are executed, compared and judged.
 
     Args:
@@ -79,7 +79,7 @@ class CheckWork(Work[Result]):
     """
 
     kind = "check"
-    row = Result
+    row = Finding
     names_reads = True
 
     def __init__(
@@ -151,7 +151,7 @@ class CheckWork(Work[Result]):
             self._declared[locator] = load(locator)
         return self._declared[locator]
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> Result:
+    def lost(self, item: Item, loss: Loss, stage: str) -> Finding:
         """An `error` row."""
         locator, point = item.payload
         return without_leaves(self._pair(locator).name, point, "error", lost_words(loss, stage), item.replay)

@@ -10,8 +10,7 @@ from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair
 from samebits.programs.replay import replay
-from samebits.schema.point import Point
-from samebits.schema.proof import ProofResult
+from samebits.schema.finding import Finding, Ruling, at
 
 if TYPE_CHECKING:
     from samebits.check.prove_points import PointProver
@@ -50,7 +49,7 @@ def _items(loaded: Sequence[LoadedPair], *, all_sizes: bool) -> list[Item]:
     ]
 
 
-class ProveWork(Work[ProofResult]):
+class ProveWork(Work[Finding]):
     """Proves points of pairs.
 
     Args:
@@ -60,7 +59,7 @@ class ProveWork(Work[ProofResult]):
     """
 
     kind = "prove"
-    row = ProofResult
+    row = Finding
 
     def __init__(self, platform: str, *, assuming: bool = True, all_sizes: bool = False) -> None:
         self.platform, self.assuming, self.all_sizes = platform, assuming, all_sizes
@@ -88,18 +87,11 @@ class ProveWork(Work[ProofResult]):
             yield finished(item.key, results)
             yield from remarks()
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> ProofResult:
+    def lost(self, item: Item, loss: Loss, stage: str) -> Finding:
         """An error at the point."""
         _, name, point = item.payload
-        return ProofResult(
-            pair=name,
-            **{name: getattr(point, name) for name in Point.__slots__},
-            leaf="*",
-            verdict="error",
-            required="bitwise",
-            reason=lost_words(loss, stage),
-            replay=item.replay,
-        )
+        ruling = Ruling(verdict="error", required="bitwise", ok=False, reason=lost_words(loss, stage))
+        return Finding(tool="prove", place=at(name, point), ruling=ruling, replay=item.replay)
 
     def close(self) -> None:
         """Drop the programs of the latest pair."""

@@ -10,8 +10,9 @@ from samebits.engine.journal import Journal
 from samebits.engine.run_work import EngineSettings, run_work
 from samebits.engine.verdict_cache import VerdictCache
 from samebits.programs.plan import LoadedPair
+from samebits.schema.finding import Finding
 from samebits.schema.point import USUAL, Effort
-from samebits.schema.result import Problem, Result
+from samebits.schema.result import Problem
 
 IN_PROCESS = EngineSettings(in_process=True)
 
@@ -24,7 +25,7 @@ def sweep(
     effort: Effort = USUAL,
     journal: Journal | None = None,
     store: VerdictCache | None = None,
-) -> Generator[Result]:
+) -> Generator[Finding]:
     """All results of a sweep in the order in which they are known; closing the iterator ends all processes.
 
     Args:

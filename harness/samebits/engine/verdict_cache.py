@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -29,8 +30,9 @@ from samebits.host.file_reads import FILE, OUTSIDE, READS, state_of
 from samebits.host.isolation import lasting_notes, note
 from samebits.host.process_sources import variables_in
 from samebits.programs.plan import LoadedPair
+from samebits.schema.finding import Finding
 from samebits.schema.point import Point
-from samebits.schema.result import Problem, Result
+from samebits.schema.result import Problem
 
 VARIABLE = "variable:"
 """How a read of an environment variable begins; `*` are all of them."""
@@ -126,7 +128,7 @@ class VerdictCache:
         """What was read for the rows that were recalled under a key, with digests."""
         return self._recalled.get(sign, ())
 
-    def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
+    def rests_on(self, sign: str, done: Done[Finding]) -> tuple[tuple[str, str], ...] | None:
         """What was read for a point beside its sources, with digests; None where its rows hold for this run alone."""
         name, _ = self._places[sign]
         reads = [read for read in dict.fromkeys((*done.reads, *READS.all())) if read not in self._known]
@@ -148,7 +150,7 @@ class VerdictCache:
         """Whether everything that was read is as it was."""
         return all(self._state(read) == state for read, state in rests_on)
 
-    def remember(self, sign: str, done: Done[Any]) -> None:
+    def remember(self, sign: str, done: Done[Finding]) -> None:
         """Store the rows of a point, unless they must be found anew each time."""
         rests_on = self._rests_on.pop(sign, None) or self.rests_on(sign, done)
         if self.entries is None:
@@ -159,7 +161,7 @@ class VerdictCache:
                 self._contradicted.setdefault(self._places[sign][0])
             self.forget(sign)
             return
-        earlier = (row.remembered for row in done.rows if row.remembered is not None)
+        earlier = (row.run.remembered for row in done.rows if row.run.remembered is not None)
         entry = VerdictEntry(executed=next(earlier, None) or executed_now(), rows=done.encoded, reads=rests_on)
         self.entries.put(sign, msgspec.json.encode(entry))
         self._executed[self._places[sign]] = entry.executed
@@ -169,7 +171,7 @@ class VerdictCache:
         if self.entries is not None:
             self.entries.remove(sign)
 
-    def recall_audit(self, loaded: LoadedPair, results: Sequence[Result]) -> DeclarationAudit | None:
+    def recall_audit(self, loaded: LoadedPair, results: Sequence[Finding]) -> DeclarationAudit | None:
         """The audit of a declaration that an earlier run made of the very same results; None where there is none."""
         key = self._audit_key(loaded, results)
         entry = None if key is None else self._entry(key, AuditEntry)
@@ -178,7 +180,7 @@ class VerdictCache:
         problems = [Problem(pair=pair, message=text, exit_code=code) for pair, text, code in entry.problems]
         return DeclarationAudit(list(entry.notes), problems, entry.only_seen)
 
-    def remember_audit(self, loaded: LoadedPair, results: Sequence[Result], audit: DeclarationAudit) -> None:
+    def remember_audit(self, loaded: LoadedPair, results: Sequence[Finding], audit: DeclarationAudit) -> None:
         """Store the audit of a declaration, if all results that it rests on are remembered themselves."""
         key = self._audit_key(loaded, results)
         if key is not None and self.entries is not None:
@@ -225,7 +227,7 @@ class VerdictCache:
             self._looked = time.monotonic(), self._keys.changed(self._began)
         return self._looked[1]
 
-    def _audit_key(self, loaded: LoadedPair, results: Sequence[Result]) -> str | None:
+    def _audit_key(self, loaded: LoadedPair, results: Sequence[Finding]) -> str | None:
         """A key over the results without their times; None where one of them is not remembered.
 
         It has the moment of each: an entry with that moment was found to rest on files that are unchanged since.
@@ -233,7 +235,8 @@ class VerdictCache:
         executed = [self._executed.get((loaded.pair.name, point)) for point in loaded.plan.points]
         if None in executed:
             return None
-        rows = [{**msgspec.to_builtins(result), "seconds": 0, "remembered": None} for result in results]
+        timeless = (replace(result, seconds=0.0, run=replace(result.run, remembered=None)) for result in results)
+        rows = [msgspec.to_builtins(result) for result in timeless]
         return self._keys.of_all(loaded, audit=rows, plan=msgspec.to_builtins(loaded.plan), executed=executed)
 
     def _entry(self, key: str, kind: type[Any]) -> Any:
@@ -268,9 +271,9 @@ def shared_entries() -> EntryStore | None:
     return EntryStore(verdicts_file(), size) if size else None
 
 
-def _fails(result: Result) -> bool:
+def _fails(result: Finding) -> bool:
     """Whether a result contradicts one that holds, and would do so again."""
-    return not result.ok and result.verdict not in (*NEVER, "skipped")
+    return not result.ruling.ok and result.ruling.verdict not in (*NEVER, "skipped")
 
 
 def _modules(reads: Iterable[str]) -> list[str]:
@@ -289,4 +292,6 @@ def _variables(path: str) -> list[str]:
 
 
 def _dated(row: msgspec.Raw, executed: str) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode({**msgspec.json.decode(row), "remembered": executed}))
+    return msgspec.Raw(
+        msgspec.json.encode({**(known := msgspec.json.decode(row)), "run": {**known["run"], "remembered": executed}})
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from samebits.errors import CouldNotRun
 from samebits.functions.as_pair import PositionalCall
@@ -17,13 +17,9 @@ from samebits.functions.request import short_text
 from samebits.programs.binding import parameters_of
 from samebits.programs.implementations import implementation
 from samebits.schema.assumption import Assumption
+from samebits.schema.finding import Finding, point_of
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.point import Point
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Result
-
-Leaf = TypeVar("Leaf", Result, ProofResult)
 
 
 def left_at_defaults(pair: Pair) -> dict[str, Any]:
@@ -58,7 +54,7 @@ def _defaults(side: Callable[..., Any]) -> dict[str, Any]:
     return defaults
 
 
-def with_call_assumptions(leaves: Sequence[Leaf], pair: Pair, *, assuming: bool = True) -> tuple[Leaf, ...]:
+def with_call_assumptions(leaves: Sequence[Finding], pair: Pair, *, assuming: bool = True) -> tuple[Finding, ...]:
     """Add to the leaves, where all hold, what the call leaves out, and how the sides differ at another boolean.
 
     Args:
@@ -66,15 +62,15 @@ def with_call_assumptions(leaves: Sequence[Leaf], pair: Pair, *, assuming: bool 
         pair: of the functions.
         assuming: whether defaults are listed where no difference was seen.
     """
-    if not all(leaf.ok or leaf.verdict == "skipped" for leaf in leaves):
+    if not all(leaf.ruling.ok or leaf.ruling.verdict == "skipped" for leaf in leaves):
         return tuple(leaves)
     left = left_at_defaults(pair)
     seen: dict[str, str] = {}
-    forward = [leaf for leaf in leaves if _holds(leaf, pair) and leaf.direction == "forward"]
+    forward = [leaf for leaf in leaves if _holds(leaf, pair) and leaf.place.direction == "forward"]
     for name in [name for name, default in left.items() if isinstance(default, bool)] if forward else ():
         for path, text in _differences(pair, forward[0], name, value=not left[name]).items():
             # The first output stands for those that exist with the other value alone.
-            seen[path if path in {leaf.leaf for leaf in forward} else forward[0].leaf] = text
+            seen[path if path in {leaf.place.leaf for leaf in forward} else forward[0].place.leaf] = text
     listed = ", ".join(
         f"{name}={getattr(value, '__name__', None) or short_text(value)}" for name, value in left.items()
     )
@@ -84,21 +80,18 @@ def with_call_assumptions(leaves: Sequence[Leaf], pair: Pair, *, assuming: bool 
     for leaf in leaves:
         assumptions = [ignored] if pair.ignore else []
         if left and (assuming or seen):
-            counterexample = seen.get(leaf.leaf) if leaf.direction == "forward" else None
+            counterexample = seen.get(leaf.place.leaf) if leaf.place.direction == "forward" else None
             assumptions.append(replace(defaults, counterexample=counterexample))
-        result.append(_also_assuming(leaf, assumptions) if _holds(leaf, pair) else leaf)
+        taken = (*leaf.proof.assumptions, *assumptions)
+        result.append(leaf.with_proof(assumptions=taken) if _holds(leaf, pair) else leaf)
     return tuple(result)
 
 
-def _also_assuming(leaf: Leaf, assumptions: Sequence[Assumption]) -> Leaf:
-    return replace(leaf, assumptions=(*leaf.assumptions, *assumptions))
+def _holds(leaf: Finding, pair: Pair) -> bool:
+    return leaf.ruling.ok and leaf.place.variant != pair.reference_name
 
 
-def _holds(leaf: Result | ProofResult, pair: Pair) -> bool:
-    return leaf.ok and leaf.variant != pair.reference_name
-
-
-def _differences(pair: Pair, leaf: Result | ProofResult, name: str, *, value: bool) -> Mapping[str, str]:
+def _differences(pair: Pair, leaf: Finding, name: str, *, value: bool) -> Mapping[str, str]:
     """Map outputs to how the sides differ where a boolean has this value on both; nothing where both reject it.
 
     Code that is not interpreted is not compared.
@@ -112,7 +105,7 @@ def _differences(pair: Pair, leaf: Result | ProofResult, name: str, *, value: bo
     from samebits.programs.sides import Site, TracedSides
     from samebits.prove.problem import other_outputs, questions
 
-    point = Point(**{field: getattr(leaf, field) for field in Point.__slots__})
+    point = point_of(leaf.place)
     case, mesh = pair.case(point.case), MeshSpec.parse(point.mesh)
     case = replace(case, statics={**case.statics, name: value})
     changed = replace(pair, cases=(case,), gradients=False)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from samebits.errors import CouldNotRun
 from samebits.functions.passed import REPORTING
-from samebits.schema.assumption import Assumption, breakable
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Problem, Result, Verdict
+from samebits.schema.assumption import Assumption
+from samebits.schema.finding import Finding, Place, breakable
+from samebits.schema.result import Problem, Verdict
 
 _GRAVEST: tuple[Verdict, ...] = (
     "different",
@@ -43,7 +42,7 @@ class Comparing:
 
     name: str
     reference: str
-    leaves: tuple[Result | ProofResult, ...]
+    leaves: tuple[Finding, ...]
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -51,13 +50,13 @@ class Comparing:
     @property
     def verdict(self) -> Verdict:
         """The verdict on the whole: the gravest of all leaves, such as `rounding` where any leaf is only rounding."""
-        verdicts = {leaf.verdict for leaf in self._counted()}
+        verdicts = {leaf.ruling.verdict for leaf in self._counted()}
         return next((verdict for verdict in _GRAVEST if verdict in verdicts), "error")
 
     @property
     def ok(self) -> bool:
         """Whether something was compared, and every leaf reaches what was required."""
-        return bool(self.leaves) and not self.problems and all(leaf.ok for leaf in self._counted())
+        return bool(self.leaves) and not self.problems and all(leaf.ruling.ok for leaf in self._counted())
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -79,8 +78,8 @@ class Comparing:
             CouldNotRun: nothing differs, but some leaf could not be decided, or a declaration has a problem.
         """
         __tracebackhide__ = True
-        failed = [leaf for leaf in self._counted() if not leaf.ok]
-        if any(leaf.verdict not in ("error", "skipped") for leaf in failed):
+        failed = [leaf for leaf in self._counted() if not leaf.ruling.ok]
+        if any(leaf.ruling.verdict not in ("error", "skipped") for leaf in failed):
             raise AssertionError(self.failure())
         if not self.ok:
             raise CouldNotRun(self.failure())
@@ -90,18 +89,20 @@ class Comparing:
         from samebits.report.failure import point_block
         from samebits.report.leaves import leaf_rows, text
 
-        failed = [leaf for leaf in self._counted() if not leaf.ok]
+        failed = [leaf for leaf in self._counted() if not leaf.ruling.ok]
         lines = [f"{self._title()}: {len(failed)} of {len(self.leaves)} leaves do not hold"]
         lines += [problem.message for problem in self.problems]
         for point in _by_point(failed):
-            executed = [leaf for leaf in point if isinstance(leaf, Result)]
+            executed = [leaf for leaf in point if leaf.tool == "check"]
             lines += point_block(executed) if executed else [text("", leaf_rows(point, self.reference)).strip()]
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
 
-    def _counted(self) -> tuple[Result | ProofResult, ...]:
+    def _counted(self) -> tuple[Finding, ...]:
         """The leaves less those of a reference that cannot run on the mesh, which leaves its variants as they are."""
-        counted = (leaf for leaf in self.leaves if leaf.verdict != "skipped" or leaf.variant != self.reference)
+        counted = (
+            leaf for leaf in self.leaves if leaf.ruling.verdict != "skipped" or leaf.place.variant != self.reference
+        )
         return tuple(counted) or self.leaves
 
     def _title(self) -> str:
@@ -126,12 +127,11 @@ class Comparing:
         return notebook_table(self._title(), rows, notes, [] if self.ok else [self.failure()])
 
 
-def _by_point(leaves: Sequence[Any]) -> list[list[Any]]:
+def _by_point(leaves: Sequence[Finding]) -> list[list[Finding]]:
     """Leaves of one point together, in order."""
-    groups: dict[tuple[str, ...], list[Any]] = {}
+    groups: dict[Place, list[Finding]] = {}
     for leaf in leaves:
-        names = ("variant", "case", "dtype", "mesh", "mode", "direction")
-        groups.setdefault(tuple(getattr(leaf, name) for name in names), []).append(leaf)
+        groups.setdefault(replace(leaf.place, leaf=""), []).append(leaf)
     return list(groups.values())
 
 
@@ -143,14 +143,14 @@ class OtherInputsWarning(UserWarning):
     """Two functions are the same at the inputs tried, and differ at others, or in second derivatives."""
 
 
-def warn_of_other_inputs(name: str, leaves: Sequence[Result | ProofResult]) -> None:
+def warn_of_other_inputs(name: str, leaves: Sequence[Finding]) -> None:
     """One warning, at the caller's line, where leaves that hold differ at other inputs; nothing where none does.
 
     Args:
         name: of the comparison.
         leaves: its results.
     """
-    notes = [note for leaf in leaves if leaf.ok for note in _notes(leaf)]
+    notes = [note for leaf in leaves if leaf.ruling.ok for note in _notes(leaf)]
     if notes:
         from samebits.report.words import plural
 
@@ -168,11 +168,12 @@ def warn_of_other_inputs(name: str, leaves: Sequence[Result | ProofResult]) -> N
         )
 
 
-def _notes(leaf: Result | ProofResult) -> Iterator[str]:
-    shown = [each for each in leaf.assumptions if each.counterexample is not None]
+def _notes(leaf: Finding) -> Iterator[str]:
+    shown = [each for each in leaf.proof.assumptions if each.counterexample is not None]
     if shown:
         where = _OWN_GRADIENT if shown[0].word == "derivatives" else "but not at others"
-        yield f"{leaf.direction} of '{leaf.leaf}' is the same at the inputs tried, {where}: {shown[0].counterexample}"
+        what = f"{leaf.place.direction} of '{leaf.place.leaf}'"
+        yield f"{what} is the same at the inputs tried, {where}: {shown[0].counterexample}"
 
 
 def _frames_inside() -> int:

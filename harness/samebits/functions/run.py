@@ -26,11 +26,11 @@ from samebits.programs.replay import CALL, without_group
 from samebits.rooms import door
 from samebits.schema.argument_trees import ArgTree
 from samebits.schema.case import Arg
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Problem, Result
+from samebits.schema.result import Problem
 
 if TYPE_CHECKING:
     from samebits.programs.program_cache import Programs
@@ -100,7 +100,7 @@ def run_pair(pair: Pair, request: Request, *, assuming: bool = True) -> Comparin
 
 def compared(
     pair: Pair,
-    leaves: Iterable[Result | ProofResult],
+    leaves: Iterable[Finding],
     begin: float,
     notes: Iterable[str] = (),
     problems: Iterable[Problem] = (),

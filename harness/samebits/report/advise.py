@@ -41,7 +41,7 @@ class AdviseDocument:
         exit_code: 0: all compute-bound; 1: something is bound by what it moves; 3: a figure is not published.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["advise"] = "advise"
     model: str
     target: str

@@ -13,11 +13,12 @@ from samebits.report.document import Document, PairHead, as_record, read_raw
 from samebits.report.golden import GoldenDocument
 from samebits.report.json_schema import RECORDS
 from samebits.report.shards import missing_shards, require_same_request, shard_of
-from samebits.schema.result import Problem, summarise
+from samebits.schema.finding import summarise
+from samebits.schema.result import Problem
 
 
 def read_any_document(path: Path) -> object:
-    """A document of any command, every key and type checked; one of an older version of `samebits/1` opens too.
+    """A document of any command, every key and type checked; one of an older version, or of `samebits/1`, opens too.
 
     Args:
         path: the file.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from samebits.bisect.search.trials import Finding, TriedPoint
+from samebits.bisect.search.trials import SearchFinding, TriedPoint
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
@@ -52,11 +52,11 @@ class BisectDocument:
         finding: the answer, with every point that was tried.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["bisect"] = "bisect"
     environment: Environment
     asked: str = ""
-    finding: Finding
+    finding: SearchFinding
     written: Written | None = None
 
     def page(self) -> Page:
@@ -64,7 +64,7 @@ class BisectDocument:
         return bisect_page(self)
 
 
-def exit_code(finding: Finding) -> int:
+def exit_code(finding: SearchFinding) -> int:
     """0: nothing fails; 1: it fails, and here is the cause; 3: the cause could not be determined, or not yet."""
     if finding.interrupted:
         return 3
@@ -111,7 +111,7 @@ def bisect_page(document: BisectDocument) -> Page:
     )
 
 
-def _facts(finding: Finding, detail: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(finding: SearchFinding, detail: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Return what is known of the cause, by name."""
     cause = "makes them equal" if finding.what == "flags" else "smallest" if finding.what == "mesh" else "cause"
     # Each minimal set is a cause by itself; commits that cannot be judged, and lines, are alternatives.
@@ -145,7 +145,7 @@ def _line(line: Mapping[str, Any]) -> str:
         return ", ".join(f"{name}: {value}" for name, value in line.items() if value)
 
 
-def closing(finding: Finding) -> str:
+def closing(finding: SearchFinding) -> str:
     """Say how much it took."""
     again = f" and {plural(finding.repeats, 'repeat')}" if finding.repeats else ""
     least = f"; {finding.least} is the least possible" if finding.least else ""
@@ -161,7 +161,7 @@ _BADGES = {
 }
 
 
-def _trials(finding: Finding) -> Table:
+def _trials(finding: SearchFinding) -> Table:
     """Return every point that was judged, in order."""
     narrowed = ["left after it"] if any(trial.left is not None for trial in finding.trials) else []
     return Table(
@@ -174,7 +174,7 @@ def _trials(finding: Finding) -> Table:
     )
 
 
-def _trial(trial: TriedPoint, narrowed: Finding | None) -> list[Cell]:
+def _trial(trial: TriedPoint, narrowed: SearchFinding | None) -> list[Cell]:
     runs = f"{trial.looks}{' (journal)' if trial.remembered else ''}"
     cells: list[Cell] = [str(trial.number), trial.point, _BADGES[trial.outcome], runs, trial.detail]
     if narrowed is not None:
@@ -204,7 +204,7 @@ def tensor_rows(detail: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
-def bisect_charts(finding: Finding, tensors: Sequence[Sequence[str]]) -> list[Chart]:
+def bisect_charts(finding: SearchFinding, tensors: Sequence[Sequence[str]]) -> list[Chart]:
     """Return the charts of a bisection; none where nothing was tried.
 
     Args:
@@ -226,7 +226,7 @@ def bisect_charts(finding: Finding, tensors: Sequence[Sequence[str]]) -> list[Ch
     return charts
 
 
-def _search_label(finding: Finding) -> str:
+def _search_label(finding: SearchFinding) -> str:
     narrowed = any(trial.left is not None for trial in finding.trials)
     what = CANDIDATES.get(finding.what, "candidates")
     left = "; the band is what is left after each point" if narrowed else "; a column is one point: what it takes"
@@ -258,7 +258,7 @@ TENSOR_STATES = {
 }
 
 
-def search_chart(finding: Finding) -> dict[str, Any]:
+def search_chart(finding: SearchFinding) -> dict[str, Any]:
     """Candidates from top to bottom, points from left to right: what each took, and what it left."""
     import altair
 
@@ -291,7 +291,7 @@ def _candidate(labels: Sequence[str], *, named: bool, field: str = "candidate") 
     return altair.Y(f"{field}:Q", title="candidate, in order", scale=scale)
 
 
-def _left(finding: Finding, labels: Sequence[str], x: altair.X, *, named: bool) -> altair.Chart | None:
+def _left(finding: SearchFinding, labels: Sequence[str], x: altair.X, *, named: bool) -> altair.Chart | None:
     """The candidates that are left after each point, as bands."""
     import altair
 
@@ -310,7 +310,7 @@ def _left(finding: Finding, labels: Sequence[str], x: altair.X, *, named: bool) 
     return bands
 
 
-def _culprits(finding: Finding, labels: Sequence[str], *, named: bool) -> altair.Chart | None:
+def _culprits(finding: SearchFinding, labels: Sequence[str], *, named: bool) -> altair.Chart | None:
     """A line through each candidate that is part of the cause."""
     import altair
 
@@ -323,7 +323,7 @@ def _culprits(finding: Finding, labels: Sequence[str], *, named: bool) -> altair
     return lines
 
 
-def _taken(finding: Finding, labels: Sequence[str], x: altair.X, *, named: bool) -> altair.Chart:
+def _taken(finding: SearchFinding, labels: Sequence[str], x: altair.X, *, named: bool) -> altair.Chart:
     """What each point took, with its outcome, which stands once more in the first line: a point may take nothing."""
     import altair
 
@@ -351,7 +351,7 @@ def _at(labels: Sequence[str], place: int, *, named: bool) -> str | float:
     return place + 1 if place >= 0 else -len(labels) / 40
 
 
-def culprit_places(finding: Finding) -> list[int]:
+def culprit_places(finding: SearchFinding) -> list[int]:
     """The positions of the candidates that are part of a cause."""
     names = {name for culprits in finding.culprits for name in culprits}
     return [
@@ -362,7 +362,7 @@ def culprit_places(finding: Finding) -> list[int]:
     ]
 
 
-def sizes_chart(finding: Finding) -> dict[str, Any]:
+def sizes_chart(finding: SearchFinding) -> dict[str, Any]:
     """How large each point was beside the first, in devices and in the product of all sizes."""
     import altair
 
@@ -412,7 +412,7 @@ def tensors_chart(tensors: Sequence[Sequence[str]]) -> dict[str, Any]:
     return spec(chart.encode(x=x, x2="end:Q", color=colour, tooltip=tooltip), height=40)
 
 
-def _outcome(finding: Finding) -> dict[str, Any]:
+def _outcome(finding: SearchFinding) -> dict[str, Any]:
     """Colour and shape by outcome, with one legend of those that there are."""
     import altair
 

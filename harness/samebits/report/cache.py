@@ -25,7 +25,7 @@ class CacheDocument:
         results: one row for each cache.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["cache"] = "cache"
     folder: str
     limit: str

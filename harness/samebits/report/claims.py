@@ -77,7 +77,7 @@ class ClaimsDocument:
         problems: what could not be decided.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["claims"] = "claims"
     environment: Environment | None
     compilers: Mapping[str, str | None]

@@ -69,7 +69,7 @@ class CompileDocument:
         notes: what was left out, and what to know of the toolchain.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["compile"] = "compile"
     environment: Environment
     results: tuple[CompiledSide, ...]

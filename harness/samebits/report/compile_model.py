@@ -47,7 +47,7 @@ class StepsDocument:
         results: one row per configuration.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["compile model"] = "compile model"
     environment: Environment
     preset: str

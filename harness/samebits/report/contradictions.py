@@ -9,9 +9,7 @@ from samebits.errors import RequestError
 from samebits.report.document import Document
 from samebits.report.prove import ProofDocument
 from samebits.schema.contract import RUNGS
-from samebits.schema.point import Point
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Result, summarise
+from samebits.schema.finding import Finding, summarise
 
 COUNTS = ("cases", "ok", "failed", "skipped", "exempt")
 
@@ -38,33 +36,32 @@ def require_consistent(path: Path, document: object) -> None:
         _require_counts(path, document)
 
 
-def repeats() -> Callable[[Result | ProofResult], str | None]:
+def repeats() -> Callable[[Finding], str | None]:
     """A function that says of each row in turn whether its place was there before."""
     seen: set[Hashable] = set()
 
-    def is_twice(row: Result | ProofResult) -> str | None:
-        place = (row.pair, *(getattr(row, name) for name in Point.__slots__), row.leaf)
-        if place in seen:
+    def is_twice(row: Finding) -> str | None:
+        if row.place in seen:
             return "is there twice"
-        seen.add(place)
+        seen.add(row.place)
         return None
 
     return is_twice
 
 
-def holds_wrongly(row: Result | ProofResult) -> str | None:
+def holds_wrongly(row: Finding) -> str | None:
     """What is wrong with a row that holds although its verdict does not suffice; None where nothing is."""
-    if not row.ok:
+    if not row.ruling.ok:
         return None
-    never = row.verdict in ("different", "unstable", "error") and not row.exempt
-    if never or row.verdict == "skipped":
-        return f"is '{row.verdict}' and ok"
-    rungs = [RUNGS.index(word) for word in (row.verdict, row.required) if word in RUNGS]
-    is_below = not row.exempt and len(rungs) == 2 and rungs[0] > rungs[1]
-    return f"is '{row.verdict}' and ok, where '{row.required}' is required" if is_below else None
+    never = row.ruling.verdict in ("different", "unstable", "error") and not row.ruling.exempt
+    if never or row.ruling.verdict == "skipped":
+        return f"is '{row.ruling.verdict}' and ok"
+    rungs = [RUNGS.index(word) for word in (row.ruling.verdict, row.ruling.required) if word in RUNGS]
+    is_below = not row.ruling.exempt and len(rungs) == 2 and rungs[0] > rungs[1]
+    return f"is '{row.ruling.verdict}' and ok, where '{row.ruling.required}' is required" if is_below else None
 
 
-def edited(path: Path, row: Result | ProofResult, what: str) -> str:
+def edited(path: Path, row: Finding, what: str) -> str:
     """The line about a row that no check writes so.
 
     Args:
@@ -72,7 +69,7 @@ def edited(path: Path, row: Result | ProofResult, what: str) -> str:
         row: of it.
         what: is wrong with it.
     """
-    place = f"'{row.leaf}' of '{row.variant}' on {row.mesh}, {row.direction}"
+    place = f"'{row.place.leaf}' of '{row.place.variant}' on {row.place.mesh}, {row.place.direction}"
     return f"{path}: {place} {what}: it was edited; check again"
 
 

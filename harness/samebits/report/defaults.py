@@ -21,7 +21,7 @@ class DefaultsDocument:
         results: the keys, counted and judged.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["defaults"] = "defaults"
     first: str
     second: str

@@ -19,14 +19,19 @@ from samebits.audit.snapshots.hold import SnapshotComparison
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.host.written import Written
+from samebits.schema.finding import Finding
 from samebits.schema.json_text import unknown_key
+from samebits.schema.older_rows import upgraded
 from samebits.schema.pair_facts import CaseInputs, SideSource
-from samebits.schema.result import Problem, Result, Summary
+from samebits.schema.result import Problem, Summary
 from samebits.schema.shake_summary import ShakeSummary
 
 D = TypeVar("D")
 
-SCHEMA: Literal["samebits/1"] = "samebits/1"
+SCHEMA: Literal["samebits/2"] = "samebits/2"
+
+OLDER = "samebits/1"
+"""What is read as well: rows with the fields of all groups side by side."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +63,7 @@ class Document:
     """Everything that a check found.
 
     Args:
-        schema: a published key never changes its meaning within `samebits/1`.
+        schema: a published key never changes its meaning within `samebits/2`.
         pairs: the pairs that were planned, in order; those that were not are in `problems`.
         results: in the order of the plan, however many workers ran it.
         problems: pairs that could not be checked, and what else is wrong with a declaration.
@@ -69,11 +74,11 @@ class Document:
         shake: of `check --shake`: the options tried, and how many leaves are robust and fragile.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["check"] = "check"
     environment: Environment
     pairs: tuple[PairHead, ...]
-    results: tuple[Result, ...]
+    results: tuple[Finding, ...]
     problems: tuple[Problem, ...]
     summary: Summary
     request: Mapping[str, Any] | None = None
@@ -94,9 +99,9 @@ class Document:
         s = self.summary
         return s.interrupted or s.skipped == s.cases > 0 or self.skips_fail
 
-    def is_reference(self, result: Result) -> bool:
+    def is_reference(self, result: Finding) -> bool:
         """Whether a result holds the reference on the mesh against itself on one device."""
-        return any(head.pair == result.pair and head.reference == result.variant for head in self.pairs)
+        return any(head.pair == result.place.pair and head.reference == result.place.variant for head in self.pairs)
 
 
 def to_json(document: object) -> str:
@@ -121,7 +126,7 @@ def read_as(path: Path, kind: type[D]) -> D:
         kind: the record that the command writes.
 
     Raises:
-        RequestError: the file cannot be read, is not JSON, or is not a `samebits/1` document.
+        RequestError: the file cannot be read, is not JSON, or is not a document of `samebits/2` or `samebits/1`.
     """
     return as_record(path, read_raw(path), kind)
 
@@ -143,6 +148,8 @@ def read_raw(path: Path) -> dict[str, Any]:
     except msgspec.DecodeError as error:
         cut = " (the file may be cut off)" if "truncated" in str(error) else ""
         raise RequestError(f"{path}: not a {SCHEMA} document: {error}{cut}") from None
+    if isinstance(raw, dict) and raw.get("schema") == OLDER:
+        return upgraded(raw)
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
         got = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
         raise RequestError(f'{path}: expected a document with "schema": "{SCHEMA}", got {got!r}')

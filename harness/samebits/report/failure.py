@@ -6,18 +6,16 @@ from collections.abc import Sequence
 
 from samebits.schema.contract import COMPUTES
 from samebits.schema.difference import extent, ulps_in_words
-from samebits.schema.result import Result, requirement
+from samebits.schema.finding import Finding
+from samebits.schema.result import requirement
 
 
-def place(result: Result) -> str:
+def place(result: Finding) -> str:
     """Where a result lies, on one line, without its leaf."""
-    return (
-        f"{result.pair}/{result.variant}, case {result.case}, {result.dtype}, mesh {result.mesh} ({result.mode}), "
-        f"{result.direction}"
-    )
+    return f"{result.place.side()}, {result.place.where()}, {result.place.direction}"
 
 
-def point_block(leaves: Sequence[Result]) -> list[str]:
+def point_block(leaves: Sequence[Finding]) -> list[str]:
     """The lines of all failing leaves of one point; the point and its replay are named once."""
     lines = [place(leaves[0])]
     for leaf in leaves:
@@ -27,33 +25,33 @@ def point_block(leaves: Sequence[Result]) -> list[str]:
     return lines
 
 
-def _leaf(result: Result) -> list[str]:
-    lines = [] if result.leaf == "*" else [f"  leaf      {result.leaf}"]
-    lines.append(f"  verdict   {result.verdict}, required {requirement(result.required, result.reason)}")
-    if result.evidence:
-        lines.append(f"  evidence  {result.evidence}")
-    if result.not_interpreted:
-        lines.append(f"  executed  not interpreted: {result.not_interpreted}")
+def _leaf(result: Finding) -> list[str]:
+    ruling, seen = result.ruling, result.comparison
+    lines = [] if result.place.leaf == "*" else [f"  leaf      {result.place.leaf}"]
+    lines.append(f"  verdict   {ruling.verdict}, required {requirement(ruling.required, ruling.reason)}")
+    if result.ruling.evidence:
+        lines.append(f"  evidence  {result.ruling.evidence}")
+    if result.proof.not_interpreted:
+        lines.append(f"  executed  not interpreted: {result.proof.not_interpreted}")
     # Why a default contract accepts rounding does not explain a failure.
-    if result.reason and (result.reason != COMPUTES.reason or not result.evidence):
-        lines.append(f"  reason    {result.reason}")
-    lines += [f"  {'line' if not number else 'or':10}{line}" for number, line in enumerate(result.lines)]
-    if result.no_lines:
-        lines.append(f"  line      none named: {result.no_lines}")
-    if result.witness is not None:
-        w = result.witness
-        index = ", ".join(map(str, w["index"]))
-        where = f"{w['leaf']}[{index}]" if index else str(w["leaf"])
-        lines.append(f"  witness   {where}: reference={w['reference']} ({w['reference_hex']})")
-        lines.append(f"            {' ' * len(where)}  optimized={w['optimized']} ({w['optimized_hex']})")
-        if w.get("input"):
-            lines.append(f"  input     {w['input']}")
-    if result.magnitudes:
+    if result.ruling.reason and (result.ruling.reason != COMPUTES.reason or not result.ruling.evidence):
+        lines.append(f"  reason    {result.ruling.reason}")
+    lines += [f"  {'line' if not number else 'or':10}{line}" for number, line in enumerate(result.named.lines)]
+    if result.named.why:
+        lines.append(f"  line      none named: {result.named.why}")
+    if seen.witness is not None:
+        w = seen.witness
+        lines.append(f"  witness   {w.at}: reference={w.reference} ({w.reference_hex})")
+        lines.append(f"            {' ' * len(w.at)}  optimized={w.optimized} ({w.optimized_hex})")
+        if w.input:
+            lines.append(f"  input     {w.input}")
+    if result.accuracy.magnitudes:
         lines.append(f"  {'inputs up to':>20} {'reference':>12} {'optimized':>12}  largest errors of elements")
         lines += [
-            f"  {row.size:>20.3g} {_error(row.reference):>12} {_error(row.optimized):>12}" for row in result.magnitudes
+            f"  {row.size:>20.3g} {_error(row.reference):>12} {_error(row.optimized):>12}"
+            for row in result.accuracy.magnitudes
         ]
-    if result.mismatches and result.elements:  # of outputs of other structure no elements were compared
+    if seen.mismatches and seen.elements:  # of outputs of other structure no elements were compared
         lines.append(f"  extent    {_extent(result)}")
     return lines
 
@@ -62,28 +60,25 @@ def _error(size: float | None) -> str:
     return "not finite" if size is None else f"{size:.1e}"
 
 
-def _extent(result: Result) -> str:
+def _extent(result: Finding) -> str:
     """How many elements differ in which ways, and the class of the witness where there are several."""
-    if not result.differences:  # a document written before they were published
-        far = "" if result.max_ulp is None else f", up to {ulps_in_words(result.max_ulp)} apart"
-        return f"{result.mismatches} of {result.elements} elements differ{far}; class: {result.kind}"
-    text = extent(result.differences, result.elements)
-    kind = None if result.witness is None or len(result.differences) == 1 else result.witness.get("kind")
-    return text if kind is None else f"{text}; witness: {kind}"
+    seen = result.comparison
+    if not seen.differences:  # a document written before they were published
+        far = "" if seen.max_ulp is None else f", up to {ulps_in_words(seen.max_ulp)} apart"
+        return f"{seen.mismatches} of {seen.elements} elements differ{far}; class: {seen.kind}"
+    text = extent(seen.differences, seen.elements)
+    kind = "" if seen.witness is None or len(seen.differences) == 1 else seen.witness.kind
+    return f"{text}; witness: {kind}" if kind else text
 
 
-def shown_example(result: Result) -> list[str]:
+def shown_example(result: Finding) -> list[str]:
     """One failing leaf in at most three lines: where it lies, the two values, how many elements differ."""
-    leaf = "" if result.leaf == "*" else f", {result.leaf}"
-    mode = f" ({result.mode})" if result.mode else ""
-    lines = [f"case {result.case}, {result.dtype}, mesh {result.mesh}{mode}, {result.direction}{leaf}"]
-    if result.witness is not None:
-        w = result.witness
-        index = f"[{', '.join(map(str, w['index']))}]" if w["index"] else ""
-        reference, optimized = (f"{w[side]} ({w[f'{side}_hex']})" for side in ("reference", "optimized"))
-        lines.append(f"{w['leaf']}{index}: reference={reference}, optimized={optimized}")
-    if result.elements == 0 and result.evidence:  # nothing was compared: the outputs are not of one structure
-        lines.append(result.evidence)
-    elif result.mismatches and result.elements:
+    leaf = "" if result.place.leaf == "*" else f", {result.place.leaf}"
+    lines, seen = [f"{result.place.where()}, {result.place.direction}{leaf}"], result.comparison
+    if seen.witness is not None:
+        lines.append(str(seen.witness))
+    if seen.elements == 0 and result.ruling.evidence:  # nothing was compared: the outputs are not of one structure
+        lines.append(result.ruling.evidence)
+    elif seen.mismatches and seen.elements:
         lines.append(_extent(result))
     return lines

@@ -27,7 +27,7 @@ class FaultTable:
         planned: how many faults were to be tried; 0 in documents of older versions.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["faults"] = "faults"
     results: tuple[FaultRow, ...]
     problems: tuple[Problem, ...] = ()

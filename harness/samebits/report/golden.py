@@ -83,7 +83,7 @@ class GoldenRow:
 class GoldenDocument:
     """What `--json` of a golden command writes."""
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: str
     environment: Environment | None
     results: tuple[CheckedGolden | AcceptedGolden | GoldenRow, ...]

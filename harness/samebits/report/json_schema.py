@@ -26,7 +26,7 @@ from samebits.schema.program_facts import Facts
 from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
 
-SCHEMA_FILE = "samebits-1.schema.json"
+SCHEMA_FILE = "samebits-2.schema.json"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REF = "#/$defs/{name}"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from samebits.schema.assumption import words_of
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Result, requirement
+from samebits.schema.finding import Finding
+from samebits.schema.result import requirement
 
 LONGEST = 220
 """Characters of the evidence in a row; the whole text is in the result."""
@@ -23,12 +23,12 @@ class LeafRow(NamedTuple):
     ok: bool
 
 
-def leaf_rows(leaves: Iterable[Result | ProofResult], reference: str) -> list[LeafRow]:
+def leaf_rows(leaves: Iterable[Finding], reference: str) -> list[LeafRow]:
     """A row per leaf; what is the reference's own on the mesh says so."""
     rows = []
     for leaf in leaves:
-        name = leaf.leaf if leaf.variant != reference else f"{leaf.leaf} (reference on the mesh)"
-        rows.append(LeafRow(leaf.direction, name, leaf.verdict, _evidence(leaf), leaf.ok))
+        name = leaf.place.leaf if leaf.place.variant != reference else f"{leaf.place.leaf} (reference on the mesh)"
+        rows.append(LeafRow(leaf.place.direction, name, leaf.ruling.verdict, _evidence(leaf), leaf.ruling.ok))
     return rows
 
 
@@ -43,34 +43,34 @@ def text(title: str, rows: Sequence[LeafRow]) -> str:
     return "\n".join(lines)
 
 
-def _evidence(leaf: Result | ProofResult) -> str:
+def _evidence(leaf: Finding) -> str:
     """What the verdict rests on, in words; where it fails, the requirement first."""
-    words = [] if leaf.ok else [f"required {requirement(leaf.required, leaf.reason)}"]
-    words += [str(line) for line in leaf.lines[:1]]
-    if isinstance(leaf, Result):
-        words += [leaf.evidence or _without_evidence(leaf)]
+    words = [] if leaf.ruling.ok else [f"required {requirement(leaf.ruling.required, leaf.ruling.reason)}"]
+    words += [str(line) for line in leaf.named.lines[:1]]
+    if leaf.tool == "check":
+        words += [leaf.ruling.evidence or _without_evidence(leaf)]
         # Of a proof that could not be made, the evidence may say it already.
-        if leaf.not_interpreted and leaf.not_interpreted not in (leaf.evidence or ""):
-            words += [f"not interpreted: {leaf.not_interpreted}"]
+        if leaf.proof.not_interpreted and leaf.proof.not_interpreted not in (leaf.ruling.evidence or ""):
+            words += [f"not interpreted: {leaf.proof.not_interpreted}"]
     else:
-        if leaf.domain and leaf.verdict in ("proved", "rounding"):
-            words += [f"in this domain: {leaf.domain}"]
-        if leaf.family is None:
-            words += [f"by {leaf.method}" if leaf.method else ""]
-        elif leaf.method is not None:
-            words += [f"for all sizes: {leaf.family.text}" if leaf.sizes == "all" else "not for all sizes"]
-        taken = words_of(leaf.assumptions) if leaf.ok else ""
+        if leaf.proof.domain and leaf.ruling.verdict in ("proved", "rounding"):
+            words += [f"in this domain: {leaf.proof.domain}"]
+        if leaf.proof.family is None:
+            words += [f"by {leaf.proof.method}" if leaf.proof.method else ""]
+        elif leaf.proof.method is not None:
+            words += [f"for all sizes: {leaf.proof.family.text}" if leaf.proof.sizes == "all" else "not for all sizes"]
+        taken = words_of(leaf.proof.assumptions) if leaf.ruling.ok else ""
         words += [f"assumes {taken}" if taken else ""]
-        words += [leaf.witness or "", leaf.reason or ""]
-        words += [f"error probability 2^{leaf.log2_error:.0f}"] if leaf.log2_error is not None else []
+        words += [leaf.proof.refutation or "", leaf.ruling.reason or ""]
+        words += [f"error probability 2^{leaf.proof.log2_error:.0f}"] if leaf.proof.log2_error is not None else []
     return "; ".join(word for word in words if word)
 
 
-def _without_evidence(leaf: Result) -> str:
+def _without_evidence(leaf: Finding) -> str:
     """What says as much of a leaf without evidence; of a verdict, the reason is why no better one is required."""
-    if leaf.verdict != "bitwise":
-        return leaf.reason or ""
-    fails = "" if leaf.ok or not leaf.reason else f"; {leaf.reason}"
+    if leaf.ruling.verdict != "bitwise":
+        return leaf.ruling.reason or ""
+    fails = "" if leaf.ruling.ok or not leaf.ruling.reason else f"; {leaf.ruling.reason}"
     return f"the same bits on every input tried{fails}"
 
 

@@ -71,7 +71,7 @@ class PairRow:
 class Listing:
     """The document of `samebits list --json`."""
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["list"] = "list"
     results: tuple[PairRow, ...]
     problems: tuple[Problem, ...]

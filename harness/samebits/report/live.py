@@ -8,7 +8,7 @@ from types import TracebackType
 from rich.console import Console
 
 from samebits.report.progress import ProgressBar
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 
 
 class CheckProgress:
@@ -32,13 +32,21 @@ class CheckProgress:
     ) -> None:
         self._bar.__exit__(kind, error, trace)
 
-    def add(self, result: Result) -> None:
+    def add(self, result: Finding) -> None:
         """Count a result: the first of a point is the point, since all have its time."""
         r = result
-        point = (r.pair, r.variant, r.case, r.dtype, r.mesh, r.mode, r.direction)
+        point = (
+            r.place.pair,
+            r.place.variant,
+            r.place.case,
+            r.place.dtype,
+            r.place.mesh,
+            r.place.mode,
+            r.place.direction,
+        )
         if point in self._points:
             return
         self._points.add(point)
-        side = f"{r.pair}/{r.variant}"
-        seconds = None if r.remembered is not None else r.seconds
-        self._bar.add(side, seconds, words=f"{side}, {r.case}, {r.mesh}", failed=r.failed)
+        side = f"{r.place.pair}/{r.place.variant}"
+        seconds = None if r.run.remembered is not None else r.seconds
+        self._bar.add(side, seconds, words=f"{side}, {r.place.case}, {r.place.mesh}", failed=r.failed)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from samebits.report.document import Document
 from samebits.report.tally import exempted, not_interpreted, skipped
 from samebits.report.words import plural
+from samebits.schema.finding import Finding
 
 REMEDY = (
     "such inputs fail where they are declared, as by values=Integers(...); exactly= says of given integers and masks "
@@ -32,7 +32,7 @@ def note_lines(document: Document) -> list[str]:
     return [*lines, *other_input_notes(document.results), *layout_notes(document), *document.summary.notes]
 
 
-def other_input_notes(results: Iterable[Any]) -> list[str]:
+def other_input_notes(results: Iterable[Finding]) -> list[str]:
     """Write a line for each variant, direction and leaf that is not the same at other values, and what to do.
 
     Args:
@@ -40,9 +40,9 @@ def other_input_notes(results: Iterable[Any]) -> list[str]:
     """
     seen: dict[tuple[str, str, str, str], list[str]] = {}
     for result in results:
-        for assumption in result.assumptions:
+        for assumption in result.proof.assumptions:
             if assumption.counterexample is not None:
-                place = result.pair, result.variant, result.direction, result.leaf
+                place = result.place.pair, result.place.variant, result.place.direction, result.place.leaf
                 derived = assumption.word == "derivatives"
                 only = "but not its own gradient" if derived else "only at inputs like those tried"
                 seen.setdefault(place, []).append(f"{only}: {assumption.counterexample}")
@@ -62,9 +62,9 @@ def layout_notes(document: Document) -> list[str]:
     references = {head.pair: head.reference for head in document.pairs}
     runs: dict[tuple[str, ...], dict[str, Mapping[str, str]]] = {}
     for result in document.results:
-        if result.mode == "explicit" and result.direction == "forward" and result.layout:
-            point = result.pair, result.case, result.dtype, result.mesh
-            runs.setdefault(point, {})[result.variant] = result.layout
+        if result.place.mode == "explicit" and result.place.direction == "forward" and result.run.layout:
+            point = result.place.pair, result.place.case, result.place.dtype, result.place.mesh
+            runs.setdefault(point, {})[result.place.variant] = result.run.layout
     moved: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     for (pair, *_), sides in runs.items():
         for variant, output, layouts in _moved(sides, references.get(pair, "")):

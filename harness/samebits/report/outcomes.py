@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from samebits.report.causes.cause import Cause, document_causes
 from samebits.report.compile import CompileDocument
@@ -15,13 +15,11 @@ from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.document import Document
 from samebits.report.failure import point_block
 from samebits.report.prove import ProofDocument
+from samebits.schema.finding import Finding, Place
 from samebits.schema.program_facts import ClaimResult, SideBySide
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Problem, Result, requirement
+from samebits.schema.result import Problem, requirement
 
 Status = Literal["passed", "failed", "error", "skipped"]
-
-_POINT = ("case", "dtype", "mesh", "mode", "direction")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,11 +85,11 @@ class Outcomes:
 
 def check_outcomes(document: Document, lines: DeclarationLines) -> Outcomes:
     """The rows of `samebits check`, one per leaf."""
-    seen: set[tuple[str, ...]] = set()
+    seen: set[Place] = set()
     rows = []
     of_cause = {id(result): cause for cause in document_causes(document) for result in cause.results}
     for result in document.results:
-        point = (result.pair, result.variant, *(getattr(result, name) for name in _POINT))
+        point = replace(result.place, leaf="")
         # The seconds are those of the whole point: they count once.
         row, cause = _of_result(result, 0.0 if point in seen else result.seconds), of_cause.get(id(result))
         if row.status == "skipped" and document.no_skips:
@@ -101,22 +99,31 @@ def check_outcomes(document: Document, lines: DeclarationLines) -> Outcomes:
     return Outcomes(command="check", rows=(*rows, *problem_rows(document.problems)), lines=lines)
 
 
-def _of_result(result: Result, seconds: float) -> OutcomeRow:
-    status: Status = "passed" if result.ok else "skipped" if result.verdict == "skipped" else "failed"
-    if result.failed and result.verdict == "error":
+def _of_result(result: Finding, seconds: float) -> OutcomeRow:
+    place, ruling, seen = result.place, result.ruling, result.comparison
+    status: Status = "passed" if ruling.ok else "skipped" if ruling.verdict == "skipped" else "failed"
+    if result.failed and ruling.verdict == "error":
         status = "error"
     return OutcomeRow(
-        pair=result.pair,
-        variant=result.variant,
-        case=result.case,
-        name=_name(result),
+        pair=place.pair,
+        variant=place.variant,
+        case=place.case,
+        name=_name(place),
         status=status,
-        verdict=result.verdict,
-        message="" if result.ok else _message(result, _witness(result)),
-        details=() if result.ok else tuple(point_block([result])),
+        verdict=ruling.verdict,
+        message="" if ruling.ok else _message(result, None if seen.witness is None else str(seen.witness)),
+        details=() if ruling.ok else tuple(point_block([result])),
         seconds=seconds,
-        properties=_properties(
-            result, ("verdict", "required", "evidence", "reason", "elements", "mismatches", "max_ulp", "bits", "replay")
+        properties=_texts(
+            verdict=ruling.verdict,
+            required=ruling.required,
+            evidence=ruling.evidence,
+            reason=ruling.reason,
+            elements=seen.elements,
+            mismatches=seen.mismatches,
+            max_ulp=seen.max_ulp,
+            bits=seen.bits,
+            replay=result.replay,
         ),
     )
 
@@ -127,31 +134,38 @@ def proof_outcomes(document: ProofDocument, lines: DeclarationLines) -> Outcomes
     return Outcomes(command="prove", rows=(*rows, *problem_rows(document.problems)), lines=lines)
 
 
-def _of_proof(proof: ProofResult) -> OutcomeRow:
+def _of_proof(result: Finding) -> OutcomeRow:
+    place, ruling, proof = result.place, result.ruling, result.proof
     lines = [
         f"  {title:<9} {text}"
         for title, text in (
-            ("leaf", proof.leaf),
-            ("verdict", f"{proof.verdict}, required {requirement(proof.required, proof.reason)}"),
-            ("reason", proof.reason),
-            ("witness", proof.witness),
-            ("replay", proof.replay),
+            ("leaf", place.leaf),
+            ("verdict", f"{ruling.verdict}, required {requirement(ruling.required, ruling.reason)}"),
+            ("reason", ruling.reason),
+            ("witness", proof.refutation),
+            ("replay", result.replay),
         )
         if text
     ]
-    where = ", ".join(getattr(proof, name) for name in _POINT)
     return OutcomeRow(
-        pair=proof.pair,
-        variant=proof.variant,
-        case=proof.case,
-        name=_name(proof),
-        status="passed" if proof.ok else "failed" if proof.refutes else "error",
-        verdict="refuted" if proof.refutes else proof.verdict if proof.ok else "not proved",
-        message="" if proof.ok else _message(proof, proof.witness),
-        details=() if proof.ok else (f"{proof.pair}/{proof.variant}, {where}", *lines),
-        seconds=proof.seconds,
-        properties=_properties(
-            proof, ("verdict", "required", "method", "domain", "reason", "elements", "log2_error", "replay")
+        pair=place.pair,
+        variant=place.variant,
+        case=place.case,
+        name=_name(place),
+        status="passed" if ruling.ok else "failed" if result.refutes else "error",
+        verdict="refuted" if result.refutes else ruling.verdict if ruling.ok else "not proved",
+        message="" if ruling.ok else _message(result, proof.refutation),
+        details=() if ruling.ok else (f"{place.side()}, {', '.join(_point(place))}", *lines),
+        seconds=result.seconds,
+        properties=_texts(
+            verdict=ruling.verdict,
+            required=ruling.required,
+            method=proof.method,
+            domain=proof.domain,
+            reason=ruling.reason,
+            elements=result.comparison.elements,
+            log2_error=proof.log2_error,
+            replay=result.replay,
         ),
     )
 
@@ -174,7 +188,14 @@ def _of_claim(comparison: SideBySide, claim: ClaimResult | None) -> OutcomeRow:
         name=where if claim is None else f"{where}-{claim.shows}",
         status=status,
         verdict=comparison.verdict or "compiled",
-        properties=_properties(comparison, ("target", "same_program", "verdict", "reason", "temp_ratio", "wire_ratio")),
+        properties=_texts(
+            target=comparison.target,
+            same_program=comparison.same_program,
+            verdict=comparison.verdict,
+            reason=comparison.reason,
+            temp_ratio=comparison.temp_ratio,
+            wire_ratio=comparison.wire_ratio,
+        ),
     )
     if claim is None or status == "passed":
         return row
@@ -205,32 +226,20 @@ def problem_rows(problems: Iterable[Problem]) -> list[OutcomeRow]:
     return rows
 
 
-def _name(result: Result | ProofResult) -> str:
-    return "-".join((*(getattr(result, name) for name in _POINT), result.leaf))
+def _point(place: Place) -> tuple[str, ...]:
+    return place.case, place.dtype, place.mesh, place.mode, place.direction
 
 
-def _message(result: Result | ProofResult, witness: str | None) -> str:
+def _name(place: Place) -> str:
+    return "-".join((*_point(place), place.leaf))
+
+
+def _message(result: Finding, witness: str | None) -> str:
     """What was found and what is required, with the witness, on one line."""
-    leaf = "" if result.leaf == "*" else f"{result.leaf}: "
-    parts = (f"{leaf}{result.verdict}, required {requirement(result.required, result.reason)}", witness, result.reason)
+    leaf, ruling = "" if result.place.leaf == "*" else f"{result.place.leaf}: ", result.ruling
+    parts = (f"{leaf}{ruling.verdict}, required {requirement(ruling.required, ruling.reason)}", witness, ruling.reason)
     return " ".join("; ".join(part for part in parts if part).split())
 
 
-def _witness(result: Result) -> str | None:
-    return None if result.witness is None else witness_words(result.witness)
-
-
-def witness_words(witness: Mapping[str, Any]) -> str:
-    """An element that differs, with both values in decimal and hex, on one line.
-
-    Args:
-        witness: as in `Result`.
-    """
-    where = f"{witness['leaf']}[{', '.join(map(str, witness['index']))}]" if witness["index"] else str(witness["leaf"])
-    sides = (f"{side}={witness[side]} ({witness[f'{side}_hex']})" for side in ("reference", "optimized"))
-    return f"{where}: {', '.join(sides)}"
-
-
-def _properties(record: Any, names: Iterable[str]) -> dict[str, str]:
-    values = {name: getattr(record, name) for name in names}
+def _texts(**values: object) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if value not in (None, "")}

@@ -17,10 +17,10 @@ from samebits.programs.inputs import arg_shape
 from samebits.programs.plan import LoadedPair
 from samebits.report.document import PairHead
 from samebits.schema.case import Arg, AxisSize, Case, ContextMesh
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_facts import CaseInputs, SideSource
-from samebits.schema.result import Result
 from samebits.schema.values import Given, Integers, Normal, Uniform
 
 SOURCE_LINES = 120
@@ -30,7 +30,7 @@ STATIC_LETTERS = 120
 """The same of a static argument."""
 
 
-def pair_head(item: LoadedPair, results: Iterable[Result]) -> PairHead:
+def pair_head(item: LoadedPair, results: Iterable[Finding]) -> PairHead:
     """What a document says of a pair.
 
     Args:
@@ -48,7 +48,7 @@ def pair_head(item: LoadedPair, results: Iterable[Result]) -> PairHead:
         unfit=plan.unfit,
         meshes={mesh: dict(MeshSpec.parse(mesh).axes) for mesh in dict.fromkeys(mesh for _, mesh in settings)},
         inputs=tuple(_inputs(pair, [*settings])),
-        sources=tuple(_sources(pair, [result for result in results if result.pair == pair.name])),
+        sources=tuple(_sources(pair, [result for result in results if result.place.pair == pair.name])),
     )
 
 
@@ -111,9 +111,9 @@ def _static(value: object) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))[:STATIC_LETTERS]  # an address is another one in every run
 
 
-def _sources(pair: Pair, results: Sequence[Result]) -> Iterator[SideSource]:
+def _sources(pair: Pair, results: Sequence[Finding]) -> Iterator[SideSource]:
     """The sources of all sides; the text of those whose bits differ somewhere, and with them of the reference."""
-    apart = {result.variant for result in results if result.picture is not None or result.failed}
+    apart = {result.place.variant for result in results if result.comparison.picture is not None or result.failed}
     for side in pair.sides:
         try:
             source = side_source(side, implementation(pair, side))

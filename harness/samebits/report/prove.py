@@ -21,7 +21,7 @@ from samebits.report.tables import line
 from samebits.report.words import assumed_sentence, listed, plural, short_meshes, state_of, verdict_counts
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.contract import leaf_words as words_of_leaf
-from samebits.schema.proof import ProofResult, exit_code
+from samebits.schema.finding import Finding, exit_code_of_proofs
 from samebits.schema.result import Problem
 
 CAP = 8
@@ -60,10 +60,10 @@ class ProofDocument:
         notes: pairs left out by the filters.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["prove"] = "prove"
     environment: Environment
-    results: tuple[ProofResult, ...]
+    results: tuple[Finding, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -71,7 +71,7 @@ class ProofDocument:
     written: Written | None = None
 
 
-def show_pair(to: Console, pair: str, arguments: Sequence[ProofResult]) -> None:
+def show_pair(to: Console, pair: str, arguments: Sequence[Finding]) -> None:
     """The proofs of a pair, those of one kind together."""
     if not arguments:
         return
@@ -80,38 +80,50 @@ def show_pair(to: Console, pair: str, arguments: Sequence[ProofResult]) -> None:
     for group in proof_groups(arguments):
         first = group[0]
         what = leaf_words(first)
-        line(to, f"  {first.variant}, {what}: {title(first)}", _STYLES.get(first.verdict, ""))
+        line(to, f"  {first.place.variant}, {what}: {title(first)}", _STYLES.get(first.ruling.verdict, ""))
         for name, text in paragraphs(group):
             line(to, f"    {name:<10} {text}")
 
 
-def title(proof: ProofResult) -> str:
+def title(proof: Finding) -> str:
     """What a proof comes to, and of which inputs where it is not of every one."""
-    known = FOR_ALL if proof.sizes == "all" else TITLES
-    words = known.get(proof.verdict, proof.verdict)
-    if proof.sizes == "all" and proof.family is not None and proof.family.kept:
-        words = words.replace("SIZES", f"SIZES WITH {proof.family.kept_text}")
-    if proof.routing and proof.verdict in ("proved", "rounding"):
-        words += f", for the values of {' and '.join(proof.routing)} tried"
-    return f"{words} in this domain: {proof.domain}" if proof.verdict == "proved" and proof.domain else words
+    known = FOR_ALL if proof.proof.sizes == "all" else TITLES
+    words = known.get(proof.ruling.verdict, proof.ruling.verdict)
+    if proof.proof.sizes == "all" and proof.proof.family is not None and proof.proof.family.kept:
+        words = words.replace("SIZES", f"SIZES WITH {proof.proof.family.kept_text}")
+    if proof.proof.routing and proof.ruling.verdict in ("proved", "rounding"):
+        words += f", for the values of {' and '.join(proof.proof.routing)} tried"
+    return (
+        f"{words} in this domain: {proof.proof.domain}"
+        if proof.ruling.verdict == "proved" and proof.proof.domain
+        else words
+    )
 
 
-def proof_groups(proofs: Iterable[ProofResult]) -> list[list[ProofResult]]:
+def proof_groups(proofs: Iterable[Finding]) -> list[list[Finding]]:
     """The proofs of one kind together: the same side, leaf, verdict, method, domain and sizes that are kept."""
-    groups: dict[tuple[str | bool | None, ...], list[ProofResult]] = {}
+    groups: dict[tuple[str | bool | None, ...], list[Finding]] = {}
     for proof in proofs:
-        key = (proof.pair, proof.variant, proof.direction, proof.leaf, proof.verdict, proof.method, proof.domain)
-        kept = proof.family.kept_text if proof.family is not None else ""
-        groups.setdefault((*key, proof.exempt, kept), []).append(proof)
+        key = (
+            proof.place.pair,
+            proof.place.variant,
+            proof.place.direction,
+            proof.place.leaf,
+            proof.ruling.verdict,
+            proof.proof.method,
+            proof.proof.domain,
+        )
+        kept = proof.proof.family.kept_text if proof.proof.family is not None else ""
+        groups.setdefault((*key, proof.ruling.exempt, kept), []).append(proof)
     return list(groups.values())
 
 
-def leaf_words(proof: ProofResult) -> str:
+def leaf_words(proof: Finding) -> str:
     """The leaf of a proof: `out`, or `gradient of x`."""
-    return words_of_leaf(proof.direction, proof.leaf)
+    return words_of_leaf(proof.place.direction, proof.place.leaf)
 
 
-def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
+def paragraphs(group: Sequence[Finding]) -> Iterable[tuple[str, str]]:
     """The argument of the proofs of one kind: names of paragraphs with their text.
 
     Args:
@@ -119,81 +131,83 @@ def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     """
     first = group[0]
     yield "where", where(group)
-    if first.family is not None:
+    if first.proof.family is not None:
         yield from _sizes(group)
-    one_program = first.family is not None and first.family.one_program
-    if first.method == "all sizes" and first.verdict == "proved" and one_program:
+    one_program = first.proof.family is not None and first.proof.family.one_program
+    if first.proof.method == "all sizes" and first.ruling.verdict == "proved" and one_program:
         yield "method", "one program with symbols for sizes: on one device both sides are compiled to the same program"
-    elif first.method == "all sizes" and first.verdict == "proved":
+    elif first.proof.method == "all sizes" and first.ruling.verdict == "proved":
         yield "method", "labels with symbols for sizes: both sides put the same element into every place"
-    elif first.method == "all sizes" and first.verdict == "rounding":
+    elif first.proof.method == "all sizes" and first.ruling.verdict == "rounding":
         yield (
             "method",
             "formulas with symbols for sizes: equal by the laws of real arithmetic; rounding casts count as nothing"
             + ("; on one device one program, and so the same bits" if one_program else ""),
         )
-    elif first.verdict == "proved":
+    elif first.ruling.verdict == "proved":
         yield (
             "method",
             f"labels: both sides only move data; {_elements(group)}, each from the same element of the inputs",
         )
-    elif first.verdict == "rounding":
+    elif first.ruling.verdict == "rounding":
         yield "method", _fields(group)
         yield "error", _probability(group)
-        for text in dict.fromkeys(text for proof in group for text in proof.constants):
+        for text in dict.fromkeys(text for proof in group for text in proof.proof.constants):
             yield "constants", text
         yield from _rounding(group)
-    elif first.verdict == "different":
-        for number, line in enumerate(first.lines):
+    elif first.ruling.verdict == "different":
+        for number, line in enumerate(first.named.lines):
             yield "or" if number else "line", str(line)
-        if first.no_lines:
-            yield "line", f"none named: {first.no_lines}"
-        yield "witness", str(first.witness)
+        if first.named.why:
+            yield "line", f"none named: {first.named.why}"
+        yield "witness", str(first.proof.refutation)
         yield "replay", first.replay
-    elif first.verdict == "error":
-        for reason, count in Counter(proof.reason for proof in group).most_common(CAP):
+    elif first.ruling.verdict == "error":
+        for reason, count in Counter(proof.ruling.reason for proof in group).most_common(CAP):
             yield "why", f"{reason}" + (f" ({plural(count, 'leaf')})" if count > 1 else "")
-    if first.verdict in ("proved", "rounding"):
+    if first.ruling.verdict in ("proved", "rounding"):
         for words in _assumptions(group):
             yield "assumes", words
     yield from _contract(group)
 
 
-def _sizes(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
+def _sizes(group: Sequence[Finding]) -> Iterable[tuple[str, str]]:
     """The families of shapes, each once."""
-    for text in dict.fromkeys(proof.family.text for proof in group if proof.family is not None and proof.family.shapes):
+    for text in dict.fromkeys(
+        proof.proof.family.text for proof in group if proof.proof.family is not None and proof.proof.family.shapes
+    ):
         yield "sizes", text
 
 
-def _contract(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
+def _contract(group: Sequence[Finding]) -> Iterable[tuple[str, str]]:
     """What is required, and whether the proof reaches it; a known difference is under its exemption."""
-    short, first = [proof for proof in group if not proof.ok], group[0]
-    rungs = ", ".join(f"{rung} {count}" for rung, count in Counter(proof.required for proof in group).items())
-    name = "exemption" if first.exempt else "contract"
+    short, first = [proof for proof in group if not proof.ruling.ok], group[0]
+    rungs = ", ".join(f"{rung} {count}" for rung, count in Counter(proof.ruling.required for proof in group).items())
+    name = "exemption" if first.ruling.exempt else "contract"
     if not short:
-        words = f"a known difference, as declared: {first.reason}" if first.exempt else "reached by proof"
+        words = f"a known difference, as declared: {first.ruling.reason}" if first.ruling.exempt else "reached by proof"
         yield name, f"{rungs}: {words}"
     elif any(proof.refutes for proof in short):
-        yield name, f"{rungs}: {first.reason if first.exempt else 'refuted'}"
+        yield name, f"{rungs}: {first.ruling.reason if first.ruling.exempt else 'refuted'}"
     else:
         for why, count in Counter(_reason(proof) for proof in short).most_common(CAP):
             yield name, f"{rungs}: NOT reached by proof for {count} of {len(group)}; {why}"
 
 
-def where(group: Sequence[ProofResult]) -> str:
+def where(group: Sequence[Finding]) -> str:
     """The cases, dtypes, meshes and modes of proofs."""
     cases, dtypes, modes = (
-        dict.fromkeys(getattr(proof, name) for proof in group) for name in ("case", "dtype", "mode")
+        dict.fromkeys(getattr(proof.place, name) for proof in group) for name in ("case", "dtype", "mode")
     )
-    meshes = short_meshes(dict.fromkeys(proof.mesh for proof in group))
+    meshes = short_meshes(dict.fromkeys(proof.place.mesh for proof in group))
     return f"{len(group)} x {' '.join(cases)}; {' '.join(dtypes)}; {meshes}; {' '.join(modes)}"
 
 
-def _elements(group: Sequence[ProofResult]) -> str:
-    return f"{sum(proof.elements for proof in group):,} elements"
+def _elements(group: Sequence[Finding]) -> str:
+    return f"{sum(proof.comparison.elements for proof in group):,} elements"
 
 
-def _fields(group: Sequence[ProofResult]) -> str:
+def _fields(group: Sequence[Finding]) -> str:
     below = (1 << 50) - PRIMES[0]
     return (
         f"finite fields: {_elements(group)} are equal polynomials at random points of GF(p), p = 2^50 - {below}, "
@@ -201,60 +215,63 @@ def _fields(group: Sequence[ProofResult]) -> str:
     )
 
 
-def _probability(group: Sequence[ProofResult]) -> str:
-    worst = max(group, key=lambda proof: proof.log2_error or -1e9)
-    if worst.log2_error is None:
+def _probability(group: Sequence[Finding]) -> str:
+    worst = max(group, key=lambda proof: proof.proof.log2_error or -1e9)
+    if worst.proof.log2_error is None:
         return "none: only constants are compared"
-    unknown = ", ".join(f"{name} ({count} calls)" for name, count in worst.unknown.items())
-    words = f"at most 2^{worst.log2_error:.0f} that different formulas agree by accident (Schwartz-Zippel: degree "
-    words += f"{worst.degree}, {plural(worst.points, 'point')}"
+    unknown = ", ".join(f"{name} ({count} calls)" for name, count in worst.proof.unknown.items())
+    words = (
+        f"at most 2^{worst.proof.log2_error:.0f} that different formulas agree by accident (Schwartz-Zippel: degree "
+    )
+    words += f"{worst.proof.degree}, {plural(worst.proof.points, 'point')}"
     return words + (f"; taken as random functions: {unknown})" if unknown else ")")
 
 
-def _rounding(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
-    bounded = [proof for proof in group if proof.bound_optimized is not None and proof.bound_reference is not None]
+def _rounding(group: Sequence[Finding]) -> Iterable[tuple[str, str]]:
+    bounded = [
+        proof
+        for proof in group
+        if proof.accuracy.bound_optimized is not None and proof.accuracy.bound_reference is not None
+    ]
     if not bounded:
         return
-    worst = max(bounded, key=lambda proof: proof.bound_optimized or 0.0)
+    worst = max((proof.accuracy for proof in bounded), key=lambda errors: errors.bound_optimized or 0.0)
     likely = "" if worst.likely is None else f", likely {worst.likely:.2g}"
     most = "" if worst.loses_most is None else f"; most can be lost by {worst.loses_most}"
-    yield (
-        "rounding",
-        f"at most {worst.bound_optimized:.2g} of the largest value (the reference {worst.bound_reference:.2g}){likely}"
-        f"{most}",
-    )
+    sides = f"{worst.bound_optimized:.2g} of the largest value (the reference {worst.bound_reference:.2g})"
+    yield "rounding", f"at most {sides}{likely}{most}"
 
 
-def _assumptions(group: Sequence[ProofResult]) -> Iterable[str]:
+def _assumptions(group: Sequence[Finding]) -> Iterable[str]:
     """Each assumption with how it could be false; of one kind the first, as they name lines and numbers of a case."""
     kinds: dict[str, dict[str, Assumption]] = {}
     for proof in group:
-        for taken in proof.assumptions:
+        for taken in proof.proof.assumptions:
             kinds.setdefault(taken.word, {})[taken.text] = taken
     for alike in kinds.values():
         more = f" (and {len(alike) - 1} more like it)" if len(alike) > 1 else ""
         yield f"{next(iter(alike.values()))}{more}"
 
 
-def _reason(proof: ProofResult) -> str:
-    if proof.verdict == "rounding" and proof.reason is None:
+def _reason(proof: Finding) -> str:
+    if proof.ruling.verdict == "rounding" and proof.ruling.reason is None:
         return "equal formulas do not make equal bits: `samebits check` runs both sides"
-    return proof.reason or "`samebits check` runs both sides"
+    return proof.ruling.reason or "`samebits check` runs both sides"
 
 
 def all_reached(document: ProofDocument) -> bool:
     """Whether every leaf reaches its contract by proof."""
-    return all(proof.ok for proof in document.results) and not (document.problems or document.interrupted)
+    return all(proof.ruling.ok for proof in document.results) and not (document.problems or document.interrupted)
 
 
 def closing(document: ProofDocument) -> str:
     """One sentence for all pairs."""
-    counts = Counter(proof.verdict for proof in document.results)
+    counts = Counter(proof.ruling.verdict for proof in document.results)
     words = verdict_counts(counts).replace("rounding", "same formulas").replace("error", "not proved")
     total = len(document.results)
     state = "every leaf reaches its contract by proof"
     if not all_reached(document):
-        reached = sum(proof.ok for proof in document.results)
+        reached = sum(proof.ruling.ok for proof in document.results)
         state = f"{reached} of {total} leaves reach their contract by proof"
     count = plural(total, "leaf")
     return f"{count}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
@@ -262,80 +279,84 @@ def closing(document: ProofDocument) -> str:
 
 def failing_proofs(document: ProofDocument) -> list[Failing]:
     """The groups, refuted proofs before others and large groups before small ones."""
-    groups: dict[tuple[str, ...], list[ProofResult]] = {}
+    groups: dict[tuple[str, ...], list[Finding]] = {}
     for proof in document.results:
-        if not proof.ok:
+        if not proof.ruling.ok:
             groups.setdefault(_key(proof), []).append(proof)
     ordered = sorted(_joined(groups).values(), key=lambda group: (not group[0].refutes, -len(group)))
     return [_failing(group, document.results) for group in ordered]
 
 
-def _key(proof: ProofResult) -> tuple[str, ...]:
+def _key(proof: Finding) -> tuple[str, ...]:
     if not proof.refutes:
-        return ("not proved", proof.pair, proof.verdict, without_numbers(proof.reason or ""))
-    if proof.lines:  # sides, and pairs, may call one function: the line alone is the cause
-        return ("refuted", str(proof.lines[0].variant or proof.lines[0].reference))
-    return ("refuted", proof.pair, proof.variant, without_numbers(proof.reason or ""))
+        return ("not proved", proof.place.pair, proof.ruling.verdict, without_numbers(proof.ruling.reason or ""))
+    if proof.named.lines:  # sides, and pairs, may call one function: the line alone is the cause
+        return ("refuted", str(proof.named.lines[0].variant or proof.named.lines[0].reference))
+    return ("refuted", proof.place.pair, proof.place.variant, without_numbers(proof.ruling.reason or ""))
 
 
-def _joined(groups: dict[tuple[str, ...], list[ProofResult]]) -> dict[tuple[str, ...], list[ProofResult]]:
+def _joined(groups: dict[tuple[str, ...], list[Finding]]) -> dict[tuple[str, ...], list[Finding]]:
     """The same groups, where refuted proofs without a named line join the only line that is named of their side."""
     named: dict[tuple[str, str], set[tuple[str, ...]]] = {}
     for key, group in groups.items():
         for proof in group:
-            if proof.refutes and proof.lines:
-                named.setdefault((proof.pair, proof.variant), set()).add(key)
-    joined: dict[tuple[str, ...], list[ProofResult]] = {key: [] for key in groups}
+            if proof.refutes and proof.named.lines:
+                named.setdefault((proof.place.pair, proof.place.variant), set()).add(key)
+    joined: dict[tuple[str, ...], list[Finding]] = {key: [] for key in groups}
     for key, group in groups.items():
         for proof in group:
-            of_side = named.get((proof.pair, proof.variant), set()) if proof.refutes and not proof.lines else set()
+            of_side = (
+                named.get((proof.place.pair, proof.place.variant), set())
+                if proof.refutes and not proof.named.lines
+                else set()
+            )
             joined[next(iter(of_side)) if len(of_side) == 1 else key].append(proof)
     return {key: group for key, group in joined.items() if group}
 
 
-def _failing(group: Sequence[ProofResult], every: Iterable[ProofResult]) -> Failing:
+def _failing(group: Sequence[Finding], every: Iterable[Finding]) -> Failing:
     first = group[0]
-    sides = dict.fromkeys((proof.pair, proof.variant) for proof in group)
-    beside = sum((proof.pair, proof.variant) in sides for proof in every)
+    sides = dict.fromkeys((proof.place.pair, proof.place.variant) for proof in group)
+    beside = sum((proof.place.pair, proof.place.variant) in sides for proof in every)
     pairs = list(dict.fromkeys(pair for pair, _ in sides))
     whose = f"{pairs[0]} ({', '.join(side for _, side in sides)})" if len(pairs) == 1 else listed(pairs, "pair")
     if len(sides) == 1:
-        whose = f"{first.pair}/{first.variant}"
-    words = "refuted" if first.refutes else "not proved" if first.verdict == "error" else "below the contract"
-    place = f"{leaf_words(first)}, case {first.case}, {first.dtype}, mesh {first.mesh} ({first.mode})"
+        whose = f"{first.place.pair}/{first.place.variant}"
+    words = "refuted" if first.refutes else "not proved" if first.ruling.verdict == "error" else "below the contract"
+    place = f"{leaf_words(first)}, {first.place.where()}"
     return Failing(
         title=f"{whose}: {len(group)} of {plural(beside, 'leaf')} {words}",
         likely=_likely(first),
         where=_where(group),
-        example=f"{place}: {first.witness}" if first.witness else place,
+        example=f"{place}: {first.proof.refutation}" if first.proof.refutation else place,
         next_command=_next(first),
     )
 
 
-def _likely(proof: ProofResult) -> str:
+def _likely(proof: Finding) -> str:
     if proof.refutes:
-        if proof.lines:
-            return f"another computation: {proof.lines[0]}"
-        return proof.reason or "another computation, and no line is named"
-    if proof.reason is None and proof.verdict == "rounding":
+        if proof.named.lines:
+            return f"another computation: {proof.named.lines[0]}"
+        return proof.ruling.reason or "another computation, and no line is named"
+    if proof.ruling.reason is None and proof.ruling.verdict == "rounding":
         return "the formulas are equal, which does not make the bits equal; a check runs both sides"
-    return proof.reason or "proof alone does not decide; a check runs both sides"
+    return proof.ruling.reason or "proof alone does not decide; a check runs both sides"
 
 
-def _where(group: Sequence[ProofResult]) -> str:
+def _where(group: Sequence[Finding]) -> str:
     cases, dtypes, named = (
         list(dict.fromkeys(values))
         for values in (
-            (proof.case for proof in group),
-            (proof.dtype for proof in group),
+            (proof.place.case for proof in group),
+            (proof.place.dtype for proof in group),
             (leaf_words(proof) for proof in group),
         )
     )
-    meshes = short_meshes(dict.fromkeys(proof.mesh for proof in group))
+    meshes = short_meshes(dict.fromkeys(proof.place.mesh for proof in group))
     return "; ".join((listed(named, "leaf"), listed(cases, "case"), *dtypes, meshes))
 
 
-def _next(proof: ProofResult) -> str | None:
+def _next(proof: Finding) -> str | None:
     """The refuted proof again; of what is not proved, the check that runs both sides."""
     if proof.refutes or "--no-assumptions" in proof.replay:
         return proof.replay or None
@@ -363,22 +384,22 @@ WORDS = {
 """What a proof comes to, in few words."""
 
 
-def few_words(proof: ProofResult) -> str:
+def few_words(proof: Finding) -> str:
     """What a proof comes to, in few words: whether for all sizes, and the kinds of what it assumes."""
-    kept = proof.family.kept_text if proof.family is not None else ""
-    taken = words_of(proof.assumptions) if proof.verdict in ("proved", "rounding") else ""
+    kept = proof.proof.family.kept_text if proof.proof.family is not None else ""
+    taken = words_of(proof.proof.assumptions) if proof.ruling.verdict in ("proved", "rounding") else ""
     return _in_words(proof, f" with {kept}" if kept else "") + (f", assuming {taken}" if taken else "")
 
 
-def _counted_words(proof: ProofResult) -> str:
+def _counted_words(proof: Finding) -> str:
     """The same without the sizes that are kept, which may be others in each case."""
-    kept = proof.family is not None and proof.family.kept
+    kept = proof.proof.family is not None and proof.proof.family.kept
     return _in_words(proof, " (some as declared)" if kept else "")
 
 
-def _in_words(proof: ProofResult, kept: str) -> str:
-    words = WORDS.get(proof.verdict, proof.verdict)
-    return f"{words} for all sizes{kept}" if proof.sizes == "all" else words
+def _in_words(proof: Finding, kept: str) -> str:
+    words = WORDS.get(proof.ruling.verdict, proof.ruling.verdict)
+    return f"{words} for all sizes{kept}" if proof.proof.sizes == "all" else words
 
 
 NOTES = 3
@@ -425,10 +446,10 @@ def _groups(document: ProofDocument) -> Form:
             line(to)
             line(to, pair, "bold")
             for group in proof_groups(proofs):
-                first, short = group[0], sum(not proof.ok for proof in group)
+                first, short = group[0], sum(not proof.ruling.ok for proof in group)
                 words = f"{few_words(first)}: {where(group)}"
                 below = f"; {short} of {len(group)} below the contract" if short else ""
-                text = f"  {first.variant}, {leaf_words(first)}: {words}{below}"
+                text = f"  {first.place.variant}, {leaf_words(first)}: {words}{below}"
                 line(to, cut(text, to.width), "bold red" if any(proof.refutes for proof in group) else "")
         line(to)
 
@@ -442,7 +463,7 @@ def _pairs(document: ProofDocument) -> Form:
         line(to)
         for pair, proofs in _by_pair(document).items():
             counts = Counter(map(_counted_words, proofs))
-            short = sum(not proof.ok for proof in proofs)
+            short = sum(not proof.ruling.ok for proof in proofs)
             words = ", ".join(f"{word} {count}" for word, count in counts.items())
             below = f"; {short} below the contract" if short else ""
             text = f"{pair}: {plural(len(proofs), 'leaf')}: {words}{below}"
@@ -452,10 +473,10 @@ def _pairs(document: ProofDocument) -> Form:
     return form
 
 
-def _by_pair(document: ProofDocument) -> dict[str, Sequence[ProofResult]]:
-    pairs: dict[str, list[ProofResult]] = {}
+def _by_pair(document: ProofDocument) -> dict[str, Sequence[Finding]]:
+    pairs: dict[str, list[Finding]] = {}
     for proof in document.results:
-        pairs.setdefault(proof.pair, []).append(proof)
+        pairs.setdefault(proof.place.pair, []).append(proof)
     return {**pairs}
 
 
@@ -474,10 +495,10 @@ HEADS = ("pair", "variant", "leaf", "by proof", "where", "required", "reached", 
 
 def proved_markdown(document: ProofDocument) -> str:
     """The document as Markdown of at most 60 lines: what came out, the worst failures, a row per leaf of a side."""
-    code = exit_code(document.results, document.problems, interrupted=document.interrupted)
+    code = exit_code_of_proofs(document.results, document.problems, interrupted=document.interrupted)
     parts = opening(f"prove: {state_of(code)}", closing(document), failing_proofs(document), document.problems)
     groups = proof_groups(document.results)
-    bad = [number for number, group in enumerate(groups) if any(not proof.ok for proof in group)]
+    bad = [number for number, group in enumerate(groups) if any(not proof.ruling.ok for proof in group)]
     if groups:
         parts.append(replace(table_rows("Proofs", HEADS, [_row(group) for group in groups], bad), opened=False))
     if document.notes:
@@ -486,14 +507,14 @@ def proved_markdown(document: ProofDocument) -> str:
     return fitted(parts)
 
 
-def _row(group: Sequence[ProofResult]) -> tuple[str, ...]:
+def _row(group: Sequence[Finding]) -> tuple[str, ...]:
     first = group[0]
-    required = Counter(proof.required for proof in group)
-    errors = [proof.log2_error for proof in group if proof.log2_error is not None]
-    reached = sum(proof.ok for proof in group)
+    required = Counter(proof.ruling.required for proof in group)
+    errors = [proof.proof.log2_error for proof in group if proof.proof.log2_error is not None]
+    reached = sum(proof.ruling.ok for proof in group)
     return (
-        first.pair,
-        first.variant,
+        first.place.pair,
+        first.place.variant,
         leaf_words(first),
         few_words(first),
         where(group),

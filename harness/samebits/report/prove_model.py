@@ -52,7 +52,7 @@ class StepDocument:
         notes: on the run, such as what a journal held.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["prove model"] = "prove model"
     environment: Environment
     model: str

@@ -17,7 +17,8 @@ from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import Document, read_document
 from samebits.report.words import typed
-from samebits.schema.result import Problem, Result
+from samebits.schema.finding import Finding
+from samebits.schema.result import Problem
 
 Asked = TypeVar("Asked")
 
@@ -44,7 +45,7 @@ class ShardFile:
     shard: Shard | None
     request: Mapping[str, Any]
     environment: Environment
-    results: tuple[Result, ...]
+    results: tuple[Finding, ...]
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     interrupted: bool = False
@@ -118,7 +119,7 @@ def _of_journal(path: Path) -> ShardFile:
         raise RequestError(f"{path}: is the journal of {of}; expected one of a check")
     try:
         environment = msgspec.convert(head.environment, Environment)
-        results = [msgspec.json.decode(row, type=Result) for entry in text.entries.values() for row in entry.rows]
+        results = [msgspec.json.decode(row, type=Finding) for entry in text.entries.values() for row in entry.rows]
     except msgspec.MsgspecError as error:
         raise RequestError(f"{path}: is a journal of another version of samebits: {error}") from None
     return ShardFile(

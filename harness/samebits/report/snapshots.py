@@ -19,7 +19,7 @@ from samebits.schema.result import Problem, gravest
 class AcceptDocument:
     """Everything that was accepted."""
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["accept"] = "accept"
     environment: Environment
     results: tuple[AcceptedVerdicts, ...]

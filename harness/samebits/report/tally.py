@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from samebits.schema.contract import RUNGS
 from samebits.schema.difference import ulps_in_words
-from samebits.schema.result import VERDICTS, Result, Verdict
+from samebits.schema.finding import Finding
+from samebits.schema.result import VERDICTS, Verdict
 
 CAP = 20
 """How many failures are explained in full; the rest is counted."""
@@ -31,17 +32,19 @@ class SideTally:
     known: Counter[tuple[str, Verdict]] = field(default_factory=Counter)
     failed: int = 0
 
-    def add(self, result: Result) -> None:
+    def add(self, result: Finding) -> None:
         """Count one result."""
-        self.verdicts[result.direction][result.verdict] += 1
+        self.verdicts[result.place.direction][result.ruling.verdict] += 1
         self.failed += result.failed
-        self.known[result.direction, result.verdict] += result.exempt and result.ok
-        if result.verdict == "skipped":
+        self.known[result.place.direction, result.ruling.verdict] += result.ruling.exempt and result.ruling.ok
+        if result.ruling.verdict == "skipped":
             return
-        self.cases[result.case] = self.meshes[result.mesh] = self.dtypes[result.dtype] = self.modes[result.mode] = None
-        self.emulated |= dict.fromkeys(result.emulated)
-        if not result.exempt and result.verdict not in ("error", "refused"):
-            self.required.add(result.required)
+        self.cases[result.place.case] = self.meshes[result.place.mesh] = self.dtypes[result.place.dtype] = self.modes[
+            result.place.mode
+        ] = None
+        self.emulated |= dict.fromkeys(result.run.emulated)
+        if not result.ruling.exempt and result.ruling.verdict not in ("error", "refused"):
+            self.required.add(result.ruling.required)
 
     def parts(self, direction: str) -> list[tuple[Verdict, str]]:
         """The verdicts of a direction, each with its count in words; differences that are known are marked."""
@@ -79,15 +82,15 @@ class RelaxedLeaf:
     dtypes: dict[str, None] = field(default_factory=dict)
     kinds: set[str] = field(default_factory=set)
 
-    def add(self, result: Result) -> None:
+    def add(self, result: Finding) -> None:
         """Count one result."""
         self.total += 1
-        if result.verdict == "rounding":
+        if result.ruling.verdict == "rounding":
             self.below += 1
-            self.max_ulp = max(self.max_ulp, result.max_ulp or 0)
-            self.error_ratio = max(self.error_ratio, result.error_ratio or 0.0)
-            self.dtypes[result.dtype] = None
-            self.kinds |= {difference.kind for difference in result.differences}
+            self.max_ulp = max(self.max_ulp, result.comparison.max_ulp or 0)
+            self.error_ratio = max(self.error_ratio, result.accuracy.error_ratio or 0.0)
+            self.dtypes[result.place.dtype] = None
+            self.kinds |= {difference.kind for difference in result.comparison.differences}
 
     def measured(self) -> str:
         """The numbers of this run, in words."""
@@ -99,78 +102,96 @@ class RelaxedLeaf:
         return f"{many} are only rounding ({dtypes}): at most {far}, error {ratio}x the reference's"
 
 
-def rows(results: Iterable[Result]) -> list[SideTally]:
+def rows(results: Iterable[Finding]) -> list[SideTally]:
     """One row per pair and side, in the order of the results."""
     tallies: dict[tuple[str, str], SideTally] = {}
     for result in results:
-        key = (result.pair, result.variant)
-        tallies.setdefault(key, SideTally(pair=result.pair, variant=result.variant)).add(result)
+        key = (result.place.pair, result.place.variant)
+        tallies.setdefault(key, SideTally(pair=result.place.pair, variant=result.place.variant)).add(result)
     return list(tallies.values())
 
 
-def accepted(results: Iterable[Result]) -> list[RelaxedLeaf]:
+def accepted(results: Iterable[Finding]) -> list[RelaxedLeaf]:
     """The leaves for which a contract accepts rounding and rounding came out; those that need no leave are notes."""
     relaxed: dict[tuple[str, ...], RelaxedLeaf] = {}
     for result in results:
-        if result.required == "rounding" and result.ok and not result.exempt:
-            key = (result.pair, result.reason or "", result.variant, result.direction, result.leaf)
+        if result.ruling.required == "rounding" and result.ruling.ok and not result.ruling.exempt:
+            key = (
+                result.place.pair,
+                result.ruling.reason or "",
+                result.place.variant,
+                result.place.direction,
+                result.place.leaf,
+            )
             new = RelaxedLeaf(
-                pair=result.pair,
-                variant=result.variant,
-                direction=result.direction,
-                leaf=result.leaf,
-                reason=result.reason or "",
+                pair=result.place.pair,
+                variant=result.place.variant,
+                direction=result.place.direction,
+                leaf=result.place.leaf,
+                reason=result.ruling.reason or "",
             )
             relaxed.setdefault(key, new).add(result)
     return [group for group in relaxed.values() if group.below]
 
 
-def exempted(results: Iterable[Result]) -> dict[tuple[str, str, str], list[Result]]:
+def exempted(results: Iterable[Finding]) -> dict[tuple[str, str, str], list[Finding]]:
     """The known differences that came out as declared, by pair, variant and reason."""
-    known: dict[tuple[str, str, str], list[Result]] = {}
+    known: dict[tuple[str, str, str], list[Finding]] = {}
     for result in results:
-        if result.exempt and result.ok:
-            known.setdefault((result.pair, result.variant, result.reason or ""), []).append(result)
+        if result.ruling.exempt and result.ruling.ok:
+            known.setdefault((result.place.pair, result.place.variant, result.ruling.reason or ""), []).append(result)
     return known
 
 
-def not_interpreted(results: Iterable[Result]) -> Counter[tuple[str, str, str]]:
+def not_interpreted(results: Iterable[Finding]) -> Counter[tuple[str, str, str]]:
     """How many results of each pair and variant rest on execution alone, by what could not be interpreted."""
     return Counter(
-        (result.pair, result.variant, result.not_interpreted) for result in results if result.not_interpreted
+        (result.place.pair, result.place.variant, result.proof.not_interpreted)
+        for result in results
+        if result.proof.not_interpreted
     )
 
 
-def skipped(results: Iterable[Result]) -> Counter[tuple[str, str, str]]:
+def skipped(results: Iterable[Finding]) -> Counter[tuple[str, str, str]]:
     """How many results of each pair were skipped on each mesh, by the reason."""
     return Counter(
-        (result.pair, result.mesh, result.reason or "no reason given")
+        (result.place.pair, result.place.mesh, result.ruling.reason or "no reason given")
         for result in results
-        if result.verdict == "skipped"
+        if result.ruling.verdict == "skipped"
     )
 
 
-def failures(results: Sequence[Result], cap: int = CAP) -> tuple[list[list[Result]], int]:
+def failures(results: Sequence[Finding], cap: int = CAP) -> tuple[list[list[Finding]], int]:
     """The failing points to explain, each with its failing leaves, and how many more failing points there are.
 
     Every kind of failure gets its turn before a second of the same kind, and of a kind the point with the fewest
     devices and elements comes first: the smallest counterexample is the easiest to follow.
     """
-    points: dict[tuple[str, ...], list[Result]] = {}
+    points: dict[tuple[str, ...], list[Finding]] = {}
     for result in results:
         if result.failed:
             points.setdefault(_point(result), []).append(result)
-    kinds: dict[tuple[str, ...], list[list[Result]]] = {}
+    kinds: dict[tuple[str, ...], list[list[Finding]]] = {}
     for leaves in points.values():
         first = leaves[0]
-        kinds.setdefault((first.pair, first.variant, first.direction, first.verdict), []).append(leaves)
+        kinds.setdefault(
+            (first.place.pair, first.place.variant, first.place.direction, first.ruling.verdict), []
+        ).append(leaves)
     for group in kinds.values():
-        group.sort(key=lambda leaves: (leaves[0].devices, leaves[0].elements))
+        group.sort(key=lambda leaves: (leaves[0].run.devices, leaves[0].comparison.elements))
     rounds = itertools.zip_longest(*kinds.values())
     chosen = [leaves for turn in rounds for leaves in turn if leaves is not None][:cap]
     order = {key: place for place, key in enumerate(points)}
     return sorted(chosen, key=lambda leaves: order[_point(leaves[0])]), len(points) - len(chosen)
 
 
-def _point(result: Result) -> tuple[str, ...]:
-    return (result.pair, result.variant, result.case, result.dtype, result.mesh, result.mode, result.direction)
+def _point(result: Finding) -> tuple[str, ...]:
+    return (
+        result.place.pair,
+        result.place.variant,
+        result.place.case,
+        result.place.dtype,
+        result.place.mesh,
+        result.place.mode,
+        result.place.direction,
+    )

@@ -30,7 +30,7 @@ from samebits.report.words import (
     short_meshes,
     verdict_counts,
 )
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from samebits.schema.shake_summary import COUNTED, ShakeSummary
 
 WIDTH = 140
@@ -188,7 +188,7 @@ def show_failures(to: Console, document: Document) -> None:
     blocks: dict[tuple[str, ...], list[str]] = {}
     for leaves in points:
         first, *rest = point_block(leaves)
-        blocks.setdefault((leaves[0].pair, leaves[0].variant, *rest), []).append(first)
+        blocks.setdefault((leaves[0].place.pair, leaves[0].place.variant, *rest), []).append(first)
     for (_, _, *rest), (first, *others) in blocks.items():
         line(to, f"FAILED  {first}", "bold red")
         for other in others:
@@ -254,7 +254,7 @@ def cause_lines(causes: Sequence[Cause], width: int, most: int) -> list[tuple[st
 
 def _block(cause: Cause, width: int, *, alone: bool) -> list[tuple[str, str]]:
     """One cause: whose, what it is, where, an example, and what to run."""
-    points = {(r.case, r.dtype, r.mesh, r.mode, r.direction) for r in cause.results}
+    points = {(r.place.case, r.place.dtype, r.place.mesh, r.place.mode, r.place.direction) for r in cause.results}
     first, *rest = point_block(cause.results)
     if alone and len(points) == 1 and sum(height(text, width) for text in rest) <= _WHOLE:
         # An error is its own explanation.
@@ -325,8 +325,8 @@ def _pair_lines(to: Console, document: Document) -> None:
     """A line per pair."""
     wide = max((len(head.pair) for head in document.pairs), default=0)
     for head in document.pairs:
-        counts = Counter(result.verdict for result in document.results if result.pair == head.pair)
-        failed = sum(result.failed for result in document.results if result.pair == head.pair)
+        counts = Counter(result.ruling.verdict for result in document.results if result.place.pair == head.pair)
+        failed = sum(result.failed for result in document.results if result.place.pair == head.pair)
         text = f"{head.pair:<{wide}}  {verdict_counts(counts) or 'nothing'}"
         line(to, cut(text + (f"; {failed} fail" if failed else ""), to.width), "bold red" if failed else "")
     line(to)
@@ -334,12 +334,13 @@ def _pair_lines(to: Console, document: Document) -> None:
 
 def _pair_names(to: Console, document: Document) -> None:
     """The names of the pairs that hold, on a few lines; of a run that was interrupted, those that have no failure."""
-    failing = {result.pair for result in document.results if result.failed}
+    failing = {result.place.pair for result in document.results if result.failed}
     failing |= {problem.pair for problem in document.problems}
     holding = [
         head.pair
         for head in document.pairs
-        if head.pair not in failing and any(r.pair == head.pair and r.verdict != "skipped" for r in document.results)
+        if head.pair not in failing
+        and any(r.place.pair == head.pair and r.ruling.verdict != "skipped" for r in document.results)
     ]
     if holding:
         count = plural(len(holding), "pair")
@@ -363,26 +364,32 @@ _FORMS: tuple[tuple[_Section, ...], ...] = (
 order. Failures are explained up to a number of lines, and then counted."""
 
 
-def moved_leaves(results: Sequence[Result]) -> list[str]:
+def moved_leaves(results: Sequence[Finding]) -> list[str]:
     """A line for each leaf and option that changes its bits, results of other cases and meshes taken together."""
-    results_by_leaf: dict[tuple[str, ...], list[tuple[Result, int]]] = {}
+    results_by_leaf: dict[tuple[str, ...], list[tuple[Finding, int]]] = {}
     for result in results:
         for shaken in result.shaken:
             if shaken.outcome in ("fragile", "broken"):
-                key = (f"{result.pair}/{result.variant}", result.direction, result.leaf, shaken.outcome, shaken.option)
+                key = (
+                    f"{result.place.pair}/{result.place.variant}",
+                    result.place.direction,
+                    result.place.leaf,
+                    shaken.outcome,
+                    shaken.option,
+                )
                 results_by_leaf.setdefault(key, []).append((result, shaken.mismatches))
     lines = []
     for (side, direction, leaf, outcome, option), differing in results_by_leaf.items():
         worst, count = max(differing, key=lambda pair: pair[1])
         more = f", and {plural(len(differing) - 1, 'more result')}" if len(differing) > 1 else ""
-        where = f"case {worst.case}, {worst.dtype}, mesh {worst.mesh}"
+        where = f"case {worst.place.case}, {worst.place.dtype}, mesh {worst.place.mesh}"
         what = "bits differ" if outcome == "fragile" else "the contract breaks"
-        extent = f"{count} of {worst.elements} ({where}{more})"
+        extent = f"{count} of {worst.comparison.elements} ({where}{more})"
         lines.append(f"{side}, {direction}, {leaf}: {outcome}: {what} under {option}: {extent}")
     return lines
 
 
-def show_shake(to: Console, shake: ShakeSummary, results: Sequence[Result]) -> None:
+def show_shake(to: Console, shake: ShakeSummary, results: Sequence[Finding]) -> None:
     """The section on `check --shake`: a row per compiler option, a line per leaf whose bits it changes."""
     counts = ", ".join(f"{name} {count}" for name, count in shake.leaves.items()) or "none"
     line(to, f"Shaken, of the leaves whose bits are equal as usual: {counts}", "bold")

@@ -74,7 +74,7 @@ class TrainDocument:
         detection: which gate sees which planted defect, where that was asked for.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["train"] = "train"
     environment: Environment
     matrix: str

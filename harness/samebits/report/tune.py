@@ -67,7 +67,7 @@ class TuneDocument:
         notes: what was left out, and what to know of the toolchain.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["tune"] = "tune"
     environment: Environment
     trials: tuple[TuningTrial, ...]

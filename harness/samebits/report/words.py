@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from samebits.report.document import Document
-from samebits.schema.assumption import breakable, passing_words
+from samebits.schema.assumption import passing_words
+from samebits.schema.finding import Finding, breakable
 from samebits.schema.result import VERDICTS, Problem
 
 State = Literal["failed", "incomplete", "passed"]
@@ -87,7 +88,7 @@ def counts_sentence(document: Document) -> str:
     s = document.summary
     if s.interrupted:
         return f"not all of {plural(s.selected, 'setting')} ran"
-    ran = len({(r.pair, r.case, r.dtype, r.mesh, r.mode) for r in document.results})
+    ran = len({(r.place.pair, r.place.case, r.place.dtype, r.place.mesh, r.place.mode) for r in document.results})
     if ran < s.selected and (document.shard is not None or document.problems):
         here = "" if document.shard is None else f" in shard {document.shard}"
         return f"{ran} of {plural(s.selected, 'setting')} ran{here}"
@@ -116,7 +117,7 @@ def skips_words(document: Document) -> str:
     return f"{plural(skips, 'skipped result')} {'fails' if skips == 1 else 'fail'} the run (--no-skips)"
 
 
-def assumed_sentence(results: Iterable[Any]) -> str | None:
+def assumed_sentence(results: Iterable[Finding]) -> str | None:
     """How many results hold under assumptions that other values could break; None where none does.
 
     Args:
@@ -154,7 +155,7 @@ def closing(document: Document) -> str:
 
 def remembered_sentence(document: Document) -> str | None:
     """How many results an earlier run has found, and when; None where all were executed now."""
-    dates = sorted(result.remembered[:10] for result in document.results if result.remembered is not None)
+    dates = sorted(result.run.remembered[:10] for result in document.results if result.run.remembered is not None)
     if not dates:
         return None
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +35,6 @@ class Assumption:
 def words_of(assumptions: Iterable[Assumption]) -> str:
     """The kinds of what is assumed beyond shapes and rounding, in words; empty where nothing is."""
     return ", ".join(dict.fromkeys(assumption.word for assumption in assumptions if not assumption.inherent))
-
-
-def breakable(leaves: Iterable[Any]) -> tuple[Assumption, ...]:
-    """What results that hold assume beyond shapes and rounding, which other values could break; each text once.
-
-    Args:
-        leaves: of a check or of proofs.
-    """
-    taken: dict[tuple[str, str], Assumption] = {}
-    for each in (each for leaf in leaves if leaf.ok for each in leaf.assumptions if not each.inherent):
-        key = each.word, each.text
-        if key not in taken or taken[key].counterexample is None:
-            taken[key] = each
-    return tuple(taken.values())
 
 
 def passing_words(kinds: Sequence[Iterable[str]], hold: str) -> str | None:

@@ -15,10 +15,15 @@ LONG = 10_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Witness:
-    """One differing element: its place, both values in decimal and both bit patterns in hex, and its own class.
+    """One differing element.
 
     Args:
+        leaf, index: which element of which leaf.
+        reference, optimized: both values in decimal.
+        reference_hex, optimized_hex: both bit patterns in hex.
+        kind: its own class of difference.
         ulps: the distance of both values in ulps; for integers, their difference; None where one is not finite.
+        input: on which the sides gave these values; None where there is one alone.
     """
 
     leaf: str
@@ -27,13 +32,18 @@ class Witness:
     optimized: str
     reference_hex: str
     optimized_hex: str
-    kind: str
+    kind: str = ""
     ulps: int | None = None
+    input: str | None = None
+
+    @property
+    def at(self) -> str:
+        """Which element, such as `out[0, 3]`."""
+        return f"{self.leaf}[{', '.join(map(str, self.index))}]" if self.index else self.leaf
 
     def __str__(self) -> str:
-        place = f"{self.leaf}[{', '.join(map(str, self.index))}]" if self.index else self.leaf
         return (
-            f"{place}: reference={self.reference} ({self.reference_hex}), "
+            f"{self.at}: reference={self.reference} ({self.reference_hex}), "
             f"optimized={self.optimized} ({self.optimized_hex})"
         )
 

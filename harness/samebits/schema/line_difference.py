@@ -99,7 +99,12 @@ class AlignedTensor:
 
 @dataclass(frozen=True, slots=True)
 class NamedLines:
-    """The lines that make a leaf differ, likeliest first; without any, why."""
+    """The lines that make a leaf differ.
+
+    Args:
+        lines: the places of the source, likeliest first.
+        why: where none are named, why.
+    """
 
     lines: tuple[LineDifference, ...] = ()
     why: str | None = None

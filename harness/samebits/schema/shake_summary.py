@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 
 Standing = Literal["robust", "fragile", "broken", "error", "not moved"]
 """Of a leaf under all options: the most severe of its outcomes; `not moved` where no option had an effect on it."""
@@ -50,7 +50,7 @@ class ShakeSummary:
     leaves: Mapping[str, int] = field(default_factory=dict)
 
 
-def shake_of(results: Iterable[Result], not_accepted: Mapping[str, str], left_out: Mapping[str, str]) -> ShakeSummary:
+def shake_of(results: Iterable[Finding], not_accepted: Mapping[str, str], left_out: Mapping[str, str]) -> ShakeSummary:
     """The counts over results."""
     rows: dict[str, Counter[str]] = {}
     moved: Counter[str] = Counter()
@@ -77,7 +77,7 @@ def shake_of(results: Iterable[Result], not_accepted: Mapping[str, str], left_ou
     )
 
 
-def standing(result: Result) -> Standing:
+def standing(result: Finding) -> Standing:
     """The most severe outcome of a shaken leaf."""
     outcomes = {leaf.outcome for leaf in result.shaken}
     return next((name for name in STANDINGS if name in outcomes), "not moved")

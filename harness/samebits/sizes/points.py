@@ -28,10 +28,10 @@ from samebits.schema.assumption import Assumption
 from samebits.schema.case import Case
 from samebits.schema.contract import DIFFERENTIATED
 from samebits.schema.domain import RequiredFact, in_words
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
-from samebits.schema.proof import ProofResult
 from samebits.schema.size_symbols import symbols_in, value_of
 from samebits.sizes.proofs.attempts import PairPoint
 from samebits.sizes.proofs.family_proof import SizesProof
@@ -71,7 +71,7 @@ class SizePointProver(PointProver):
         super().__init__(pair, locator, platform)
         self._sizes = PairSizes()
 
-    def results(self, point: Point) -> list[ProofResult]:
+    def results(self, point: Point) -> list[Finding]:
         """What can be proved of each leaf of a point for all sizes.
 
         Raises:
@@ -88,21 +88,23 @@ class SizePointProver(PointProver):
         if any(leaf.verdict == "proved" for leaf in proof.leaves):
             sums, questions, proof = self._cross_examined(point, mesh, proof)
         rows = [_row(self.pair, point, proof, leaf, sums, questions) for leaf in proof.leaves]
-        if self._returns_outputs(point) or any(row.verdict == "rounding" or _is_conditional(row) for row in rows):
-            declared = {row.leaf: row for row in super().results(point)}
+        if self._returns_outputs(point) or any(
+            row.ruling.verdict == "rounding" or _is_conditional(row) for row in rows
+        ):
+            declared = {row.place.leaf: row for row in super().results(point)}
             rows = [self._as_declared(point, row, declared) for row in _with_accuracy(rows, declared)]
             rows += [row for leaf, row in declared.items() if leaf.endswith(DIFFERENTIATED)]
         seconds = round((time.perf_counter() - begin) / len(rows), 4)
         again = replay(self.locator, point, "prove") + ("" if self.locator.rerun else " --all-sizes")
-        rows = [row.held(pair=self.pair.name, seconds=seconds, replay=again) for row in rows]
+        rows = [replace(row, seconds=seconds, replay=again) for row in rows]
         return [shown_by_run(row, self.locator, case, point, proof) for row in rows]
 
-    def _as_declared(self, point: Point, row: ProofResult, declared: Mapping[str, ProofResult]) -> ProofResult:
+    def _as_declared(self, point: Point, row: Finding, declared: Mapping[str, Finding]) -> Finding:
         """The row; a contract for the declared sizes is reached where the proof at these has fewer conditions."""
-        contract, other = self.pair.contract(**where(point), leaf=row.leaf), declared.get(row.leaf)
-        if contract.sizes == "all" or not _is_conditional(row) or other is None or not other.ok:
+        contract, other = self.pair.contract(**where(point), leaf=row.place.leaf), declared.get(row.place.leaf)
+        if contract.sizes == "all" or not _is_conditional(row) or other is None or not other.ruling.ok:
             return row
-        return replace(row, ok=True, reason=f"reached at the declared sizes; for all sizes it {row.reason}")
+        return row.with_ruling(ok=True, reason=f"reached at the declared sizes; for all sizes it {row.ruling.reason}")
 
     def _returns_outputs(self, point: Point) -> bool:
         """Whether outputs under differentiation are compared, which is at the declared sizes."""
@@ -146,7 +148,7 @@ def _row(
     leaf: SizesProof,
     sums: tuple[RequiredFact, ...],
     questions: Sequence[Question],
-) -> ProofResult:
+) -> Finding:
     """The proof of a leaf, judged; a condition counts as kept where the inputs at the declared sizes keep it."""
     outcome = LeafOutcome(comparison=Comparison(path=leaf.leaf, elements=0), executed=False)
     promises = tuple(dict.fromkeys((*leaf.promises, *sums)))
@@ -163,8 +165,7 @@ def _row(
         outcome = replace(outcome, unproved=leaf.reason)
     taken = {"proved": (SYMBOLS,), "rounding": (SYMBOLS, REALS)}.get(leaf.verdict, ())
     words = promises if taken else ()
-    return replace(
-        argued(pair, point, outcome),
+    return argued(pair, point, outcome).with_proof(
         method=METHOD if leaf.verdict != "error" else None,
         domain=in_words(words) or None,
         words=tuple(map(str, words)),
@@ -173,12 +174,12 @@ def _row(
     )
 
 
-def _is_conditional(row: ProofResult) -> bool:
+def _is_conditional(row: Finding) -> bool:
     """Whether the bits are proved, and a contract is not reached for conditions that its domain does not state."""
-    return row.verdict == "proved" and not row.ok and bool(row.words)
+    return row.ruling.verdict == "proved" and not row.ruling.ok and bool(row.proof.words)
 
 
-def _with_accuracy(rows: list[ProofResult], declared: Mapping[str, ProofResult]) -> list[ProofResult]:
+def _with_accuracy(rows: list[Finding], declared: Mapping[str, Finding]) -> list[Finding]:
     """The rows, of which those of equal formulas reach a contract only where the proof at the declared sizes does.
 
     It derives what rounding can do, which is different at every size.
@@ -192,21 +193,24 @@ def _with_accuracy(rows: list[ProofResult], declared: Mapping[str, ProofResult])
     """
     changed = []
     for row in rows:
-        other = declared.get(row.leaf)
-        if row.verdict == "rounding" and other is not None:
-            undefined = (other.witness or "").startswith(BrokenPromise.WORD)  # what is so for all sizes has conditions
-            if other.verdict == "different" and not undefined:
+        other = declared.get(row.place.leaf)
+        if row.ruling.verdict == "rounding" and other is not None:
+            undefined = (other.proof.refutation or "").startswith(
+                BrokenPromise.WORD
+            )  # what is so for all sizes has conditions
+            if other.ruling.verdict == "different" and not undefined:
                 raise CheckerBroken(
-                    f"pair '{row.pair}': {row.variant}, {row.leaf}: the same formulas for all sizes, and at the "
-                    f"declared ones they are not ({other.witness}); please report it"
+                    f"pair '{row.place.pair}': {row.place.variant}, {row.place.leaf}: the same formulas for all sizes, "
+                    f"and at the declared ones they are not ({other.proof.refutation}); please report it"
                 )
-            row = replace(row, ok=row.ok and other.ok, reason=row.reason if other.ok else other.reason or other.witness)
-            row = row.with_bounds(other.bound_reference, other.bound_optimized, other.likely, other.loses_most)
+            reason = row.ruling.reason if other.ruling.ok else other.ruling.reason or other.proof.refutation
+            row = row.with_ruling(ok=row.ruling.ok and other.ruling.ok, reason=reason)
+            row = replace(row, accuracy=other.accuracy)
         changed.append(row)
     return changed
 
 
-def shown_by_run(row: ProofResult, locator: Locator, case: Case, point: Point, proof: PairProof) -> ProofResult:
+def shown_by_run(row: Finding, locator: Locator, case: Case, point: Point, proof: PairProof) -> Finding:
     """The row, of a refutation with the command that runs both sides at its sizes, where devices suffice.
 
     Args:
@@ -214,9 +218,9 @@ def shown_by_run(row: ProofResult, locator: Locator, case: Case, point: Point, p
         locator: of the pair.
         case, point, proof: the case and the point as declared, and what is shown of it.
     """
-    if row.verdict != "different" or row.family is None or locator.rerun is not None:
+    if row.ruling.verdict != "different" or row.proof.family is None or locator.rerun is not None:
         return row
-    numbers, proof = row.family.counterexample, proof.elsewhere.get(row.leaf, proof)
+    numbers, proof = row.proof.family.counterexample, proof.elsewhere.get(row.place.leaf, proof)
     sizes = {**case.numbers, **{name: value_of(text, numbers) for name, text in proof.sizes.items()}}
     sizes = {name: sizes[name] for name in (*case.sizes, *(name for name in proof.sizes if name not in case.sizes))}
     mesh = MeshSpec.parse(proof.mesh or point.mesh)
@@ -225,12 +229,12 @@ def shown_by_run(row: ProofResult, locator: Locator, case: Case, point: Point, p
         known = {name: text for name, text in proof.axes.items() if set(symbols_in(text)) <= set(numbers)}
         mesh = mesh.having(tuple((name, value_of(text, numbers)) for name, text in known.items()))
     if mesh.devices > MOST_DEVICES:
-        return replace(row, reason=f"it takes {mesh.devices} devices to run it: no run shows it")
+        return row.with_ruling(reason=f"it takes {mesh.devices} devices to run it: no run shows it")
     there = replace(locator, sizes=sizes_text(sizes))
     return replace(row, replay=replay(there, replace(point, mesh=mesh.id), "check"))
 
 
-def prove_sizes(pair: Pair, locator: Locator, plan: Plan, platform: str | None = None) -> Iterator[ProofResult]:
+def prove_sizes(pair: Pair, locator: Locator, plan: Plan, platform: str | None = None) -> Iterator[Finding]:
     """What can be proved of each leaf of the points of variants, for all sizes.
 
     Args:

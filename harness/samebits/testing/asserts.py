@@ -37,9 +37,8 @@ def _line(comparison: Comparison) -> str:
         return f"{comparison.path}: another {comparison.kind}: {sides}"
     witness = comparison.witness
     assert witness is not None
-    place = f"{witness.leaf}[{', '.join(map(str, witness.index))}]" if witness.index else witness.leaf
     return (
-        f"{place}: found {witness.optimized} ({witness.optimized_hex}), "
+        f"{witness.at}: found {witness.optimized} ({witness.optimized_hex}), "
         f"expected {witness.reference} ({witness.reference_hex}); "
         f"{extent(comparison.differences, comparison.elements)}"
     )

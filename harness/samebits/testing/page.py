@@ -16,9 +16,10 @@ from samebits.errors import RequestError
 from samebits.testing.distributed import GROUP
 
 if TYPE_CHECKING:
+    from samebits.schema.finding import Finding
     from samebits.schema.pair import Pair
     from samebits.schema.point import Point
-    from samebits.schema.result import Result, Verdict
+    from samebits.schema.result import Verdict
 
 OPTION = "--report-html"
 
@@ -61,7 +62,7 @@ def configure(config: pytest.Config) -> None:
     config.stash[_BEGIN] = time.perf_counter()
 
 
-def gather(item: pytest.Item, pair: Pair, results: Sequence[Result]) -> None:
+def gather(item: pytest.Item, pair: Pair, results: Sequence[Finding]) -> None:
     """Retain the results of a test for the page, where there is to be one.
 
     Args:

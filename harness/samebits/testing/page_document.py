@@ -15,8 +15,8 @@ from samebits.report.any_document import join_heads
 from samebits.report.document import Document, PairHead
 from samebits.report.html.sections import page_of, section_of
 from samebits.report.pair_heads import pair_head
+from samebits.schema.finding import Finding, summarise
 from samebits.schema.pair import Pair
-from samebits.schema.result import Result, summarise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +31,10 @@ class PointOfTest:
 
     head: PairHead
     environment: Environment | None
-    results: tuple[Result, ...]
+    results: tuple[Finding, ...]
 
 
-def tested_text(pair: Pair, results: Sequence[Result], *, devices: int, full: bool) -> str:
+def tested_text(pair: Pair, results: Sequence[Finding], *, devices: int, full: bool) -> str:
     """The results of a test as JSON.
 
     Args:

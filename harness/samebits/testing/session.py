@@ -24,7 +24,7 @@ from samebits.programs.implementations import implementation
 from samebits.programs.program_cache import Programs
 from samebits.report.failure import point_block
 from samebits.rooms import door
-from samebits.schema.assumption import breakable
+from samebits.schema.finding import breakable
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort, Point
@@ -122,7 +122,7 @@ def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str)
         _fail(request.node, failure, again)
     page.gather(request.node, pair, results)
     # Not the fixture `record_property`: it warns under pytest's default junit_family, and `-W error` fails on that.
-    record += [(VERDICT, result.verdict) for result in results]
+    record += [(VERDICT, result.ruling.verdict) for result in results]
     record += [(NOTE, text) for text in take_notes()]
     failed = [result for result in results if result.failed]
     REPORTING.add(str(point), () if failed else breakable(results))

@@ -9,7 +9,7 @@ from typing import Literal
 from samebits.schema.model import Config, Defect
 
 Verdict = Literal["rounding", "different", "error"]
-"""As in `ProofResult`: the same formulas, refuted, or neither."""
+"""As in `Finding`: the same formulas, refuted, or neither."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

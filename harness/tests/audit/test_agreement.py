@@ -17,13 +17,13 @@ from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.schema.case import Arg
 from samebits.schema.contract import Contract, Exemption
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Result
 from samebits.sizes.points import prove_sizes, sized_points
 from tests.check import test_prove_points as contract
 from tests.support.agreement import contradictions
 from tests.support.child import ROOT
+from tests.support.findings import finding
 from tests.support.toys import double, toy, twice
 
 WHERE: dict[str, Any] = {
@@ -38,7 +38,7 @@ WHERE: dict[str, Any] = {
 }
 
 
-def both(pair: Pair, request: Request, locator: Locator | None = None) -> tuple[list[ProofResult], list[Result]]:
+def both(pair: Pair, request: Request, locator: Locator | None = None) -> tuple[list[Finding], list[Finding]]:
     """What `prove` and `check` say of the same points."""
     chosen, locator = plan(pair, request, 8), locator or Locator(name=pair.name)
     programs = Programs(threads=1)
@@ -52,12 +52,12 @@ def both(pair: Pair, request: Request, locator: Locator | None = None) -> tuple[
 # -- planted contradictions
 
 
-def proof(verdict: Any, ok: bool, **more: Any) -> ProofResult:
-    return ProofResult(**WHERE, verdict=verdict, ok=ok, required="rounding", **more)
+def proof(verdict: Any, ok: bool, **more: Any) -> Finding:
+    return finding(**WHERE, verdict=verdict, ok=ok, required="rounding", **more)
 
 
-def result(verdict: Any, ok: bool, **more: Any) -> Result:
-    return Result(**{**WHERE, **more}, verdict=verdict, ok=ok, required="rounding")
+def result(verdict: Any, ok: bool, **more: Any) -> Finding:
+    return finding(**{**WHERE, **more}, verdict=verdict, ok=ok, required="rounding")
 
 
 PLANTED = [
@@ -96,12 +96,12 @@ HONEST = [
 
 
 @pytest.mark.parametrize(("argument", "executed"), PLANTED)
-def test_a_planted_contradiction_is_found(argument: ProofResult, executed: Result) -> None:
+def test_a_planted_contradiction_is_found(argument: Finding, executed: Finding) -> None:
     assert len(contradictions([argument], [executed])) == 1
 
 
 @pytest.mark.parametrize(("argument", "executed"), HONEST)
-def test_what_does_not_contradict_is_not_called_so(argument: ProofResult, executed: Result) -> None:
+def test_what_does_not_contradict_is_not_called_so(argument: Finding, executed: Finding) -> None:
     assert contradictions([argument], [executed]) == []
 
 
@@ -160,7 +160,7 @@ def test_an_exemption_does_not_contradict() -> None:
     pair = dataclasses.replace(toy(wrong=contract.off_by_one), exemptions=(known,))
     arguments, results = both(pair, Request(full=True))
     assert contradictions(arguments, results) == []
-    assert [one.ok for one in arguments] == [one.ok for one in results]
+    assert [one.ruling.ok for one in arguments] == [one.ruling.ok for one in results]
 
 
 FEW = {

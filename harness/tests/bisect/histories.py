@@ -12,6 +12,7 @@ from pathlib import Path
 from samebits.bisect.search.history import FirstFailing, first_failing
 from samebits.bisect.search.trials import Trials
 from samebits.host.subprocesses import ProcessResult
+from samebits.schema.older_rows import nested
 from tests.support.foreign import write_pair
 
 PLAIN = "def plain(x):\n    return x[::-1]\n"
@@ -161,7 +162,10 @@ def document(**changes: object) -> str:
         "direction": "forward", "leaf": "out", "verdict": "proved" if ok else "different", "ok": ok,
         "elements": 20, "mismatches": 0 if ok else 7, "witness": None, "reason": None,
     }  # fmt: skip
-    return json.dumps({"command": changes.pop("command", "check"), "results": [{**one, **changes}], "problems": []})
+    command, schema = str(changes.pop("command", "check")), changes.pop("schema", "samebits/2")
+    row = {**one, **changes}
+    rows = [row if schema == "samebits/1" else nested(row, command)]
+    return json.dumps({"schema": schema, "command": command, "results": rows, "problems": []})
 
 
 def first_of_line(last: int, trials: Trials[int]) -> FirstFailing[int]:

@@ -12,9 +12,9 @@ from jax.sharding import PartitionSpec
 
 from samebits.programs.placement import check_mesh_used
 from samebits.schema.case import Arg, AxisSize, Case
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MODES, MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.result import Result
 from tests.support.toys import run
 
 Array = jax.Array
@@ -46,19 +46,19 @@ def pair(**sides: Any) -> Pair:
     )
 
 
-def failing(results: list[Result]) -> set[tuple[str, str]]:
+def failing(results: list[Finding]) -> set[tuple[str, str]]:
     """The meshes and modes of the results that do not hold."""
-    return {(result.mesh, result.mode) for result in results if not result.ok}
+    return {(result.place.mesh, result.place.mode) for result in results if not result.ruling.ok}
 
 
 @pytest.mark.slow
 def test_an_honest_pair_holds_on_any_mesh() -> None:
     results = run(pair())
-    assert {result.mesh for result in results} == set(OWN)
-    assert {result.mode for result in results if result.mesh == "none"} == {"auto"}
+    assert {result.place.mesh for result in results} == set(OWN)
+    assert {result.place.mode for result in results if result.place.mesh == "none"} == {"auto"}
     assert failing(results) == set()
-    assert {result.verdict for result in results} <= {"proved", "bitwise", "rounding"}
-    assert {result.direction for result in results if result.mesh == "dp=2:explicit,tp=2:auto"} == {
+    assert {result.ruling.verdict for result in results} <= {"proved", "bitwise", "rounding"}
+    assert {result.place.direction for result in results if result.place.mesh == "dp=2:explicit,tp=2:auto"} == {
         "forward",
         "gradient",
     }
@@ -106,8 +106,8 @@ def test_what_is_wrong_on_one_kind_of_mesh_differs_there(name: str) -> None:
     condition, wrong = PLANTED[name]
     results = run(pair(planted=wrong_where(condition)), gradients=False)
     assert failing(results) == wrong
-    assert {result.verdict for result in results if not result.ok} == {"different"}
-    assert {result.variant for result in results if not result.ok} == {"planted"}
+    assert {result.ruling.verdict for result in results if not result.ruling.ok} == {"different"}
+    assert {result.place.variant for result in results if not result.ruling.ok} == {"planted"}
 
 
 @pytest.mark.slow
@@ -133,8 +133,8 @@ def test_the_size_of_any_axis_can_be_an_argument() -> None:
 
 def test_a_mesh_that_splits_nothing_is_an_error() -> None:
     results = run(pair(), meshes=("dp2_ep2",), gradients=False)
-    assert {result.verdict for result in results} == {"error"}
-    assert all("no argument and no output is split over 'ep'" in str(result.reason) for result in results)
+    assert {result.ruling.verdict for result in results} == {"error"}
+    assert all("no argument and no output is split over 'ep'" in str(result.ruling.reason) for result in results)
 
 
 @pytest.mark.parametrize(

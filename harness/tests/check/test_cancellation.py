@@ -16,7 +16,7 @@ from samebits.host import environment
 from samebits.interpret.field_proof.float64_noise import Excuses, floor_of, floored_values
 from samebits.interpret.rounding_error.estimate import estimate_errors, ideal_values
 from samebits.schema.contract import Contract
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from samebits.testing.asserts import assert_same_bits
 from tests.interpret.executed import asked
 from tests.support.toys import alone, run, toy
@@ -46,7 +46,7 @@ def slightly_hotter(x: Array, *, factor: float = 2.0) -> Array:
     return jax.nn.softmax(x, -1) * 1.00001 + 1e-6 * x
 
 
-def gradient(variant: Callable[..., Array]) -> Result:
+def gradient(variant: Callable[..., Array]) -> Finding:
     """The gradient of a softmax, at cotangents of which one is all ones: there it is zero but for rounding."""
     (found,) = run(toy(softmax, other=variant), alone("other", "gradient"), contracts=ROUNDING, meshes=("data1",))
     return found
@@ -54,7 +54,7 @@ def gradient(variant: Callable[..., Array]) -> Result:
 
 def test_a_gradient_that_is_zero_but_for_rounding_is_rounding() -> None:
     found = gradient(of_logarithms)
-    assert found.verdict == "rounding", found
+    assert found.ruling.verdict == "rounding", found
 
 
 @pytest.mark.sampled(1)
@@ -63,7 +63,7 @@ def test_a_gradient_that_is_zero_but_for_rounding_is_rounding() -> None:
 )
 def test_faults_in_such_a_gradient_are_different(variant: Callable[..., Array], says: str) -> None:
     found = gradient(variant)
-    assert found.verdict == "different" and says in str(found.evidence), found
+    assert found.ruling.verdict == "different" and says in str(found.ruling.evidence), found
 
 
 # --- the floor, in numbers -------------------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ from samebits.programs.plan import Plan, Request, plan
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.domain import Domain
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
-from samebits.schema.result import Result
 from tests.support.documents import result
 from tests.support.toys import run, toy
 
@@ -41,7 +41,7 @@ def pair_with(*, contracts: tuple[Contract, ...] = (), exemptions: tuple[Exempti
 
 def ran(
     pair: Pair, request: Request | None = None, leaf: Callable[[Point], Any] = lambda _: {}
-) -> tuple[Plan, list[Result]]:
+) -> tuple[Plan, list[Finding]]:
     """A plan on 8 devices, with a result that holds for every point, but for what `leaf` gives."""
     planned = plan(pair, request or Request(), 8)
     return planned, [result(**{**where(point), **leaf(point)}) for point in planned.points]
@@ -123,7 +123,7 @@ def proved(point: Point) -> dict[str, Any]:
 def test_a_contract_can_be_tightened_where_everything_is_proved() -> None:
     pair = pair_with(contracts=(dataclasses.replace(ROUNDING, dtype="bfloat16"),))
     planned, results = ran(pair, leaf=proved)
-    count = sum(result.dtype == "bfloat16" for result in results)
+    count = sum(result.place.dtype == "bfloat16" for result in results)
     begin = (
         f"norm: the contract (dtype=bfloat16) accepts rounding, and all {count} results that it covers are proved or "
         "better, on every machine; "
@@ -137,7 +137,7 @@ def test_a_contract_can_be_tightened_where_everything_is_proved() -> None:
 def test_one_rounded_result_is_reason_enough_for_a_contract() -> None:
     pair = pair_with(contracts=(dataclasses.replace(ROUNDING, dtype="bfloat16"),))
     planned, results = ran(pair, leaf=proved)
-    place = next(place for place, result in enumerate(results) if result.dtype == "bfloat16")
+    place = next(place for place, result in enumerate(results) if result.place.dtype == "bfloat16")
     results[place] = result(**{**where(planned.points[place]), "verdict": "rounding", "required": "rounding"})
     assert judge_declaration(pair, planned, results) == NOTHING
 
@@ -158,7 +158,7 @@ def advised(pair: Pair) -> DeclarationAudit:
     """What is said of a toy pair whose results are all above its contract."""
     pair = dataclasses.replace(pair, meshes=("data2",), gradients=False, contracts=(ROUNDING,))
     results = run(pair)
-    assert {"bitwise"} <= {one.verdict for one in results} <= {"bitwise", "proved"}, (
+    assert {"bitwise"} <= {one.ruling.verdict for one in results} <= {"bitwise", "proved"}, (
         "nothing is planted: the sides have other bits here"
     )
     return judge_declaration(pair, plan(pair, Request(full=True), 8), results)

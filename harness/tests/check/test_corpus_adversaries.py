@@ -31,7 +31,7 @@ def held(adversary: Adversary, command: Command, results: list[Any]) -> None:
     if where in UNSEEN:
         assert outcome == "unseen", f"{where} is {outcome} now; remove it from known.py"
     else:
-        assert outcome in CAUGHT, (where, [(one.leaf, one.verdict, one.reason) for one in results])
+        assert outcome in CAUGHT, (where, [(one.place.leaf, one.ruling.verdict, one.ruling.reason) for one in results])
     if where in ON_GPU and environment.devices_here()[0].platform == "gpu":
         assert outcome == ON_GPU[where], f"{where} is {outcome} on a GPU now; remove it from known.py"
     elif getattr(adversary, command) == "refuted":

@@ -18,14 +18,15 @@ from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.schema.case import Case
 from samebits.schema.contract import Contract
+from samebits.schema.finding import Finding, point_of
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
-from samebits.schema.result import Result
+from tests.support.findings import flat
 from tests.support.toys import of, toy
 
 SPARING = Effort(sparing=True)
-UNSEEN_ALONE = ("bits", "devices", "evidence", "layout", "proof_alone", "seconds")
+UNSEEN_ALONE = ("bits", "devices", "evidence", "layout", "alone", "seconds")
 """What a point that is not executed does not have, or has in other words."""
 
 
@@ -58,7 +59,7 @@ def points_of(pair: Pair) -> tuple[Point, ...]:
     return plan(pair, Request(), 8).points
 
 
-def results_of(pair: Pair, effort: Effort) -> list[Result]:
+def results_of(pair: Pair, effort: Effort) -> list[Finding]:
     programs = Programs(threads=1)
     try:
         return list(run_points(pair, Locator(name=pair.name), points_of(pair), programs, effort))
@@ -104,14 +105,14 @@ def test_what_is_not_executed_has_the_verdict_of_its_execution() -> None:
     """Rows differ only in what an execution alone can show, and say so."""
     pair = dataclasses.replace(mirrors(), meshes=("data2",))
     every, sparing = results_of(pair, USUAL), results_of(pair, SPARING)
-    alone = [result for result in sparing if result.proof_alone]
+    alone = [result for result in sparing if result.proof.alone]
     assert alone
     assert len(alone) < len(sparing)
     for executed, proved in zip(every, sparing, strict=True):
-        left_out = UNSEEN_ALONE if proved.proof_alone else ("seconds",)
-        first, second = ({k: v for k, v in asdict(r).items() if k not in left_out} for r in (executed, proved))
+        left_out = UNSEEN_ALONE if proved.proof.alone else ("seconds",)
+        first, second = ({k: v for k, v in flat(asdict(r)).items() if k not in left_out} for r in (executed, proved))
         assert first == second
-    assert alone[0].evidence == (
+    assert alone[0].ruling.evidence == (
         "both sides only move data, each element from the same place; not executed here, but at "
         f"{CrossChecks(pair, 8).others(_point(alone[0]))} other points of this variant and direction; "
         "--full executes all"
@@ -133,16 +134,16 @@ def test_a_wrong_variant_is_caught_where_honest_ones_do_not_run() -> None:
         return x if here and x.dtype.name == target.dtype and x.shape[0] == rows else flipped(x)
 
     results = results_of(forward(mirrors(flipped=wrong)), SPARING)
-    assert {_point(result) for result in results if not result.ok} >= {target}
-    assert {result.verdict for result in results if _point(result) == target} == {"different"}
+    assert {_point(result) for result in results if not result.ruling.ok} >= {target}
+    assert {result.ruling.verdict for result in results if _point(result) == target} == {"different"}
 
 
 def test_a_compiler_that_is_wrong_everywhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Right as it is written and wrong as it is compiled: only execution shows it, so some points must run."""
     _plant_in_compiler(monkeypatch, lambda mesh: mesh is not None and mesh.size == 4)
     results = results_of(forward(mirrors()), SPARING)
-    assert not all(result.ok for result in results)
-    assert {result.mesh for result in results if not result.ok} == {"data4", "data2_tensor2"}
+    assert not all(result.ruling.ok for result in results)
+    assert {result.place.mesh for result in results if not result.ruling.ok} == {"data4", "data2_tensor2"}
 
 
 def test_a_compiler_wrong_at_one_point_is_caught_by_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,9 +159,9 @@ def test_a_compiler_wrong_at_one_point_is_caught_by_all_points(monkeypatch: pyte
 
     _plant_in_compiler(monkeypatch, there, rows=rows, dtype=target.dtype)
     sparing, every = results_of(pair, SPARING), results_of(pair, USUAL)
-    assert {r.ok for r in sparing if _point(r) == target} == {True}
-    assert {r.proof_alone for r in sparing if _point(r) == target} == {True}
-    assert {r.ok for r in every if _point(r) == target} == {False}
+    assert {r.ruling.ok for r in sparing if _point(r) == target} == {True}
+    assert {r.proof.alone for r in sparing if _point(r) == target} == {True}
+    assert {r.ruling.ok for r in every if _point(r) == target} == {False}
 
 
 @pytest.mark.slow
@@ -168,7 +169,7 @@ def test_where_rounding_is_accepted_every_point_runs() -> None:
     """Such a contract speaks of what the compiler does."""
     contract = Contract(lowest="rounding", reason="the partitioner adds zeros: at most 1 ulp")
     pair = dataclasses.replace(mirrors(), contracts=(contract,))
-    assert not any(result.proof_alone for result in results_of(pair, SPARING))
+    assert not any(result.proof.alone for result in results_of(pair, SPARING))
 
 
 @pytest.mark.slow
@@ -177,15 +178,15 @@ def test_arithmetic_is_executed_everywhere() -> None:
     pair = mirrors(doubled=lambda x: x[::-1] * 2)
     pair = dataclasses.replace(pair, reference=lambda x: 2 * x[::-1])
     results = results_of(pair, SPARING)
-    assert {result.verdict for result in results} == {"proved"}
-    assert not any(result.proof_alone for result in results)
+    assert {result.ruling.verdict for result in results} == {"proved"}
+    assert not any(result.proof.alone for result in results)
 
 
 @pytest.mark.slow
 def test_a_mesh_with_an_idle_axis_is_executed() -> None:
     """The layouts of what the compiler gives back must show that each axis splits something."""
     results = results_of(dataclasses.replace(mirrors(), meshes=("data2", "data4_fsdp2")), SPARING)
-    assert {result.verdict for result in of(results, mesh="data4_fsdp2")} == {"error"}
+    assert {result.ruling.verdict for result in of(results, mesh="data4_fsdp2")} == {"error"}
 
 
 def test_equal_elements_are_an_error_without_execution_too() -> None:
@@ -194,11 +195,11 @@ def test_equal_elements_are_an_error_without_execution_too() -> None:
     pair = forward(dataclasses.replace(pair, reference=lambda x: x[-1, -1] + 0 * x, meshes=("data2",)))
     assert CrossChecks(pair, 8).points < set(points_of(pair))
     results = results_of(pair, SPARING)
-    assert {result.verdict for result in results} == {"error"}
+    assert {result.ruling.verdict for result in results} == {"error"}
 
 
-def _point(result: Result) -> Point:
-    return Point(**{name: getattr(result, name) for name in Point.__slots__})
+def _point(result: Finding) -> Point:
+    return point_of(result.place)
 
 
 def _plant_in_compiler(

@@ -12,7 +12,7 @@ import pytest
 import samebits
 from samebits.check.rounding import COMPILER
 from samebits.programs.inputs import dtype_of
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.support.toys import run
 
 MOVED = "as written both sides only move data"
@@ -150,18 +150,28 @@ def test_a_program_wrong_at_one_value(
     side = reference.__name__ if side == "reference" else side
     _wrong_at(monkeypatch, 7, f"'{side}'", change)
     pair = _pair(reference, variant, mesh, samebits.Integers(high=8))
-    results = [result for result in run(pair) if not result.ok]
-    assert {(result.variant, result.direction) for result in results} >= {("again", "forward"), ("again", "gradient")}
+    results = [result for result in run(pair) if not result.ruling.ok]
+    assert {(result.place.variant, result.place.direction) for result in results} >= {
+        ("again", "forward"),
+        ("again", "gradient"),
+    }
     for result in results:
-        assert result.verdict == "different" and result.evidence is not None and result.witness is not None
-        assert result.evidence.startswith(f"{COMPILER} with 'start' = 7: ") and "as written, and" in result.evidence
-        assert result.witness["input"] == "ordinary, with 'start' = 7" and result.mismatches
+        assert (
+            result.ruling.verdict == "different"
+            and result.ruling.evidence is not None
+            and result.comparison.witness is not None
+        )
+        assert (
+            result.ruling.evidence.startswith(f"{COMPILER} with 'start' = 7: ")
+            and "as written, and" in result.ruling.evidence
+        )
+        assert result.comparison.witness.input == "ordinary, with 'start' = 7" and result.comparison.mismatches
 
 
 @pytest.mark.parametrize(("reference", "variant", "mesh", "change"), PLANTED[:3])
 def test_a_right_program_stays_as_it_is(reference: Any, variant: Any, mesh: str, change: Any) -> None:
     results = run(_pair(reference, variant, mesh, samebits.Integers(high=8)))
-    assert results and all(result.ok and COMPILER not in str(result.evidence) for result in results)
+    assert results and all(result.ruling.ok and COMPILER not in str(result.ruling.evidence) for result in results)
 
 
 def test_a_given_start_within_its_axis_and_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,9 +210,13 @@ def test_one_element_of_many_is_no_rounding(
     x = np.random.default_rng(0).standard_normal(32769).astype(dtype_of(dtype))
     _wrong_at(monkeypatch, 0, f"'{variant.__name__.strip('_')}'", _one)
     (result,) = samebits.check(reference, variant, x, gradients=False, name="many").leaves
-    assert isinstance(result, Result) and result.witness is not None and result.evidence is not None
-    assert result.verdict == "different" and not result.ok and result.witness["index"] == [32768]
-    assert result.evidence.startswith(COMPILER) and words in result.evidence and "accuracy" not in result.evidence
+    assert isinstance(result, Finding) and result.comparison.witness is not None and result.ruling.evidence is not None
+    assert result.ruling.verdict == "different" and not result.ruling.ok and result.comparison.witness.index == (32768,)
+    assert (
+        result.ruling.evidence.startswith(COMPILER)
+        and words in result.ruling.evidence
+        and "accuracy" not in result.ruling.evidence
+    )
 
 
 def _nested(x: Any, i: Any, j: Any) -> Any:
@@ -218,9 +232,9 @@ def test_slices_of_a_slice_as_this_compiler_has_them() -> None:
     x = np.arange(10, dtype=np.float32)
     is_wrong = float(jax.jit(_nested)(x, 7, 0)[0]) != 6
     results = samebits.check(_nested, lambda x, i, j: _nested(x, i, j), x, np.int32(1), np.int32(0)).leaves
-    forward = next(result for result in results if result.direction == "forward")
-    assert isinstance(forward, Result) and forward.ok is not is_wrong
-    assert not is_wrong or f"{COMPILER} with 'i' = 7: out[0] is 6 as written, and 7" in str(forward.evidence)
+    forward = next(result for result in results if result.place.direction == "forward")
+    assert isinstance(forward, Finding) and forward.ruling.ok is not is_wrong
+    assert not is_wrong or f"{COMPILER} with 'i' = 7: out[0] is 6 as written, and 7" in str(forward.ruling.evidence)
 
 
 def _rows(x: Any, i: Any, j: Any, k: Any) -> Any:
@@ -240,11 +254,11 @@ def test_gradients_that_add_at_equal_indices_are_computed(dtype: str) -> None:
     """Data that only moves at the indices of the case: where all are equal, three cotangents are added and rounded."""
     x = np.random.default_rng(0).standard_normal((8, 64)).astype(dtype_of(dtype))
     results = samebits.check(_rows, _rows_taken, x, *map(np.int32, (1, 4, 6))).leaves
-    assert all(isinstance(result, Result) and COMPILER not in str(result.evidence) for result in results)
+    assert all(isinstance(result, Finding) and COMPILER not in str(result.ruling.evidence) for result in results)
     index = samebits.Arg(shape=(), dtype="int32", values=samebits.Integers(high=8))
     pair = _pair(_rows, _rows_taken, "none", samebits.Integers(high=8), dtype)
     pair = replace(pair, args={"x": samebits.Arg(shape=(8, 64)), "i": index, "j": index, "k": index})
-    assert all(COMPILER not in str(result.evidence) for result in run(pair))
+    assert all(COMPILER not in str(result.ruling.evidence) for result in run(pair))
 
 
 def test_a_program_wrong_where_all_indices_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,6 +266,6 @@ def test_a_program_wrong_where_all_indices_are_large(monkeypatch: pytest.MonkeyP
     index = samebits.Arg(shape=(), dtype="int32", values=samebits.Integers(high=8))
     pair = _pair(_block, _block_again, "none", samebits.Integers(high=8))
     pair = replace(pair, args={"x": samebits.Arg(shape=(8, 8)), "start": index, "row": index})
-    results = [result for result in run(pair) if result.variant == "again"]
-    assert results and all(f"{COMPILER} with '" in str(result.evidence) for result in results)
-    assert all("' = 7 and '" in str(result.evidence) for result in results)
+    results = [result for result in run(pair) if result.place.variant == "again"]
+    assert results and all(f"{COMPILER} with '" in str(result.ruling.evidence) for result in results)
+    assert all("' = 7 and '" in str(result.ruling.evidence) for result in results)

@@ -88,14 +88,14 @@ HONEST: dict[str, tuple[Function, Function, tuple[Any, ...]]] = {
 def test_a_large_fill_hides_no_mistake(name: str) -> None:
     reference, variant, args = FAULTY[name]
     compared = samebits.check(reference, variant, *args, gradients=False)
-    assert [leaf.verdict for leaf in compared.leaves] == ["different"]
+    assert [leaf.ruling.verdict for leaf in compared.leaves] == ["different"]
 
 
 @pytest.mark.parametrize("name", HONEST)
 def test_rounding_beside_a_large_fill_is_rounding(name: str) -> None:
     reference, variant, args = HONEST[name]
     compared = samebits.check(reference, variant, *args, gradients=False)
-    assert compared.leaves[0].verdict in ("rounding", "bitwise", "proved")
+    assert compared.leaves[0].ruling.verdict in ("rounding", "bitwise", "proved")
 
 
 def _spread(x: Any, fill: float, exact: bool = True) -> Any:

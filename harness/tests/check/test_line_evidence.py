@@ -19,7 +19,8 @@ from samebits.interpret.alignment import align
 from samebits.programs.plan import Request
 from samebits.report.failure import point_block
 from samebits.schema.contract import Exemption
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
+from tests.support.findings import changed
 from tests.support.toys import alone, of, run, toy
 
 HERE = "/".join(Path(__file__).parts[-2:])
@@ -46,9 +47,12 @@ def halved(x: Any, *, factor: float = 2.0) -> Any:
 def test_both_sides_are_named_forward_and_in_the_gradient() -> None:
     """A factor that is missing; the gradient is wrong for the reason that the forward output is."""
     results = of(run(toy(plain, halved=halved)), variant="halved")
-    assert {(r.verdict, r.direction) for r in results} == {("different", "forward"), ("different", "gradient")}
+    assert {(r.ruling.verdict, r.place.direction) for r in results} == {
+        ("different", "forward"),
+        ("different", "gradient"),
+    }
     for result in results:
-        (line,) = result.lines
+        (line,) = result.named.lines
         assert (line.variant, line.variant_code) == (_place(halved, "y = factor"), "factor * x")
         assert (line.reference, line.reference_code) == (_place(plain, "y = x"), "x * factor * 2")
         (shown,) = [text for text in point_block([result]) if text.startswith("  line      ")]
@@ -87,10 +91,10 @@ def test_a_wrong_gradient_rule_is_named_in_the_rule() -> None:
     """The forward outputs are the same; the line is that of the rule, not of its call."""
     results = run(toy(sigmoid, gated=gated), Request(variants=("gated",), full=True))
     (gradient,) = of(results, direction="gradient")
-    assert gradient.verdict == "different"
-    named = [line.variant for line in gradient.lines]
-    assert _place(_gate_backward, "slope = ") in named[:2], gradient.lines
-    assert all(line.lines == () and line.no_lines is None for line in of(results, direction="forward"))
+    assert gradient.ruling.verdict == "different"
+    named = [line.variant for line in gradient.named.lines]
+    assert _place(_gate_backward, "slope = ") in named[:2], gradient.named.lines
+    assert all(line.named.lines == () and line.named.why is None for line in of(results, direction="forward"))
 
 
 def summed(x: Any, *, factor: float = 2.0) -> Any:
@@ -108,16 +112,16 @@ def over_the_mesh(x: Any, *, factor: float = 2.0) -> Any:
 def test_a_wrong_collective_is_named() -> None:
     """A mean over the devices in place of a sum; what each device adds up of its part is no difference."""
     (result,) = run(toy(summed, over_the_mesh=over_the_mesh), alone("over_the_mesh"))
-    assert result.verdict == "different"
-    assert result.lines[0].variant == _place(over_the_mesh, "pmean")
+    assert result.ruling.verdict == "different"
+    assert result.named.lines[0].variant == _place(over_the_mesh, "pmean")
 
 
 @pytest.mark.slow
 def test_what_holds_names_no_line() -> None:
     """Nothing is searched for where a leaf passes or is exempt."""
 
-    def quiet(results: list[Result]) -> bool:
-        return all(result.lines == () and result.no_lines is None for result in results)
+    def quiet(results: list[Finding]) -> bool:
+        return all(result.named.lines == () and result.named.why is None for result in results)
 
     assert quiet(run(toy(plain, same=same)))
     known = Exemption(verdict="different", reason="a factor is missing")
@@ -132,17 +136,17 @@ def test_why_no_line_is_named_is_said() -> None:
         return jax.pure_callback(lambda x: 3 * x, shape, x, vmap_method="sequential")
 
     (result,) = run(toy(plain, called=called), alone("called"), meshes=("data1",))
-    assert result.verdict == "different" and result.lines == ()
-    assert result.no_lines is not None and result.no_lines.startswith("the programs cannot be aligned: pure_callback")
+    assert result.ruling.verdict == "different" and result.named.lines == ()
+    assert result.named.why is not None and result.named.why.startswith("the programs cannot be aligned: pure_callback")
     (shown,) = [text for text in point_block([result]) if text.startswith("  line")]
-    assert shown == f"  line      none named: {result.no_lines}"
+    assert shown == f"  line      none named: {result.named.why}"
 
     def rounded(x: Any, *, factor: float = 2.0) -> Any:
         return jnp.tanh((x * factor * 2).astype(jnp.bfloat16).astype(x.dtype))
 
     (result,) = run(toy(plain, rounded=rounded), alone("rounded"), meshes=("data1",))
-    (line,) = result.lines  # the formulas are the same, and the accuracy is lost there
-    assert result.verdict == "different" and line.change == "narrower"
+    (line,) = result.named.lines  # the formulas are the same, and the accuracy is lost there
+    assert result.ruling.verdict == "different" and line.change == "narrower"
     assert line.variant_code == "(x * factor * 2).astype(jnp.bfloat16)"
     assert str(line).endswith(": floats are narrower from there than anywhere in the reference")
 
@@ -155,8 +159,8 @@ def test_a_failing_search_does_not_lose_the_verdict(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(align, "align", broken)
     (result,) = run(toy(plain, halved=halved), alone("halved"))
-    assert result.verdict == "different" and result.witness is not None
-    assert result.no_lines == "the search failed (ZeroDivisionError: planted), which is a bug of samebits"
+    assert result.ruling.verdict == "different" and result.comparison.witness is not None
+    assert result.named.why == "the search failed (ZeroDivisionError: planted), which is a bug of samebits"
 
 
 @pytest.mark.slow
@@ -168,9 +172,9 @@ def test_lines_are_searched_for_few_points_of_a_variant() -> None:
     results = of(run(pair, cases=cases, gradients=False, meshes=("data1",)), variant="halved")
     assert len(results) == POINTS + 1
     *searched, last = results
-    assert all(result.lines for result in searched)
-    assert last.no_lines == f"lines were searched for {POINTS} points of 'halved', not for this one"
-    assert len({line.variant for line in itertools.chain(*(result.lines for result in searched))}) == 1
+    assert all(result.named.lines for result in searched)
+    assert last.named.why == f"lines were searched for {POINTS} points of 'halved', not for this one"
+    assert len({line.variant for line in itertools.chain(*(result.named.lines for result in searched))}) == 1
 
 
 def test_of_several_processes_the_first_points_have_lines() -> None:
@@ -179,11 +183,11 @@ def test_of_several_processes_the_first_points_have_lines() -> None:
     case = pair.cases[0]
     cases = tuple(replace(case, id=f"case{n}") for n in range(2))
     found = run(pair, alone("halved"), cases=cases, meshes=("data1",))
-    many = [replace(found[n % 2], case=f"case{n}") for n in range(POINTS + 3)]
-    assert all(result.lines for result in many)
+    many = [changed(found[n % 2], case=f"case{n}") for n in range(POINTS + 3)]
+    assert all(result.named.lines for result in many)
     few = few_lines(many, not_searched)
-    assert few[:POINTS] == many[:POINTS] and not any(result.lines for result in few[POINTS:])
-    assert few[-1].no_lines == f"lines were searched for {POINTS} points of 'halved', not for this one"
+    assert few[:POINTS] == many[:POINTS] and not any(result.named.lines for result in few[POINTS:])
+    assert few[-1].named.why == f"lines were searched for {POINTS} points of 'halved', not for this one"
     assert few_lines(few, not_searched) == few
 
 
@@ -193,6 +197,6 @@ def test_code_without_a_file_has_its_place() -> None:
     text = "def side(x, *, factor=2.0):\n    import jax.numpy as jnp\n    return jnp.tanh(x * 3)"
     exec(compile(text, "<stdin>", "exec"), written)
     (result,) = run(toy(same, typed=written["side"]), alone("typed"), meshes=("data1",))
-    assert (result.lines[0].variant, result.lines[0].reference) == ("<stdin>:3", _place(same, "return"))
+    assert (result.named.lines[0].variant, result.named.lines[0].reference) == ("<stdin>:3", _place(same, "return"))
     compared = samebits.check(jnp.cos, jnp.sin, jnp.ones((8, 16)), gradients=False)
-    assert [leaf.no_lines for leaf in compared.leaves] == [NO_PLACE]
+    assert [leaf.named.why for leaf in compared.leaves] == [NO_PLACE]

@@ -16,7 +16,7 @@ import samebits
 from samebits.errors import RequestError
 from samebits.functions.result import Comparing
 from samebits.host import environment
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.check.accuracy_specimens import FAULTS, HONEST, Specimen, product
 
 environment.prepare()
@@ -40,7 +40,7 @@ def checked(one: Specimen, seed: int = 0, **options: Any) -> Comparing:
 
 
 def evidence(compared: Comparing) -> list[str]:
-    return [str(leaf.evidence) for leaf in compared.leaves if isinstance(leaf, Result)]
+    return [str(leaf.ruling.evidence) for leaf in compared.leaves if isinstance(leaf, Finding)]
 
 
 @pytest.mark.parametrize("one", table(HONEST))

@@ -12,8 +12,8 @@ import pytest
 from samebits.check.contract_audit import machine_dependent
 from samebits.schema.case import Arg
 from samebits.schema.contract import Contract
+from samebits.schema.finding import Finding, exit_code
 from samebits.schema.pair import Pair
-from samebits.schema.result import Result, exit_code
 from tests.support.toys import run, toy
 
 Side = Callable[..., Any]
@@ -61,10 +61,10 @@ def pair(function: Side, values: Any = None, **changes: Any) -> Pair:
     )
 
 
-def audited(declared: Pair) -> tuple[list[Result], list[str]]:
+def audited(declared: Pair) -> tuple[list[Finding], list[str]]:
     """The results, and what the audit says."""
     results = run(declared)
-    assert {one.verdict for one in results} <= {"bitwise", "proved", "rounding"}
+    assert {one.ruling.verdict for one in results} <= {"bitwise", "proved", "rounding"}
     return results, [problem.message for problem in machine_dependent(declared, results)]
 
 
@@ -72,7 +72,7 @@ def audited(declared: Pair) -> tuple[list[Result], list[str]]:
 def test_bits_that_depend_on_the_machine_must_not_be_promised(what: str) -> None:
     function, operation = ROUNDS[what]
     results, said = audited(pair(function))
-    assert "bitwise" in {one.verdict for one in results}, "nothing is planted: the sides have other bits here"
+    assert "bitwise" in {one.ruling.verdict for one in results}, "nothing is planted: the sides have other bits here"
     assert len(said) == 1 and f" {operation}(" in said[0]
 
 
@@ -80,7 +80,7 @@ def test_bits_that_depend_on_the_machine_must_not_be_promised(what: str) -> None
 def test_bits_that_no_machine_can_have_otherwise(what: str) -> None:
     results, said = audited(pair(EXACT[what]))
     assert said == []
-    assert all(one.ok for one in results)
+    assert all(one.ruling.ok for one in results)
 
 
 def test_sums_of_small_integers_are_exact() -> None:
@@ -90,7 +90,7 @@ def test_sums_of_small_integers_are_exact() -> None:
     results, said = audited(pair(total, values=lambda rng, shape: rng.integers(-8, 9, shape).astype(float)))
     assert said == []
     exact = "the same bits on every machine: sums and products that are exact in any order"
-    assert all(exact in str(one.evidence) for one in results), results
+    assert all(exact in str(one.ruling.evidence) for one in results), results
     assert audited(pair(total, values=lambda rng, shape: rng.integers(-(2**24), 2**24, shape).astype(float)))[1]
 
 
@@ -119,4 +119,4 @@ def test_a_lower_contract_promises_no_bits() -> None:
     rounding = Contract(lowest="rounding", reason="sums in another order")
     assert audited(pair(lambda x: x.sum(1), contracts=(rounding,)))[1] == []
     results, said = audited(pair(lambda x: x.sum(1), meshes=("data1",)))
-    assert {one.verdict for one in results} == {"proved"} and said == []
+    assert {one.ruling.verdict for one in results} == {"proved"} and said == []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import samebits
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.support.toys import run
 
 pytestmark = pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")
@@ -292,9 +292,9 @@ def _notes(reference: Callable[..., Any], variant: Callable[..., Any], *args: An
     results = samebits.check(reference, variant, *args, **more).leaves
     noted: dict[str, str] = {}
     for result in results:
-        assert isinstance(result, Result) and result.ok, str(result)
-        texts = [each.counterexample for each in result.assumptions if each.counterexample is not None]
-        noted |= {result.leaf: texts[-1]} if texts else {}
+        assert isinstance(result, Finding) and result.ruling.ok, str(result)
+        texts = [each.counterexample for each in result.proof.assumptions if each.counterexample is not None]
+        noted |= {result.place.leaf: texts[-1]} if texts else {}
     return noted
 
 
@@ -353,7 +353,7 @@ PROVED = [
 def test_a_proof_sees_other_magnitudes_too(reference: Any, variant: Any, words: str | None) -> None:
     proof = samebits.prove(reference, variant, X / 4, gradients=False)
     assert proof.ok, str(proof)
-    noted = [str(each.counterexample) for each in proof.leaves[0].assumptions if each.counterexample is not None]
+    noted = [str(each.counterexample) for each in proof.leaves[0].proof.assumptions if each.counterexample is not None]
     assert any(text.startswith(words) for text in noted) if words else not noted, noted
 
 
@@ -431,7 +431,7 @@ BOTH = ("softmax", "softplus", "logsumexp", "distances", "products")  # the othe
 def test_honest_rewrites_get_no_note(name: str, dtype: str) -> None:
     reference, variant, args = HONEST[name]
     results = samebits.check(reference, variant, *(each.astype(dtype) for each in args), gradients=False).leaves
-    assert not any(each.counterexample for result in results for each in result.assumptions)
+    assert not any(each.counterexample for result in results for each in result.proof.assumptions)
 
 
 def test_a_warning_is_seen_when_it_is_green() -> None:
@@ -439,7 +439,7 @@ def test_a_warning_is_seen_when_it_is_green() -> None:
         samebits.assert_same(_softmax, _softmax_naive, X, gradients=False)
 
 
-def _declared(values: Any, variant: Any, **more: Any) -> list[Result]:
+def _declared(values: Any, variant: Any, **more: Any) -> list[Finding]:
     pair = samebits.Pair(
         name="ranges",
         reference=_softplus,
@@ -451,7 +451,7 @@ def _declared(values: Any, variant: Any, **more: Any) -> list[Result]:
         modes=("auto",),
         gradients=False,
     )
-    return [result for result in run(pair, **more) if result.variant == "naive"]
+    return [result for result in run(pair, **more) if result.place.variant == "naive"]
 
 
 def _saturating(x: Any) -> Any:
@@ -463,14 +463,18 @@ def _saturating(x: Any) -> Any:
 
 def test_within_a_stated_range_it_is_different() -> None:
     wide = _declared(samebits.Uniform(low=-80, high=80), _saturating)
-    assert {result.verdict for result in wide if result.mesh == "none" and result.case == "small"} == {"different"}
+    assert {
+        result.ruling.verdict for result in wide if result.place.mesh == "none" and result.place.case == "small"
+    } == {"different"}
     stated = _declared(samebits.Uniform(low=-80, high=80), _softplus_naive)
-    assert all("overflows" not in str(result.evidence) for result in stated)
-    noted = [result for result in _declared(samebits.Normal(), _softplus_naive) if "overflows" in str(result.evidence)]
-    assert [(result.case, result.mesh, result.ok) for result in noted] == [("small", "none", True)]
+    assert all("overflows" not in str(result.ruling.evidence) for result in stated)
+    noted = [
+        result for result in _declared(samebits.Normal(), _softplus_naive) if "overflows" in str(result.ruling.evidence)
+    ]
+    assert [(result.place.case, result.place.mesh, result.ruling.ok) for result in noted] == [("small", "none", True)]
     (result,) = noted
-    assert len(result.magnitudes) > 5 and result.magnitudes[0].optimized is not None
-    assert result.magnitudes[-1].optimized is None and result.magnitudes[-1].reference == 0
+    assert len(result.accuracy.magnitudes) > 5 and result.accuracy.magnitudes[0].optimized is not None
+    assert result.accuracy.magnitudes[-1].optimized is None and result.accuracy.magnitudes[-1].reference == 0
 
 
 def _total(x: Any) -> Any:
@@ -498,8 +502,8 @@ def test_equal_bits_on_a_mesh_that_moves_them_hide_nothing() -> None:
         modes=("auto",),
         gradients=False,
     )
-    (result,) = [result for result in run(pair) if result.variant == "small"]
-    assert result.verdict == "different" and "against the reference on this mesh" in str(result.evidence)
+    (result,) = [result for result in run(pair) if result.place.variant == "small"]
+    assert result.ruling.verdict == "different" and "against the reference on this mesh" in str(result.ruling.evidence)
 
 
 @pytest.mark.parametrize("domain", [None, samebits.Domain(no_nan=("x",))])
@@ -517,5 +521,5 @@ def test_a_special_value_that_the_contract_leaves_out(domain: samebits.Domain | 
         contracts=(contract,),
         gradients=False,
     )
-    noted = [result for result in run(pair) if "one NaN" in str(result.evidence)]
+    noted = [result for result in run(pair) if "one NaN" in str(result.ruling.evidence)]
     assert bool(noted) is (domain is None)

@@ -18,9 +18,9 @@ from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.schema.case import Arg, Case, ContextMesh, Refusal
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MODES, MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.result import Result
 from tests.support.toys import run
 
 Array = jax.Array
@@ -105,8 +105,8 @@ def verdicts(results: list[Any], variant: str) -> set[str]:
     return {result.verdict for result in results if result.variant == variant}
 
 
-def reasons(results: list[Result]) -> set[str]:
-    return {str(result.reason) for result in results if not result.ok}
+def reasons(results: list[Finding]) -> set[str]:
+    return {str(result.ruling.reason) for result in results if not result.ruling.ok}
 
 
 MESH = {"mesh": ContextMesh()}
@@ -115,10 +115,16 @@ MESH = {"mesh": ContextMesh()}
 def test_a_mesh_is_an_argument_of_both_sides() -> None:
     declared = pair(by_argument, meshes=("dp2_tp4", "tp4_dp2"), statics=MESH, plain=plain, order=wrong_by_order)
     results = run(declared, modes=MODES, gradients=False)
-    assert {result.verdict for result in results if result.variant != "order"} <= {"proved", "bitwise", "rounding"}
-    assert all(result.ok for result in results if result.variant != "order")
-    assert {result.mesh for result in results if result.verdict == "different"} == {"tp4_dp2"}
-    assert {result.mesh for result in results if result.variant == "order" and result.ok} == {"dp2_tp4"}
+    assert {result.ruling.verdict for result in results if result.place.variant != "order"} <= {
+        "proved",
+        "bitwise",
+        "rounding",
+    }
+    assert all(result.ruling.ok for result in results if result.place.variant != "order")
+    assert {result.place.mesh for result in results if result.ruling.verdict == "different"} == {"tp4_dp2"}
+    assert {result.place.mesh for result in results if result.place.variant == "order" and result.ruling.ok} == {
+        "dp2_tp4"
+    }
 
 
 def test_a_mesh_that_no_side_takes_is_rejected() -> None:
@@ -143,7 +149,7 @@ def test_the_reference_alone_has_a_mesh_of_one_device() -> None:
         seen.append(MeshSpec.of(mesh).id)
         return plain(x)
 
-    assert all(result.ok for result in run(pair(noting, statics=MESH, honest=by_argument), modes=("explicit",)))
+    assert all(result.ruling.ok for result in run(pair(noting, statics=MESH, honest=by_argument), modes=("explicit",)))
     assert seen[0] == "dp=2:explicit,tp=4:explicit"
     assert "dp=1:explicit,tp=1:explicit" in seen
 
@@ -153,11 +159,11 @@ def test_without_a_mesh_both_sides_have_one_of_one_device() -> None:
     """It has the axes of the pair's other meshes, and only where a side needs it."""
     meshes = ("none", "dp2_tp4")
     results = run(pair(by_argument, meshes=meshes, statics=MESH, plain=plain))
-    assert all(result.ok for result in results)
-    assert {result.mesh for result in results} == set(meshes)
+    assert all(result.ruling.ok for result in results)
+    assert {result.place.mesh for result in results} == set(meshes)
     results = run(pair(plain, meshes=meshes, honest=constrained, planted=wrongly_constrained))
-    assert all(result.ok for result in results if result.variant != "planted")
-    assert {(result.mesh, result.verdict) for result in results if result.variant == "planted"} == {
+    assert all(result.ruling.ok for result in results if result.place.variant != "planted")
+    assert {(result.place.mesh, result.ruling.verdict) for result in results if result.place.variant == "planted"} == {
         ("none", "different"),
         ("dp2_tp4", "different"),
     }
@@ -170,7 +176,7 @@ def test_without_a_mesh_both_sides_have_one_of_one_device() -> None:
 def test_names_of_axes_are_known_on_one_device() -> None:
     """`with_sharding_constraint` by names needs a mesh; on one device it is a small one."""
     results = run(pair(constrained, honest=plain, planted=wrongly_constrained), modes=MODES)
-    assert all(result.ok for result in results if result.variant != "planted")
+    assert all(result.ruling.ok for result in results if result.place.variant != "planted")
     assert verdicts(results, "planted") == {"different"}
     assert verdicts(proved(pair(constrained, honest=plain)), "honest") <= {"rounding", "proved"}
 
@@ -180,7 +186,7 @@ def test_a_variant_on_its_own_mesh_runs_on_that_mesh() -> None:
     """Whatever the order of its devices."""
     sides = {"bound": own(), "reversed": own(reverse=True), "planted": own(factor=5.0, reverse=True)}
     results = run(pair(plain, **sides))
-    assert all(result.ok for result in results if result.variant != "planted")
+    assert all(result.ruling.ok for result in results if result.place.variant != "planted")
     assert verdicts(results, "planted") == {"different"}
     assert verdicts(proved(pair(plain, **sides)), "planted") >= {"different"}
 
@@ -192,9 +198,9 @@ def test_a_reference_on_its_own_mesh_is_the_baseline(kind: Any, mesh: str) -> No
         "the reference 'bound' is bound to a mesh of 8 devices of its own and cannot run on one; "
         "the baseline is the reference on that mesh"
     )
-    assert all(result.ok for result in results if result.variant != "planted")
+    assert all(result.ruling.ok for result in results if result.place.variant != "planted")
     assert verdicts(results, "planted") == {"different"}
-    assert all(str(result.evidence).endswith(remark) for result in results)
+    assert all(str(result.ruling.evidence).endswith(remark) for result in results)
     assert take_notes() == [f"pair 'total': {remark}"]
     assert verdicts(proved(pair(own(kind), meshes=(mesh,), planted=own(kind, factor=5.0))), "planted") >= {"different"}
 
@@ -249,18 +255,24 @@ def product(**sides: Side) -> Pair:
 
 def test_a_reference_without_an_explicit_form_is_no_error() -> None:
     results = run(product(honest=with_sharding, planted=wrong_if_explicit))
-    reference = {(result.mode, result.verdict) for result in results if result.variant == "auto_only"}
+    reference = {
+        (result.place.mode, result.ruling.verdict) for result in results if result.place.variant == "auto_only"
+    }
     assert ("explicit", "skipped") in reference
     assert {verdict for mode, verdict in reference if mode == "auto"} <= {"bitwise", "rounding"}
-    assert all(result.ok for result in results if result.variant == "honest")
-    explicit = [result for result in results if result.variant == "honest" and result.mode == "explicit"]
-    assert {result.direction for result in explicit} == {"forward", "gradient"}
-    assert all("compared with it on one device only" in str(result.evidence) for result in explicit)
-    wrong_in = {result.mode for result in results if result.variant == "planted" and result.verdict == "different"}
+    assert all(result.ruling.ok for result in results if result.place.variant == "honest")
+    explicit = [result for result in results if result.place.variant == "honest" and result.place.mode == "explicit"]
+    assert {result.place.direction for result in explicit} == {"forward", "gradient"}
+    assert all("compared with it on one device only" in str(result.ruling.evidence) for result in explicit)
+    wrong_in = {
+        result.place.mode
+        for result in results
+        if result.place.variant == "planted" and result.ruling.verdict == "different"
+    }
     assert wrong_in == {"explicit"}
-    skipped = [result for result in results if result.verdict == "skipped"]
+    skipped = [result for result in results if result.ruling.verdict == "skipped"]
     start = "the reference 'auto_only' has no form for explicit axes (raised ShardingTypeError: "
-    assert all(str(result.reason).startswith(start) for result in skipped)
+    assert all(str(result.ruling.reason).startswith(start) for result in skipped)
     assert [note.split(" (")[0] for note in take_notes()] == [f"pair 'product': {start.split(' (')[0]}"]
 
 
@@ -276,8 +288,8 @@ def test_a_reference_that_fails_everywhere_stays_an_error() -> None:
         raise TypeError("no such thing")
 
     results = run(product(honest=with_sharding), reference=broken)
-    assert {result.verdict for result in results} == {"error"}
-    assert all("raised TypeError: no such thing" in str(result.reason) for result in results)
+    assert {result.ruling.verdict for result in results} == {"error"}
+    assert all("raised TypeError: no such thing" in str(result.ruling.reason) for result in results)
 
 
 def test_an_expected_error_may_need_the_names_of_axes() -> None:

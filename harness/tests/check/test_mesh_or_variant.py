@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 from samebits.programs.plan import Request
 from samebits.schema.case import Arg
 from samebits.schema.contract import Contract, Exemption
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from samebits.schema.values import Integers
 from tests.support.toys import of, run, toy
 
@@ -51,7 +51,7 @@ def right_on_the_mesh(x: Any, *, factor: float = 2.0) -> Any:
     return (x - x.mean(0)) * factor
 
 
-def results(pair: Any, *variants: str, **changes: Any) -> list[Result]:
+def results(pair: Any, *variants: str, **changes: Any) -> list[Finding]:
     """The forward results of a pair, or those of some of its sides."""
     return run(pair, Request(variants=variants, directions=("forward",), full=True), **changes)
 
@@ -59,18 +59,25 @@ def results(pair: Any, *variants: str, **changes: Any) -> list[Result]:
 def test_a_fault_of_the_sharding_is_red_in_the_reference_alone() -> None:
     found = results(toy(each_its_own_mean, same=its_own_mean_too), contracts=ROUNDING)
     (own,) = of(found, variant="each_its_own_mean")
-    assert (own.verdict, own.ok) == ("different", False)
+    assert (own.ruling.verdict, own.ruling.ok) == ("different", False)
     (same,) = of(found, variant="same")
-    assert (same.verdict, same.ok, same.mismatches, same.witness) == ("bitwise", True, 0, None), same
-    assert same.evidence is not None
-    assert same.evidence.startswith("the same bits as the reference on this mesh: the mesh moves them, not the variant")
-    assert "suspect it first" in same.evidence
+    assert (same.ruling.verdict, same.ruling.ok, same.comparison.mismatches, same.comparison.witness) == (
+        "bitwise",
+        True,
+        0,
+        None,
+    ), same
+    assert same.ruling.evidence is not None
+    assert same.ruling.evidence.startswith(
+        "the same bits as the reference on this mesh: the mesh moves them, not the variant"
+    )
+    assert "suspect it first" in same.ruling.evidence
 
 
 def test_where_both_are_wrong_the_sharding_is_said_first() -> None:
     (wrong,) = results(toy(each_its_own_mean, wrong=wrong_besides), "wrong", contracts=ROUNDING)
-    assert (wrong.verdict, wrong.ok) == ("different", False)
-    assert wrong.evidence is not None and wrong.evidence.startswith("the sharding: ")
+    assert (wrong.ruling.verdict, wrong.ruling.ok) == ("different", False)
+    assert wrong.ruling.evidence is not None and wrong.ruling.evidence.startswith("the sharding: ")
 
 
 def test_a_fault_of_the_variant_does_not_blame_the_sharding() -> None:
@@ -78,13 +85,13 @@ def test_a_fault_of_the_variant_does_not_blame_the_sharding() -> None:
         return (x - x.mean(0)) * (factor + 1)
 
     (found,) = results(toy(right_on_the_mesh, wrong=wrong), "wrong", contracts=ROUNDING)
-    assert (found.verdict, found.ok) == ("different", False)
-    assert found.evidence is not None and "sharding" not in found.evidence
+    assert (found.ruling.verdict, found.ruling.ok) == ("different", False)
+    assert found.ruling.evidence is not None and "sharding" not in found.ruling.evidence
 
 
 def test_a_right_variant_passes_where_the_reference_is_wrong() -> None:
     (right,) = results(toy(each_its_own_mean, right=right_on_the_mesh), "right", contracts=ROUNDING)
-    assert right.ok and right.verdict in ("proved", "bitwise", "rounding"), right
+    assert right.ruling.ok and right.ruling.verdict in ("proved", "bitwise", "rounding"), right
 
 
 def summed(x: Any, *, factor: float = 2.0) -> Any:
@@ -104,10 +111,10 @@ def summed_too(x: Any, *, factor: float = 2.0) -> Any:
 def test_rounding_by_the_mesh_does_not_fail_a_bitwise_variant() -> None:
     found = results(dataclasses.replace(toy(summed, same=summed_too), contracts=(Contract(),)))
     (own,) = of(found, variant="summed")
-    assert (own.verdict, own.ok) == ("rounding", False)
+    assert (own.ruling.verdict, own.ruling.ok) == ("rounding", False)
     (same,) = of(found, variant="same")
-    assert (same.verdict, same.ok) == ("bitwise", True), same
-    assert same.evidence is not None and "the mesh moves both within rounding" in same.evidence
+    assert (same.ruling.verdict, same.ruling.ok) == ("bitwise", True), same
+    assert same.ruling.evidence is not None and "the mesh moves both within rounding" in same.ruling.evidence
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-8])
@@ -127,15 +134,15 @@ def test_equal_bits_on_the_mesh_do_not_hide_other_formulas(epsilon: float) -> No
 
     changes: dict[str, Any] = {"dtypes": ("bfloat16",), "contracts": ROUNDING}
     (found,) = results(toy(reference, other=other), "other", **changes)
-    assert (found.verdict, found.ok) == ("different", False), found
+    assert (found.ruling.verdict, found.ruling.ok) == ("different", False), found
 
 
 def test_exemptions_hold_against_one_device_as_they_say() -> None:
     """An exemption of every side's row on this mesh matches the variant's too; without it only the reference is red."""
     known = Exemption(kind="other", reason="FINDING: on a mesh every device subtracts the mean of its own rows")
     found = results(toy(each_its_own_mean, same=its_own_mean_too), contracts=ROUNDING, exemptions=(known,))
-    assert [(r.verdict, r.ok, r.exempt) for r in found] == [("different", True, True)] * 2, found
-    assert all(r.mismatches for r in found)
+    assert [(r.ruling.verdict, r.ruling.ok, r.ruling.exempt) for r in found] == [("different", True, True)] * 2, found
+    assert all(r.comparison.mismatches for r in found)
 
 
 def decayed(x: Any, step: Any, *, factor: float = 2.0) -> Any:
@@ -159,7 +166,7 @@ def test_what_differs_at_another_step_is_different_on_a_mesh_too() -> None:
     pair = dataclasses.replace(pair, args={**pair.args, "step": step})
     found = results(pair, "never", "same", contracts=ROUNDING)
     (never,) = of(found, variant="never")
-    assert (never.verdict, never.ok) == ("different", False), never
-    assert never.evidence is not None and "not the same at other inputs" in never.evidence
+    assert (never.ruling.verdict, never.ruling.ok) == ("different", False), never
+    assert never.ruling.evidence is not None and "not the same at other inputs" in never.ruling.evidence
     (same,) = of(found, variant="same")
-    assert (same.verdict, same.ok) == ("bitwise", True), same
+    assert (same.ruling.verdict, same.ruling.ok) == ("bitwise", True), same

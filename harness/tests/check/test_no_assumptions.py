@@ -10,9 +10,9 @@ import pytest
 from samebits.report.document import read_document
 from samebits.schema.case import Arg
 from samebits.schema.contract import Contract
+from samebits.schema.finding import Finding, exit_code
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
-from samebits.schema.result import Result, exit_code
 from samebits.schema.values import Integers
 from tests.support.foreign import SUM, SUM_BACKWARDS, write_pair
 from tests.support.invoke import samebits
@@ -52,17 +52,17 @@ ROWS = {
 ROUNDING = (Contract(lowest="rounding", reason="sums in another order", error_ratio=8.0),)
 
 
-def variants(pair: Pair, **changes: Any) -> list[Result]:
+def variants(pair: Pair, **changes: Any) -> list[Finding]:
     return run(pair, alone("other"), **changes)
 
 
 def test_rounding_by_proof_is_undecided_without_its_assumptions() -> None:
     (usual,) = variants(ROUNDS, contracts=ROUNDING)
-    assert (usual.verdict, usual.ok) == ("rounding", True)
-    assert "; assumes range)" in str(usual.evidence)
+    assert (usual.ruling.verdict, usual.ruling.ok) == ("rounding", True)
+    assert "; assumes range)" in str(usual.ruling.evidence)
     (strict,) = variants(ROUNDS, contracts=ROUNDING, effort=NONE)
-    assert (strict.verdict, strict.ok) == ("error", False)
-    assert str(strict.reason).startswith("could not tell without assumptions (range): the same formulas")
+    assert (strict.ruling.verdict, strict.ruling.ok) == ("error", False)
+    assert str(strict.ruling.reason).startswith("could not tell without assumptions (range): the same formulas")
     assert strict.replay.endswith(" --no-assumptions")
     assert (exit_code([usual]), exit_code([strict])) == (0, 3)
 
@@ -70,19 +70,19 @@ def test_rounding_by_proof_is_undecided_without_its_assumptions() -> None:
 def test_a_proof_for_one_routing_falls_to_bits() -> None:
     strictest = {"args": ROWS, "contracts": (Contract(lowest="proved"),), "meshes": ("data2",)}
     (usual,) = variants(ROUTED, **strictest)
-    assert (usual.verdict, usual.ok) == ("proved", True), usual
+    assert (usual.ruling.verdict, usual.ruling.ok) == ("proved", True), usual
     (strict,) = variants(ROUTED, **strictest, effort=NONE)
-    assert (strict.verdict, strict.ok) == ("bitwise", False)
-    assert str(strict.evidence).startswith("proved only under assumptions (values): both sides only move data")
+    assert (strict.ruling.verdict, strict.ruling.ok) == ("bitwise", False)
+    assert str(strict.ruling.evidence).startswith("proved only under assumptions (values): both sides only move data")
 
 
 def test_bits_that_were_seen_and_proofs_for_all_inputs_stay() -> None:
     for effort in (Effort(), NONE):
         (seen,) = variants(toy(total, other=lambda x, *, factor=2.0: total(x)), contracts=ROUNDING, effort=effort)
-        assert (seen.verdict, seen.ok) == ("bitwise", True)
+        assert (seen.ruling.verdict, seen.ruling.ok) == ("bitwise", True)
         moved = toy(lambda x, *, factor=2.0: x[::-1], other=lambda x, *, factor=2.0: x[::-1, :])
         (proof,) = variants(moved, contracts=(Contract(lowest="proved"),), effort=effort)
-        assert (proof.verdict, proof.ok) == ("proved", True)
+        assert (proof.ruling.verdict, proof.ruling.ok) == ("proved", True)
 
 
 @pytest.mark.sampled(1)
@@ -93,5 +93,5 @@ def test_the_command_ends_with_could_not_tell(tmp_path: Path, words: tuple[str, 
     asked = ("--root", tmp_path, "--variant", "fast", "--direction", "forward")
     ended = samebits("check", "rounds", *asked, "--json", file, *words)
     assert ended.code == code, ended
-    said = " ".join(f"{one.reason} {one.evidence}" for one in read_document(file).results)
+    said = " ".join(f"{one.ruling.reason} {one.ruling.evidence}" for one in read_document(file).results)
     assert ("could not tell without assumptions (" in said) == bool(words) and "assumes " in said

@@ -13,7 +13,7 @@ from samebits.errors import MissingRule, NotCovered, not_interpreted
 from samebits.report.failure import point_block
 from samebits.report.tally import not_interpreted as counted
 from samebits.schema.contract import Contract
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.support.toys import alone, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="for the sake of the test"),)
@@ -48,7 +48,7 @@ def plain(x: Any, *, factor: float = 2.0) -> Any:
     return x * 1.1 + x * 1.9
 
 
-def result(variant: Callable[..., Any], first: Callable[..., Any] = reference) -> Result:
+def result(variant: Callable[..., Any], first: Callable[..., Any] = reference) -> Finding:
     (found,) = run(toy(first, other=variant), alone("other"), contracts=ROUNDING)
     return found
 
@@ -60,20 +60,22 @@ def result(variant: Callable[..., Any], first: Callable[..., Any] = reference) -
 )
 def test_the_row_names_the_primitive_and_its_line(variant: Callable[..., Any], verdict: str) -> None:
     found = result(variant)
-    assert found.verdict == verdict
-    assert found.not_interpreted == f"primitive `bitcast_convert_type` at check/{LINE}"
+    assert found.ruling.verdict == verdict
+    assert found.proof.not_interpreted == f"primitive `bitcast_convert_type` at check/{LINE}"
 
 
 def test_a_row_that_was_interpreted_has_none() -> None:
     found = result(plain, lambda x, *, factor=2.0: x * 3)
-    assert found.verdict == "rounding" and found.not_interpreted is None
+    assert found.ruling.verdict == "rounding" and found.proof.not_interpreted is None
 
 
 def test_terminal_and_markdown_say_it() -> None:
     found = result(wrong)
     assert f"  executed  not interpreted: primitive `bitcast_convert_type` at check/{LINE}" in point_block([found])
     counts = counted([found, found, result(plain, lambda x, *, factor=2.0: x * 3)])
-    assert list(counts.items()) == [((found.pair, "other", f"primitive `bitcast_convert_type` at check/{LINE}"), 2)]
+    assert list(counts.items()) == [
+        ((found.place.pair, "other", f"primitive `bitcast_convert_type` at check/{LINE}"), 2)
+    ]
 
 
 def test_other_reasons_are_given_in_words() -> None:

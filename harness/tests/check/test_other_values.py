@@ -12,8 +12,8 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.report.notes import other_input_notes
 from samebits.schema.case import Arg
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
-from samebits.schema.proof import ProofResult
 from samebits.schema.values import Given, Integers
 from tests.support.documents import document
 from tests.support.toys import of, run, toy
@@ -48,17 +48,17 @@ def test_what_moves_at_another_step_is_different() -> None:
     proofs = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(full=True), 8)))
     results: list[Any] = [run(pair), proofs]
     for rows in results:
-        (wrong,), (honest,) = ([row for row in rows if row.variant == side] for side in pair.variants)
-        assert (wrong.variant, wrong.verdict, wrong.ok) == ("as_it_is", "different", False)
-        words = wrong.witness if isinstance(wrong, ProofResult) else wrong.evidence
+        (wrong,), (honest,) = ([row for row in rows if row.place.variant == side] for side in pair.variants)
+        assert (wrong.place.variant, wrong.ruling.verdict, wrong.ruling.ok) == ("as_it_is", "different", False)
+        words = wrong.ruling.evidence if wrong.tool == "check" else wrong.proof.refutation
         assert words is not None and words.startswith("not the same at other inputs: out[0, 0] is ")
         assert words.endswith("here, in float64, with 'step' = 0")
-        assert (honest.variant, honest.verdict, honest.ok) == ("by_branch", "proved", True)
+        assert (honest.place.variant, honest.ruling.verdict, honest.ruling.ok) == ("by_branch", "proved", True)
 
 
 def test_a_proof_by_labels_says_for_which_values_it_is() -> None:
     (honest,) = of(run(_pair(by_branch=_by_branch)), variant="by_branch")
-    assert [assumption.text for assumption in honest.assumptions] == ["these values of step"]
+    assert [assumption.text for assumption in honest.proof.assumptions] == ["these values of step"]
 
 
 @pytest.mark.parametrize("step", [777])
@@ -66,8 +66,8 @@ def test_of_a_given_step_the_others_are_a_note(step: int) -> None:
     import numpy as np
 
     (given,) = of(run(_pair(Given(array=np.int32(step)), as_it_is=_as_it_is)), variant="as_it_is")
-    assert given.ok and given.evidence is not None
-    assert "not so at other inputs: out[0, 0] is " in given.evidence
+    assert given.ruling.ok and given.ruling.evidence is not None
+    assert "not so at other inputs: out[0, 0] is " in given.ruling.evidence
     note, remedy = other_input_notes(document(given).results)
     assert "exactly=" in remedy
     assert note.startswith("toy/as_it_is: forward, out: the same only at inputs like those tried: out[0, 0] is ")
@@ -89,12 +89,15 @@ def _cosines(x: Any, step: Any, *, factor: float) -> Any:
 def test_witness_extent_and_line_are_of_the_input_that_shows_it(gradients: bool) -> None:
     pair = replace(_pair(cosines=_cosines), reference=_sines, gradients=gradients)
     proofs = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(full=True), 8)))
-    rows: list[Any] = [*of(run(pair), variant="cosines"), *(proof for proof in proofs if proof.variant == "cosines")]
+    rows: list[Any] = [
+        *of(run(pair), variant="cosines"),
+        *(proof for proof in proofs if proof.place.variant == "cosines"),
+    ]
     for row in rows:
         assert row.verdict == "different"
         (line,) = row.lines
         assert "jnp.cos(x)" in str(line) and "jnp.sin(x)" in str(line)
-        if not isinstance(row, ProofResult):
+        if not isinstance(row, Finding):
             assert row.witness is not None and row.witness["input"] == "'step' = 0" and row.kind == "other"
             assert row.mismatches == row.elements and row.picture is not None
 
@@ -106,7 +109,7 @@ def test_a_proof_says_where_it_does_not_hold() -> None:
     (proof,) = (
         p
         for p in prove_points(pair, Locator(name="toy"), plan(pair, Request(full=True), 8))
-        if p.variant != pair.reference_name
+        if p.place.variant != pair.reference_name
     )
-    (note,) = (assumption.counterexample for assumption in proof.assumptions if assumption.counterexample)
+    (note,) = (assumption.counterexample for assumption in proof.proof.assumptions if assumption.counterexample)
     assert note.endswith("with 'step' = 0")

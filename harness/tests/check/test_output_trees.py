@@ -42,5 +42,5 @@ def test_another_tree_of_outputs_is_a_difference(change: str) -> None:
     )
     points = plan(pair, Request(variants=("other",)), 8).points
     results = list(run_points(pair, Locator(name="trees"), points, Programs()))
-    assert [(one.leaf, one.verdict) for one in results] == [("out", "different")], results
-    assert "structure" in str(results[0].evidence)
+    assert [(one.place.leaf, one.ruling.verdict) for one in results] == [("out", "different")], results
+    assert "structure" in str(results[0].ruling.evidence)

@@ -17,8 +17,8 @@ from samebits.check.picture import BRIEF, FULL, Detail, LeafArrays, picture
 from samebits.numerics import floats
 from samebits.programs.placement import Index
 from samebits.schema.contract import Contract
+from samebits.schema.finding import Finding
 from samebits.schema.picture import HeatMap, Picture
-from samebits.schema.result import Result
 from tests.support.toys import alone, of, run, toy
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "uint8", "bool", "complex64", "int4", "float8_e4m3fn")
@@ -230,25 +230,33 @@ def off_on_one_device(x: Any, *, factor: float = 2.0) -> Any:
     return jnp.where((rows >= 4) & (rows < 6), x * factor + 0.5, x * factor)
 
 
-def drawn_of(results: list[Result]) -> list[Picture | None]:
-    return [result.picture for result in results]
+def drawn_of(results: list[Finding]) -> list[Picture | None]:
+    return [result.comparison.picture for result in results]
 
 
 def test_a_failing_leaf_has_its_picture() -> None:
     results = run(toy(wrong=off_on_one_device), gradients=False)
     (failing,) = of(results, variant="wrong", direction="forward")
-    assert failing.verdict == "different" and failing.array == "float32[8,16]" and failing.device_order == ()
-    assert failing.picture is not None and failing.witness is not None
-    assert sum(map(sum, cells(failing.picture.heat))) == sum(failing.picture.ulps.values()) == failing.mismatches
-    assert cells(failing.picture.heat) == [[int(4 <= row < 6)] * 16 for row in range(8)]
-    assert failing.picture.heat.edges == {"0": "0 2 4 6 8", "1": "0 16"}
-    assert failing.picture.devices == {"0": 0, "1": 0, "2": 32, "3": 0}
-    assert failing.picture.inputs == {"ordinary": 32}
-    window = failing.picture.window
-    assert window is not None and window.input == failing.witness["input"]
-    assert failing.witness["reference_hex"] in window.reference_hex.split()
+    assert (
+        failing.ruling.verdict == "different"
+        and failing.comparison.array == "float32[8,16]"
+        and failing.run.device_order == ()
+    )
+    assert failing.comparison.picture is not None and failing.comparison.witness is not None
+    assert (
+        sum(map(sum, cells(failing.comparison.picture.heat)))
+        == sum(failing.comparison.picture.ulps.values())
+        == failing.comparison.mismatches
+    )
+    assert cells(failing.comparison.picture.heat) == [[int(4 <= row < 6)] * 16 for row in range(8)]
+    assert failing.comparison.picture.heat.edges == {"0": "0 2 4 6 8", "1": "0 16"}
+    assert failing.comparison.picture.devices == {"0": 0, "1": 0, "2": 32, "3": 0}
+    assert failing.comparison.picture.inputs == {"ordinary": 32}
+    window = failing.comparison.picture.window
+    assert window is not None and window.input == failing.comparison.witness.input
+    assert failing.comparison.witness.reference_hex in window.reference_hex.split()
     assert window.ideal, "the reference was evaluated in float64"
-    assert [r for r in results if r.picture is not None and not r.mismatches] == []
+    assert [r for r in results if r.comparison.picture is not None and not r.comparison.mismatches] == []
 
 
 def test_equal_leaves_have_no_picture() -> None:
@@ -264,5 +272,5 @@ def test_an_accepted_difference_is_drawn_in_brief() -> None:
 
     rounding = Contract(lowest="rounding", reason="another order of adding")
     (accepted,) = run(toy(plain, halves=halves), alone("halves"), contracts=(rounding,))
-    assert accepted.ok and accepted.picture is not None
-    assert accepted.picture.inputs == {} and accepted.picture.window is not None
+    assert accepted.ruling.ok and accepted.comparison.picture is not None
+    assert accepted.comparison.picture.inputs == {} and accepted.comparison.picture.window is not None

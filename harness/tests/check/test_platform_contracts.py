@@ -13,6 +13,7 @@ from samebits import Contract, DeclarationError, Exemption
 from samebits.check.contract_audit import judge_declaration
 from samebits.programs.plan import Request, plan
 from samebits.schema.pair import Pair
+from tests.support.findings import flat_rows
 from tests.support.foreign import AXES, PLANTED, write_pair
 from tests.support.forked import run_module
 from tests.support.invoke import samebits
@@ -42,9 +43,9 @@ def test_what_is_for_every_platform_stays_the_declaration() -> None:
 @pytest.mark.devices(4)
 def test_the_last_one_of_the_platform_counts() -> None:
     results = run(declared(HERE, ELSEWHERE).on("cpu"))
-    assert {result.required for result in results} == {"proved"}
+    assert {result.ruling.required for result in results} == {"proved"}
     results = run(declared(HERE, ELSEWHERE).on("gpu"))
-    assert {result.required for result in of(results, variant="twice")} == {"rounding"}
+    assert {result.ruling.required for result in of(results, variant="twice")} == {"rounding"}
 
 
 def test_one_of_another_platform_is_no_remark_here() -> None:
@@ -84,7 +85,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def judged(document: Path) -> dict[str, set[tuple[bool, str]]]:
     """Of each pair, whether its planted results are exempt, and what is required of them."""
-    results = [one for one in json.loads(document.read_text())["results"] if one["variant"] == "fast"]
+    results = [one for one in flat_rows(json.loads(document.read_text())) if one["variant"] == "fast"]
     pairs = {one["pair"] for one in results}
     return {pair: {(one["exempt"], one["required"]) for one in results if one["pair"] == pair} for pair in pairs}
 

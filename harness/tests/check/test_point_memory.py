@@ -9,10 +9,9 @@ import contextlib
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import msgspec
@@ -27,7 +26,8 @@ from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
+from tests.support.findings import changed
 from tests.support.rope_tree import FAULT, REFERENCE, write_tree
 
 FORWARD = Request(variants=("paired",), cases=("small",), directions=("forward",))
@@ -169,7 +169,7 @@ class Checked:
     def __init__(self, tree: Path, store: Path) -> None:
         self.tree, self.store = tree, store
 
-    def results(self, request: Request, *, fresh: bool = False) -> list[Result]:
+    def results(self, request: Request, *, fresh: bool = False) -> list[Finding]:
         """What a check finds; a run with `fresh` remembers nothing and recalls nothing."""
         self.forget_modules()
         locator = Locator(name="rope", root=str(self.tree))
@@ -206,12 +206,12 @@ def checked(tmp_path: Path) -> Iterator[Checked]:
     jax.config.update("jax_default_matmul_precision", before)
 
 
-def timeless(results: list[Result]) -> list[dict[str, Any]]:
-    return [{**asdict(one), "seconds": 0, "remembered": None} for one in results]
+def timeless(results: list[Finding]) -> list[Finding]:
+    return [changed(one, seconds=0.0, remembered=None) for one in results]
 
 
-def recalled(results: list[Result]) -> list[bool]:
-    return [one.remembered is not None for one in results]
+def recalled(results: list[Finding]) -> list[bool]:
+    return [one.run.remembered is not None for one in results]
 
 
 @pytest.mark.sampled(8)
@@ -243,7 +243,7 @@ def test_what_fails_is_run_again(checked: Checked) -> None:
     edit(OPTIMIZED_FILE, FAULT)(checked.tree, pytest.MonkeyPatch())
     for _ in range(2):
         results = checked.results(FORWARD)
-        assert not any(recalled(results)) and not all(one.ok for one in results)
+        assert not any(recalled(results)) and not all(one.ruling.ok for one in results)
 
 
 def test_a_fresh_run_that_ends_its_process_leaves_nothing(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from samebits.numerics.bits import Leaf
 from samebits.programs.host_trees import HostTree
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import Contract
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.support.toys import alone, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="a kernel of its own"),)
@@ -56,7 +56,7 @@ def kernel(epsilon: float) -> Callable[..., Any]:
 
 
 @functools.cache
-def results(epsilon: float) -> list[Result]:
+def results(epsilon: float) -> list[Finding]:
     pair = toy(plain, kernel=kernel(epsilon))
     args = {"x": Arg(shape=("rows", "columns"), spec=("data",))}
     return run(pair, alone("kernel"), args=args, contracts=ROUNDING, meshes=("data1",))
@@ -65,18 +65,20 @@ def results(epsilon: float) -> list[Result]:
 @pytest.mark.slow
 def test_a_kernel_is_executed_at_three_precisions() -> None:
     (found,) = results(1e-6)
-    assert found.verdict == "rounding", found
-    assert found.log2_error is None
-    assert found.evidence is not None and "not proved: pallas_call(" in found.evidence
-    assert "test_precision_ladder.py:" in found.evidence
+    assert found.ruling.verdict == "rounding", found
+    assert found.proof.log2_error is None
+    assert found.ruling.evidence is not None and "not proved: pallas_call(" in found.ruling.evidence
+    assert "test_precision_ladder.py:" in found.ruling.evidence
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("epsilon", [1e-5, 3e-6])
 def test_an_epsilon_in_a_kernel_is_found_in_float32(epsilon: float) -> None:
     (found,) = results(epsilon)
-    assert found.verdict == "different"
-    assert found.evidence is not None and found.evidence.startswith("not rounding: in float64 the sides still differ")
+    assert found.ruling.verdict == "different"
+    assert found.ruling.evidence is not None and found.ruling.evidence.startswith(
+        "not rounding: in float64 the sides still differ"
+    )
 
 
 def seen(array: np.ndarray) -> ProgramOutputs:
@@ -187,7 +189,12 @@ def test_a_sum_in_fixed_float32_is_judged_from_float32_on(off: float, verdict: s
         cases=(Case(id="long", sizes={"rows": 32, "columns": 64}, statics={"factor": 4.0}),),
         meshes=("data1",),
     )
-    assert result.verdict == verdict, (result.dtype, result.verdict, result.evidence, result.reason)
+    assert result.ruling.verdict == verdict, (
+        result.place.dtype,
+        result.ruling.verdict,
+        result.ruling.evidence,
+        result.ruling.reason,
+    )
 
 
 def test_a_side_far_outside_its_own_bound_is_not_rounding() -> None:

@@ -94,5 +94,5 @@ def _short(x: Any, *, factor: float = 2.0) -> Any:
 
 def test_a_lower_precision_is_said_with_the_verdict() -> None:
     (result,) = of(run(toy(_exact, short=_short), gradients=False), variant="short")
-    assert result.verdict == "bitwise"
-    assert f"'short': {SAYS}" in str(result.evidence)
+    assert result.ruling.verdict == "bitwise"
+    assert f"'short': {SAYS}" in str(result.ruling.evidence)

@@ -16,9 +16,10 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.report.prove import show_pair
 from samebits.report.terminal import console
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
-from samebits.schema.proof import ProofResult
 from tests.check.test_line_evidence import gated, halved, plain, same, sigmoid
+from tests.support.findings import having
 from tests.support.toys import toy
 
 
@@ -26,9 +27,9 @@ def leaves(x: Any, factor: float) -> tuple[Any, Any, Any]:
     return x * factor, x + factor, x - factor
 
 
-def _proved(pair: Pair, **where: str) -> list[ProofResult]:
+def _proved(pair: Pair, **where: str) -> list[Finding]:
     arguments = prove_points(pair, Locator(name=pair.name), plan(pair, Request(full=True), devices=8))
-    return [each for each in arguments if all(getattr(each, name) == value for name, value in where.items())]
+    return having(arguments, **where)
 
 
 @pytest.mark.sampled(1)
@@ -36,8 +37,8 @@ def _proved(pair: Pair, **where: str) -> list[ProofResult]:
 def test_a_refuted_leaf_names_its_line(direction: str) -> None:
     """The gradient of what is wrong forward names the same line; the report shows it."""
     (refuted,) = _proved(toy(plain, halved=halved), variant="halved", direction=direction)
-    assert refuted.verdict == "different"
-    (line,) = refuted.lines
+    assert refuted.ruling.verdict == "different"
+    (line,) = refuted.named.lines
     assert (line.variant_code, line.reference_code) == ("factor * x", "x * factor * 2")
     text = io.StringIO()
     show_pair(console(text), "toy", [refuted])
@@ -49,13 +50,13 @@ def test_a_refuted_leaf_names_its_line(direction: str) -> None:
 def test_a_wrong_rule_is_named_where_only_the_gradient_differs() -> None:
     """The forward outputs are the same formula."""
     (refuted,) = _proved(toy(sigmoid, gated=gated), variant="gated", direction="gradient")
-    assert [line.variant_code for line in refuted.lines][:1] == ["saved * saved"]
+    assert [line.variant_code for line in refuted.named.lines][:1] == ["saved * saved"]
 
 
 def test_what_is_proved_names_no_line() -> None:
     """Nothing is searched for."""
     for each in _proved(toy(plain, same=same)):
-        assert each.verdict == "rounding" and each.lines == () and each.no_lines is None
+        assert each.ruling.verdict == "rounding" and each.named.lines == () and each.named.why is None
 
 
 def test_a_failing_search_does_not_lose_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,8 +67,8 @@ def test_a_failing_search_does_not_lose_the_proof(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(align, "align", broken)
     (refuted,) = _proved(toy(plain, halved=halved), variant="halved", direction="forward")
-    assert refuted.verdict == "different" and refuted.lines == ()
-    assert refuted.no_lines == "the search failed (ZeroDivisionError: planted), which is a bug of samebits"
+    assert refuted.ruling.verdict == "different" and refuted.named.lines == ()
+    assert refuted.named.why == "the search failed (ZeroDivisionError: planted), which is a bug of samebits"
 
 
 def test_programs_that_are_too_large_are_recorded_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +82,7 @@ def test_programs_that_are_too_large_are_recorded_once(monkeypatch: pytest.Monke
     monkeypatch.setattr(align, "align", too_large)
     three = toy(leaves, halved=lambda x, factor: tuple(each / 2 for each in leaves(x, factor)))
     refuted = _proved(dataclasses.replace(three, meshes=("data1",), gradients=False), variant="halved")
-    assert [each.no_lines for each in refuted] == ["the programs cannot be aligned: planted"] * 3
+    assert [each.named.why for each in refuted] == ["the programs cannot be aligned: planted"] * 3
     assert len(recorded) == 1
 
 
@@ -93,4 +94,4 @@ def test_lines_are_searched_for_few_points() -> None:
         dataclasses.replace(pair.cases[0], id=f"case{n}", statics={"factor": 2.0 + n}) for n in range(POINTS + 1)
     )
     pair = dataclasses.replace(pair, cases=cases, gradients=False, meshes=("data1",))
-    assert [bool(each.lines) for each in _proved(pair, variant="halved")] == [True] * POINTS + [False]
+    assert [bool(each.named.lines) for each in _proved(pair, variant="halved")] == [True] * POINTS + [False]

@@ -19,19 +19,19 @@ from samebits.programs.plan import Request, plan
 from samebits.report.prove import show_pair
 from samebits.schema.case import Arg, Refusal
 from samebits.schema.contract import Contract, Exemption
+from samebits.schema.finding import Finding, exit_code_of_proofs
 from samebits.schema.pair import Pair
-from samebits.schema.proof import ProofResult, exit_code
 from tests.support.invoke import samebits
 from tests.support.toys import of, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="for the sake of the test"),)
 
 
-def proved(pair: Pair, platform: str | None = None, **changes: Any) -> list[ProofResult]:
+def proved(pair: Pair, platform: str | None = None, **changes: Any) -> list[Finding]:
     """What is proved of the variants of a pair."""
     pair = dataclasses.replace(pair, **{"contracts": ROUNDING, **changes})
     found = prove_points(pair, Locator(name=pair.name), plan(pair, Request(full=True), 8), platform)
-    return [one for one in found if one.variant != pair.reference_name]
+    return [one for one in found if one.place.variant != pair.reference_name]
 
 
 def times(x: Any, *, factor: float = 2.0) -> Any:
@@ -75,11 +75,15 @@ def test_another_tree_is_refuted_in_both_directions(variant: Callable[..., Any])
     pair = toy(times, other=variant)
     found = proved(pair)
     for direction in ("forward", "gradient"):
-        assert any(one.refutes for one in found if one.direction == direction), found
-    assert exit_code(found) == 1
-    executed = [r for r in run(pair, contracts=ROUNDING) if r.variant == "other"]
-    assert {r.direction for r in executed if r.verdict == "different"} == {"forward", "gradient"}
-    assert not [r.evidence for r in executed if r.verdict == "different" and "loses accuracy" in str(r.evidence)]
+        assert any(one.refutes for one in found if one.place.direction == direction), found
+    assert exit_code_of_proofs(found) == 1
+    executed = [r for r in run(pair, contracts=ROUNDING) if r.place.variant == "other"]
+    assert {r.place.direction for r in executed if r.ruling.verdict == "different"} == {"forward", "gradient"}
+    assert not [
+        r.ruling.evidence
+        for r in executed
+        if r.ruling.verdict == "different" and "loses accuracy" in str(r.ruling.evidence)
+    ]
 
 
 def test_a_weak_type_counts() -> None:
@@ -91,7 +95,7 @@ def test_a_weak_type_counts() -> None:
 
     found = proved(toy(strong, weak=weak), gradients=False)
     (wrong,) = [one for one in found if one.refutes]
-    assert (wrong.leaf, wrong.witness) == ("out[1]", "weak type: reference=False, optimized=True")
+    assert (wrong.place.leaf, wrong.proof.refutation) == ("out[1]", "weak type: reference=False, optimized=True")
 
 
 # -- the branch of the target
@@ -108,7 +112,7 @@ def only_there(x: Any, *, factor: float = 2.0) -> Any:
 def test_the_branch_of_the_target_is_proved() -> None:
     pair = toy(elsewhere=elsewhere, only_there=only_there)
     verdicts = {
-        platform: {one.variant: one.verdict for one in proved(pair, platform, gradients=False)}
+        platform: {one.place.variant: one.ruling.verdict for one in proved(pair, platform, gradients=False)}
         for platform in (None, "cpu", "tpu", "gpu")
     }
     here = {"elsewhere": "different", "only_there": "proved"}
@@ -174,18 +178,18 @@ def test_equal_formulas_that_lose_accuracy_miss_the_contract(
     reference: Callable[..., Any], variant: Callable[..., Any]
 ) -> None:
     (found,) = proved(toy(reference, other=variant), gradients=False)
-    assert (found.verdict, found.ok) == ("rounding", False)
-    assert found.reason is not None and found.reason.startswith("accuracy is not decided by proof: ")
-    assert exit_code([found]) == 3
+    assert (found.ruling.verdict, found.ruling.ok) == ("rounding", False)
+    assert found.ruling.reason is not None and found.ruling.reason.startswith("accuracy is not decided by proof: ")
+    assert exit_code_of_proofs([found]) == 3
     (executed,) = of(run(toy(reference, other=variant), contracts=ROUNDING, gradients=False), variant="other")
-    assert (executed.verdict, executed.ok) == ("different", False)
+    assert (executed.ruling.verdict, executed.ruling.ok) == ("different", False)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("reference", "variant"), KEPT)
 def test_another_order_of_adding_reaches_a_contract(reference: Callable[..., Any], variant: Callable[..., Any]) -> None:
     (found,) = proved(toy(reference, other=variant), gradients=False)
-    assert (found.verdict, found.ok) == ("rounding", True), found.reason
+    assert (found.ruling.verdict, found.ruling.ok) == ("rounding", True), found.ruling.reason
 
 
 def test_special_inputs_that_give_nan_miss_the_contract() -> None:
@@ -199,7 +203,7 @@ def test_special_inputs_that_give_nan_miss_the_contract() -> None:
 
     args = {"x": Arg(shape=("rows", "columns"), spec=("data", "tensor"), special=("inf",))}
     (found,) = proved(toy(less, same=same), args=args, gradients=False)
-    assert not found.ok, found
+    assert not found.ruling.ok, found
 
 
 # -- exemptions, expected errors, nothing compared
@@ -212,11 +216,11 @@ def off_by_one(x: Any, *, factor: float = 2.0) -> Any:
 def test_a_known_difference_is_under_its_exemption() -> None:
     known = Exemption(variant="wrong", direction="forward", kind="other", reason="FINDING: one too many, 128 of 128")
     found = proved(toy(wrong=off_by_one), exemptions=(known,))
-    assert [(one.direction, one.verdict, one.ok, one.exempt) for one in found] == [
+    assert [(one.place.direction, one.ruling.verdict, one.ruling.ok, one.ruling.exempt) for one in found] == [
         ("forward", "different", True, True),
         ("gradient", "proved", True, False),
     ]
-    assert exit_code(found) == 0
+    assert exit_code_of_proofs(found) == 0
     console = Console(file=io.StringIO(), width=200)
     show_pair(console, "toy", found)
     assert isinstance(console.file, io.StringIO)
@@ -226,15 +230,17 @@ def test_a_known_difference_is_under_its_exemption() -> None:
 def test_an_exemption_of_what_is_proved_is_refuted() -> None:
     stale = Exemption(variant="twice", reason="FINDING: was another product once")
     found = proved(toy(), exemptions=(stale,))
-    assert {(one.verdict, one.ok) for one in found} == {("proved", False)} and exit_code(found) == 1
-    assert found[0].reason is not None and "change or remove it" in found[0].reason
+    assert {(one.ruling.verdict, one.ruling.ok) for one in found} == {("proved", False)} and exit_code_of_proofs(
+        found
+    ) == 1
+    assert found[0].ruling.reason is not None and "change or remove it" in found[0].ruling.reason
 
 
 def test_an_exemption_that_only_execution_shows_is_not_reached() -> None:
     lossy = Exemption(variant="narrow", reason="FINDING: adds in bfloat16, 2e4 times the error")
     (found,) = proved(toy(plain_sum, narrow=sum_in_bfloat16), exemptions=(lossy,), gradients=False)
-    assert (found.verdict, found.ok, exit_code([found])) == ("rounding", False, 3)
-    assert found.reason == "whether 'different' comes out, as the exemption expects, only execution shows"
+    assert (found.ruling.verdict, found.ruling.ok, exit_code_of_proofs([found])) == ("rounding", False, 3)
+    assert found.ruling.reason == "whether 'different' comes out, as the exemption expects, only execution shows"
 
 
 @pytest.mark.sampled(1)
@@ -249,14 +255,14 @@ def test_expected_errors_are_raised(error: str, match: str, verdict: str, code: 
     refusal = Refusal(error=error, match=match, variants=("rejects",))
     case = dataclasses.replace(toy().cases[0], refuses=(refusal,))
     found = proved(toy(rejects=rejects), cases=(case,))
-    assert {one.verdict for one in found} == {verdict} and exit_code(found) == code
+    assert {one.ruling.verdict for one in found} == {verdict} and exit_code_of_proofs(found) == code
 
 
 def test_what_must_be_rejected_and_gives_a_result_is_different() -> None:
     refusal = Refusal(error="ValueError", match="no such factor", variants=("twice",))
     case = dataclasses.replace(toy().cases[0], refuses=(refusal,))
     found = proved(toy(), cases=(case,))
-    assert {one.verdict for one in found} == {"different"} and exit_code(found) == 1
+    assert {one.ruling.verdict for one in found} == {"different"} and exit_code_of_proofs(found) == 1
 
 
 @pytest.mark.slow
@@ -268,9 +274,11 @@ def test_what_compares_nothing_is_an_error_here_too() -> None:
         return {"a": x, "b": 0 * x}
 
     found = proved(toy(zeros, other=other_zeros), gradients=False)
-    assert {one.leaf: (one.verdict, one.ok) for one in found} == {
+    assert {one.place.leaf: (one.ruling.verdict, one.ruling.ok) for one in found} == {
         "out['a']": ("proved", True),
         "out['b']": ("error", False),
     }
     stopped = proved(toy(lambda x, *, factor=2.0: jax.lax.stop_gradient(x)))
-    assert {(one.verdict, one.ok) for one in stopped if one.direction == "gradient"} == {("error", False)}
+    assert {(one.ruling.verdict, one.ruling.ok) for one in stopped if one.place.direction == "gradient"} == {
+        ("error", False)
+    }

@@ -14,8 +14,8 @@ from samebits.check.executed_evidence import PrecisionLadder, fixed_dtype
 from samebits.programs.plan import Request
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import Contract
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
-from samebits.schema.result import Result
 from tests.support.toys import run
 
 Array = Any
@@ -26,7 +26,7 @@ def one(function: Function) -> Function:
     return lambda x: function(x)
 
 
-def results(reference: Function, variant: Function, dtype: str = "float32", *, gradients: bool = True) -> list[Result]:
+def results(reference: Function, variant: Function, dtype: str = "float32", *, gradients: bool = True) -> list[Finding]:
     """The results of a variant, forward and gradient."""
     pair = Pair(
         name="toy",
@@ -142,13 +142,13 @@ def test_what_rounds_is_never_called_different(name: str) -> None:
     reference, variant, dtype, lowest = HONEST[name]
     found = results(reference, variant, dtype)
     for result in found:
-        assert result.verdict in ("bitwise", "proved", "rounding", lowest), (
-            result.verdict,
-            result.evidence,
-            result.reason,
+        assert result.ruling.verdict in ("bitwise", "proved", "rounding", lowest), (
+            result.ruling.verdict,
+            result.ruling.evidence,
+            result.ruling.reason,
         )
-        if result.verdict == "error":
-            assert "could not tell" in (result.reason or "")
+        if result.ruling.verdict == "error":
+            assert "could not tell" in (result.ruling.reason or "")
 
 
 @pytest.mark.sampled(1)
@@ -158,7 +158,11 @@ def test_what_rounds_is_never_called_different(name: str) -> None:
 def test_what_is_wrong_is_never_accepted(name: str) -> None:
     reference, variant, allowed = FAULTY[name]
     for result in results(reference, variant):
-        assert result.verdict in allowed and not result.ok, (result.verdict, result.evidence, result.reason)
+        assert result.ruling.verdict in allowed and not result.ruling.ok, (
+            result.ruling.verdict,
+            result.ruling.evidence,
+            result.ruling.reason,
+        )
 
 
 def test_a_rung_that_was_not_run_says_nothing() -> None:
@@ -195,10 +199,12 @@ def cancelling(x: Array) -> Array:
 def test_errors_against_a_value_of_the_same_dtype_are_no_loss(dtype: str, verdict: str) -> None:
     """In float64 the sides agree, but there they are float32 too: that is an ideal value for bfloat16 alone."""
     (found,) = results(lambda x: on_the_host(x) * 3, cancelling, dtype, gradients=False)
-    assert found.verdict == verdict, (found.verdict, found.evidence, found.reason)
+    assert found.ruling.verdict == verdict, (found.ruling.verdict, found.ruling.evidence, found.ruling.reason)
     if verdict == "error":
-        assert "no value in float64 to hold errors against" in (found.reason or ""), found.reason
-        assert "computes in float32 at check/test_refused_dtypes.py" in (found.reason or ""), found.reason
-        assert "; write jnp.promote_types(x.dtype, jnp.float32) for that dtype" in (found.reason or ""), found.reason
+        assert "no value in float64 to hold errors against" in (found.ruling.reason or ""), found.ruling.reason
+        assert "computes in float32 at check/test_refused_dtypes.py" in (found.ruling.reason or ""), found.ruling.reason
+        assert "; write jnp.promote_types(x.dtype, jnp.float32) for that dtype" in (found.ruling.reason or ""), (
+            found.ruling.reason
+        )
     else:
-        assert "loses accuracy" in (found.evidence or ""), found.evidence
+        assert "loses accuracy" in (found.ruling.evidence or ""), found.ruling.evidence

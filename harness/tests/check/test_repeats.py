@@ -10,9 +10,9 @@ import pytest
 
 from samebits.cli.check_shake import repeats_note
 from samebits.schema.contract import Contract
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
-from samebits.schema.result import Result
 from tests.support.toys import alone, run, toy
 
 
@@ -34,7 +34,7 @@ def flaky_pair() -> Pair:
     return toy(flaky=flaky)
 
 
-def found(repeats: int) -> Result:
+def found(repeats: int) -> Finding:
     rounding = Contract(lowest="rounding", reason="for this test")
     effort = Effort(repeats=repeats)
     (result,) = run(flaky_pair(), alone("flaky"), effort=effort, meshes=("data1",), contracts=(rounding,))
@@ -42,15 +42,15 @@ def found(repeats: int) -> Result:
 
 
 def test_one_in_twenty_is_found_with_enough_repeats() -> None:
-    assert found(2).verdict != "unstable"
+    assert found(2).ruling.verdict != "unstable"
     often = found(24)
-    assert (often.verdict, often.ok) == ("unstable", False)
-    assert often.evidence == "'flaky' gave other bits when run again on the same input"
+    assert (often.ruling.verdict, often.ruling.ok) == ("unstable", False)
+    assert often.ruling.evidence == "'flaky' gave other bits when run again on the same input"
 
 
 def test_every_repeat_is_compared_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A difference in the middle is not forgotten where the last run agrees again."""
-    assert found(21).verdict == found(30).verdict == "unstable"
+    assert found(21).ruling.verdict == found(30).ruling.verdict == "unstable"
 
 
 @pytest.mark.parametrize(("repeats", "percent"), [(3, "14.3%"), (20, "64.2%"), (60, "95.4%")])

@@ -27,8 +27,8 @@ def test_replicas_that_diverge_are_different() -> None:
         return jax.shard_map(body, in_specs=P("data"), out_specs=P(), check_vma=False)(x)
 
     results = of(run(toy(summed, local=local), gradients=False), variant="local")
-    assert [r.verdict for r in results] == ["bitwise", "different", "different", "different"]
-    assert results[1].leaf == "out (replica on device 1)"
+    assert [r.ruling.verdict for r in results] == ["bitwise", "different", "different", "different"]
+    assert results[1].place.leaf == "out (replica on device 1)"
 
 
 def test_replicas_that_differ_for_special_values_are_different() -> None:
@@ -52,6 +52,6 @@ def test_replicas_that_differ_for_special_values_are_different() -> None:
 
     special = {"x": Arg(shape=("rows", "columns"), spec=("data",), special=("inf",))}
     results = of(run(toy(largest, local=local), args=special, gradients=False), variant="local")
-    assert {r.leaf: r.verdict for r in results if r.leaf != "out"} == {
+    assert {r.place.leaf: r.ruling.verdict for r in results if r.place.leaf != "out"} == {
         f"out (replica on device {device})": "different" for device in (1, 2, 3)
     }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samebits.schema.contract import Contract
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.support.toys import alone, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="literals of two dtypes"),)
@@ -46,7 +46,7 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
     return wide
 
 
-def judged(reference: Callable[..., Any], variant: Callable[..., Any]) -> Result:
+def judged(reference: Callable[..., Any], variant: Callable[..., Any]) -> Finding:
     changes: dict[str, Any] = {"contracts": ROUNDING, "dtypes": ("bfloat16",), "meshes": ("data1",)}
     (result,) = run(toy(reference, other=variant), alone("other"), **changes)
     return result
@@ -56,21 +56,21 @@ def judged(reference: Callable[..., Any], variant: Callable[..., Any]) -> Result
 def test_a_literal_rounded_by_jax_is_no_loss_of_accuracy(turned: bool) -> None:
     sides = (widened(scaled(0.3)), scaled(0.3))
     found = judged(*(sides[::-1] if turned else sides))
-    assert found.verdict == "rounding", found.evidence
-    assert found.evidence is not None and "0.30078125 (bfloat16)" in found.evidence
-    assert "the exact result moves by at most 0.6" in found.evidence
+    assert found.ruling.verdict == "rounding", found.ruling.evidence
+    assert found.ruling.evidence is not None and "0.30078125 (bfloat16)" in found.ruling.evidence
+    assert "the exact result moves by at most 0.6" in found.ruling.evidence
 
 
 def test_rounded_literals_are_exchanged_where_fields_cannot_tell() -> None:
     found = judged(widened(softmax(0.3)), softmax(0.3))
-    assert found.verdict in ("rounding", "bitwise"), found.evidence
-    assert found.evidence is not None and "not the same" not in found.evidence
+    assert found.ruling.verdict in ("rounding", "bitwise"), found.ruling.evidence
+    assert found.ruling.evidence is not None and "not the same" not in found.ruling.evidence
 
 
 @pytest.mark.parametrize("form", [scaled, softmax])
 def test_another_literal_is_another_formula(form: Callable[[float], Callable[..., Any]]) -> None:
     found = judged(widened(form(0.3)), form(0.29))
-    assert found.verdict == "different", found.evidence
+    assert found.ruling.verdict == "different", found.ruling.evidence
 
 
 def test_a_rounded_literal_in_a_float32_output_is_a_loss() -> None:
@@ -81,5 +81,7 @@ def test_a_rounded_literal_in_a_float32_output_is_a_loss() -> None:
         lambda x, *, factor=2.0: x.astype(jnp.float32) * 0.3,
         lambda x, *, factor=2.0: (x * 0.3).astype(jnp.float32),
     )
-    assert found.verdict == "different"
-    assert found.evidence is not None and found.evidence.startswith("loses accuracy: "), found.evidence
+    assert found.ruling.verdict == "different"
+    assert found.ruling.evidence is not None and found.ruling.evidence.startswith("loses accuracy: "), (
+        found.ruling.evidence
+    )

@@ -17,13 +17,13 @@ from tests.support.toys import alone, double, of, run, toy, twice
 def test_honest_variant_is_proved_forward_and_gradient() -> None:
     """The plain case, the same single product: the reference on the mesh and the variant, both directions."""
     results = run(toy())
-    assert {(r.variant, r.direction, r.leaf, r.verdict) for r in results} == {
+    assert {(r.place.variant, r.place.direction, r.place.leaf, r.ruling.verdict) for r in results} == {
         ("double", "forward", "out", "proved"),
         ("double", "gradient", "x", "proved"),
         ("twice", "forward", "out", "proved"),
         ("twice", "gradient", "x", "proved"),
     }
-    assert all(r.ok and r.devices == 4 and r.layout["x"] == "('data', None)" for r in results)
+    assert all(r.ruling.ok and r.run.devices == 4 and r.run.layout["x"] == "('data', None)" for r in results)
 
 
 def test_elements_count_every_record_and_cotangent() -> None:
@@ -37,10 +37,10 @@ def test_elements_count_every_record_and_cotangent() -> None:
 
     asked = Request(variants=("squared",), full=True)
     results = run(toy(square, squared=squared), asked)
-    assert {r.direction: r.elements for r in results} == {"forward": 128, "gradient": 4 * 128}
+    assert {r.place.direction: r.comparison.elements for r in results} == {"forward": 128, "gradient": 4 * 128}
     special = {"x": Arg(shape=("rows", "columns"), spec=("data",), special=("-0.0", "subnormal"))}
     found = run(toy(square, squared=squared), asked, args=special)
-    assert {r.direction: r.elements for r in found} == {"forward": 256, "gradient": 8 * 128}
+    assert {r.place.direction: r.comparison.elements for r in found} == {"forward": 256, "gradient": 8 * 128}
 
 
 def test_a_wrong_factor_is_different_with_a_witness_and_a_replay() -> None:
@@ -50,14 +50,14 @@ def test_a_wrong_factor_is_different_with_a_witness_and_a_replay() -> None:
         return (factor + 1e-6) * x
 
     (found,) = run(toy(wrong=wrong), alone("wrong"))
-    assert (found.verdict, found.ok) == ("different", False)
-    assert found.witness is not None
-    assert found.witness["index"] == [0, 0]
-    assert found.witness["reference_hex"] != found.witness["optimized_hex"]
-    assert found.witness["input"] == "ordinary"
-    assert found.evidence is not None
+    assert (found.ruling.verdict, found.ruling.ok) == ("different", False)
+    assert found.comparison.witness is not None
+    assert found.comparison.witness.index == (0, 0)
+    assert found.comparison.witness.reference_hex != found.comparison.witness.optimized_hex
+    assert found.comparison.witness.input == "ordinary"
+    assert found.ruling.evidence is not None
     # Of two formulas the element that differs most is named: under a wrong factor, the largest one.
-    assert found.evidence.startswith("not the same mathematics: out[2, 4] is 14.590233802")
+    assert found.ruling.evidence.startswith("not the same mathematics: out[2, 4] is 14.590233802")
     assert found.replay == (
         "samebits check toy --variant wrong --case small --dtype float32 --mesh data4 --mode auto --direction forward"
     )
@@ -78,9 +78,12 @@ def test_a_gradient_that_ignores_the_cotangent_is_different() -> None:
         return scale(x)
 
     results = run(toy(unscaled=unscaled), Request(variants=("unscaled",), full=True))
-    assert of(results, variant="unscaled", direction="forward")[0].ok
+    assert of(results, variant="unscaled", direction="forward")[0].ruling.ok
     gradient = of(results, variant="unscaled", direction="gradient")[0]
-    assert (gradient.verdict, gradient.mismatches) == ("different", 256)  # random and scaled; the one-hot cannot tell
+    assert (gradient.ruling.verdict, gradient.comparison.mismatches) == (
+        "different",
+        256,
+    )  # random and scaled; the one-hot cannot tell
 
 
 def test_weak_types_and_dtypes_count() -> None:
@@ -102,15 +105,15 @@ def test_weak_types_and_dtypes_count() -> None:
         return {"x": x, "factor": jnp.float32(factor)}
 
     (found,) = run(toy(wide=wide), alone("wide"))
-    assert (found.kind, found.evidence) == ("dtype", "dtype: reference=float32, optimized=float16")
+    assert (found.comparison.kind, found.ruling.evidence) == ("dtype", "dtype: reference=float32, optimized=float16")
     results = run(toy(constant, strong=strong), alone("strong"))
-    assert {r.leaf: r.kind for r in results} == {"out['x']": None, "out['factor']": "weak type"}
+    assert {r.place.leaf: r.comparison.kind for r in results} == {"out['x']": None, "out['factor']": "weak type"}
 
 
 def test_structure_is_compared_before_leaves() -> None:
     """A variant that returns a tuple for an array has another structure."""
     (found,) = run(toy(pair=lambda x, *, factor=2.0: (x, x)), alone("pair"))
-    assert (found.verdict, found.kind) == ("different", "structure")
+    assert (found.ruling.verdict, found.comparison.kind) == ("different", "structure")
 
 
 def test_a_side_that_does_not_repeat_is_unstable_not_different() -> None:
@@ -124,8 +127,8 @@ def test_a_side_that_does_not_repeat_is_unstable_not_different() -> None:
         return x * factor + noise
 
     (found,) = run(toy(restless=restless), alone("restless"))
-    assert found.verdict == "unstable"
-    assert found.evidence == "'restless' gave other bits when run again on the same input"
+    assert found.ruling.verdict == "unstable"
+    assert found.ruling.evidence == "'restless' gave other bits when run again on the same input"
 
 
 @pytest.mark.parametrize(
@@ -157,16 +160,16 @@ def test_nothing_compared_is_an_error_never_a_pass(side: Any, direction: str, re
         return side(x, factor=factor)
 
     (found,) = run(toy(side, other=other), alone("other", direction))
-    assert (found.verdict, found.ok) == ("error", False)
-    assert found.reason is not None
-    assert reason in found.reason
+    assert (found.ruling.verdict, found.ruling.ok) == ("error", False)
+    assert found.ruling.reason is not None
+    assert reason in found.ruling.reason
 
 
 def test_a_mesh_that_splits_nothing_is_an_error() -> None:
     """The label says four-way tensor parallel; no array is."""
     results = run(toy(), args={"x": Arg(shape=("rows", "columns"))})
-    assert {r.verdict for r in results} == {"error"}
-    assert results[0].reason == (
+    assert {r.ruling.verdict for r in results} == {"error"}
+    assert results[0].ruling.reason == (
         "mesh 'data4': no argument and no output is split over 'data'; "
         "give an Arg spec=(...) with 'data', or leave that mesh out"
     )
@@ -187,8 +190,8 @@ def test_a_side_that_raises_is_an_error_with_its_line() -> None:
         raise ZeroDivisionError("cp is 0")
 
     found = run(toy(broken=broken), Request(variants=("broken",), full=True))
-    assert {r.verdict for r in found} == {"error"}
-    assert "raised ZeroDivisionError: cp is 0" in str(found[0].reason)
+    assert {r.ruling.verdict for r in found} == {"error"}
+    assert "raised ZeroDivisionError: cp is 0" in str(found[0].ruling.reason)
 
 
 def test_refusals_are_held_against_their_text() -> None:
@@ -208,10 +211,10 @@ def test_refusals_are_held_against_their_text() -> None:
             refuses=(Refusal(error="ValueError", match="not odd"),),
         ),
     )
-    assert {r.verdict for r in run(toy(refusing, also=also), cases=cases)} == {"refused"}
+    assert {r.ruling.verdict for r in run(toy(refusing, also=also), cases=cases)} == {"refused"}
     (found,) = of(run(toy(refusing, twice=twice), cases=cases), variant="twice")
-    assert (found.verdict, found.ok) == ("different", False)
-    assert found.reason == "'twice' gave a result; expected ValueError matching 'not odd'"
+    assert (found.ruling.verdict, found.ruling.ok) == ("different", False)
+    assert found.ruling.reason == "'twice' gave a result; expected ValueError matching 'not odd'"
 
 
 def test_rounding_needs_a_contract_and_evidence() -> None:
@@ -228,12 +231,12 @@ def test_rounding_needs_a_contract_and_evidence() -> None:
     wide = {"x": Arg(shape=("rows", "columns"), spec=(None, "data"))}
     for contracts, expected in (((Contract(),), ("rounding", "bitwise", False)), ((), ("rounding", "rounding", True))):
         (found,) = run(toy(summed, pairwise=pairwise), alone("pairwise"), args=wide, contracts=contracts)
-        assert (found.verdict, found.required, found.ok) == expected
+        assert (found.ruling.verdict, found.ruling.required, found.ruling.ok) == expected
     contract = Contract(direction="forward", lowest="rounding", reason="8 terms in another order: up to 3 ulps")
     (found,) = run(toy(summed, pairwise=pairwise), alone("pairwise"), args=wide, contracts=(contract,))
-    assert (found.verdict, found.required, found.ok) == ("rounding", "rounding", True)
-    assert found.error_ratio is not None
-    assert found.error_ratio <= 2
+    assert (found.ruling.verdict, found.ruling.required, found.ruling.ok) == ("rounding", "rounding", True)
+    assert found.accuracy.error_ratio is not None
+    assert found.accuracy.error_ratio <= 2
 
 
 def test_losing_accuracy_is_not_rounding() -> None:
@@ -253,8 +256,8 @@ def test_losing_accuracy_is_not_rounding() -> None:
     contract = Contract(lowest="rounding", reason="for this test")
     wide = {"x": Arg(shape=("rows", "columns"), spec=(None, "data"))}
     (found,) = run(toy(summed, narrow=narrow), alone("narrow"), args=wide, contracts=(contract,))
-    assert (found.verdict, found.ok) == ("different", False)
-    assert str(found.evidence).startswith("loses accuracy: error ")
+    assert (found.ruling.verdict, found.ruling.ok) == ("different", False)
+    assert str(found.ruling.evidence).startswith("loses accuracy: error ")
 
 
 def test_an_exemption_covers_only_the_difference_it_names() -> None:
@@ -265,14 +268,14 @@ def test_an_exemption_covers_only_the_difference_it_names() -> None:
 
     known = Exemption(variant="negative", kind="other", reason="the sign is flipped, on purpose")
     results = run(toy(negative=negative), Request(variants=("negative",), full=True), exemptions=(known,))
-    assert [r.ok and r.exempt and r.required == "different" for r in results] == [True, True]
+    assert [r.ruling.ok and r.ruling.exempt and r.ruling.required == "different" for r in results] == [True, True]
     wrong_kind = Exemption(variant="negative", kind="NaN payload", reason="not what happens")
     (result,) = run(toy(negative=negative), alone("negative"), exemptions=(wrong_kind,))
-    assert not result.ok
+    assert not result.ruling.ok
     stale = Exemption(variant="twice", reason="was different once")
     (found,) = run(toy(), alone("twice"), exemptions=(stale,))
-    assert (found.ok, found.verdict) == (False, "proved")
-    assert found.reason == (
+    assert (found.ruling.ok, found.ruling.verdict) == (False, "proved")
+    assert found.ruling.reason == (
         "the exemption expects 'different' and 'proved' came out; change or remove it: was different once"
     )
 
@@ -293,5 +296,5 @@ def test_explicit_mode_reaches_the_implementation() -> None:
         seen.append(str(jax.typeof(x).sharding.spec))
         return x * factor
 
-    assert all(r.ok for r in run(toy(looking=looking), modes=("explicit",)))
+    assert all(r.ruling.ok for r in run(toy(looking=looking), modes=("explicit",)))
     assert any("data" in spec for spec in seen)

@@ -11,7 +11,7 @@ from samebits.check.judge import SAME_PROGRAM
 from samebits.errors import CouldNotRun
 from samebits.hlo import canonical, module
 from samebits.hlo.module import HloModule
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.support.toys import alone, of, run, toy
 
 
@@ -38,23 +38,23 @@ def added(x: Any, *, factor: float = 2.0) -> Any:
     return (height + height) * (factor / 2)
 
 
-def verdicts(results: list[Result], **where: str) -> dict[str, str]:
-    return {one.direction: one.verdict for one in of(results, **where)}
+def verdicts(results: list[Finding], **where: str) -> dict[str, str]:
+    return {one.place.direction: one.ruling.verdict for one in of(results, **where)}
 
 
 def test_one_program_is_proved() -> None:
     results = run(toy(wave, renamed=renamed), meshes=("data1",))
     assert verdicts(results, variant="renamed") == {"forward": "proved", "gradient": "proved"}
-    assert {one.evidence for one in of(results, variant="renamed")} == {SAME_PROGRAM}
-    assert all(one.ok for one in results)
+    assert {one.ruling.evidence for one in of(results, variant="renamed")} == {SAME_PROGRAM}
+    assert all(one.ruling.ok for one in results)
 
 
 def test_equal_bits_from_another_program_are_not() -> None:
-    assert [one.verdict for one in run(toy(wave, added=added), alone("added"), meshes=("data1",))] == ["bitwise"]
+    assert [one.ruling.verdict for one in run(toy(wave, added=added), alone("added"), meshes=("data1",))] == ["bitwise"]
 
 
 def test_a_mesh_of_several_devices_holds_other_shapes() -> None:
-    assert [one.verdict for one in run(toy(wave, renamed=renamed), alone("renamed"))] == ["bitwise"]
+    assert [one.ruling.verdict for one in run(toy(wave, renamed=renamed), alone("renamed"))] == ["bitwise"]
 
 
 def test_a_digest_that_cannot_differ_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,6 +88,6 @@ def test_a_program_that_cannot_be_read_proves_nothing(error: Exception, monkeypa
 def test_it_reaches_a_contract_of_proved() -> None:
     """What is proved for this backend suffices for it; that it may not on another is not a reason to tighten."""
     results = run(toy(wave, renamed=renamed), meshes=("data1",), contracts=(Contract(lowest="proved"),))
-    assert all(one.ok for one in of(results, variant="renamed"))
+    assert all(one.ruling.ok for one in of(results, variant="renamed"))
     (result,) = run(toy(wave, added=added), alone("added"), meshes=("data1",), contracts=(Contract(lowest="proved"),))
-    assert not result.ok
+    assert not result.ruling.ok

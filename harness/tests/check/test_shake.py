@@ -20,9 +20,10 @@ from samebits.check.shake_options import (
 )
 from samebits.numerics.difference_kinds import Kind
 from samebits.schema.contract import Contract
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
-from samebits.schema.result import Result, ShakenLeaf
+from samebits.schema.result import ShakenLeaf
 from samebits.schema.shake_summary import shake_of, standing
 from tests.support.documents import toy_result
 from tests.support.toys import of, run, toy
@@ -33,14 +34,14 @@ IGNORED = ShakeOption(settings=(("xla_cpu_max_isa", "AVX"),), moves="nothing: XL
 ROUNDING = Contract(lowest="rounding", reason="for this test", error_ratio=100.0)
 
 
-def shaken(pair: Pair, monkeypatch: pytest.MonkeyPatch, *options: ShakeOption, **changes: Any) -> list[Result]:
+def shaken(pair: Pair, monkeypatch: pytest.MonkeyPatch, *options: ShakeOption, **changes: Any) -> list[Finding]:
     """The results of a toy under these options alone."""
     shake_options = importlib.import_module("samebits.check.shake_options")  # `samebits.check` itself is a function
     monkeypatch.setattr(shake_options, "accepted", lambda platform: AcceptedOptions(options=options, refused=()))
     return run(pair, effort=Effort(shake=True), gradients=False, meshes=("data1",), **changes)
 
 
-def one(results: list[Result], variant: str) -> tuple[Result, dict[str, ShakenLeaf]]:
+def one(results: list[Finding], variant: str) -> tuple[Finding, dict[str, ShakenLeaf]]:
     (found,) = of(results, variant=variant, direction="forward")
     return found, {each.option: each for each in found.shaken}
 
@@ -63,10 +64,10 @@ def test_bits_that_an_option_moves_apart_are_fragile(monkeypatch: pytest.MonkeyP
     """Equal only because a pass merges two sums; `rounding` is required, so the contract holds and it is said."""
     results = shaken(toy(whole, twofold=twofold), monkeypatch, APART, IGNORED, contracts=(ROUNDING,))
     result, by_option = one(results, "twofold")
-    assert (result.verdict, result.ok) == ("proved", True)  # one program on one device, here
+    assert (result.ruling.verdict, result.ruling.ok) == ("proved", True)  # one program on one device, here
     moved = by_option[APART.name]
     assert (moved.outcome, moved.verdict) == ("fragile", "rounding")
-    assert 0 < moved.mismatches <= result.elements
+    assert 0 < moved.mismatches <= result.comparison.elements
     assert by_option[IGNORED.name].outcome == "no effect"
     assert standing(result) == "fragile"
 
@@ -76,12 +77,12 @@ def test_a_contract_that_an_option_breaks_fails_and_names_it(monkeypatch: pytest
     promised = (Contract(lowest="bitwise"),)
     results = shaken(toy(whole, twofold=twofold), monkeypatch, APART, contracts=promised)
     result, by_option = one(results, "twofold")
-    assert (result.verdict, result.ok, result.failed) == ("proved", False, True)
+    assert (result.ruling.verdict, result.ruling.ok, result.failed) == ("proved", False, True)
     assert by_option[APART.name].outcome == "broken"
-    assert result.reason is not None
-    assert result.reason.startswith("proved as usual, rounding under xla_disable_hlo_passes=algsimp (")
-    assert result.reason.endswith("the contract requires 'bitwise', which only this compiler gives")
-    assert all(each.ok for each in run(toy(whole, twofold=twofold), meshes=("data1",), gradients=False))
+    assert result.ruling.reason is not None
+    assert result.ruling.reason.startswith("proved as usual, rounding under xla_disable_hlo_passes=algsimp (")
+    assert result.ruling.reason.endswith("the contract requires 'bitwise', which only this compiler gives")
+    assert all(each.ruling.ok for each in run(toy(whole, twofold=twofold), meshes=("data1",), gradients=False))
 
 
 def test_an_honest_pair_is_robust_when_its_program_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +97,7 @@ def test_an_honest_pair_is_robust_when_its_program_changes(monkeypatch: pytest.M
 
     results = shaken(toy(added, swapped=swapped), monkeypatch, unoptimised)
     result, by_option = one(results, "swapped")
-    assert result.ok
+    assert result.ruling.ok
     assert by_option[unoptimised.name].outcome == "robust"
 
 
@@ -110,13 +111,13 @@ def test_what_labels_prove_is_not_shaken(monkeypatch: pytest.MonkeyPatch) -> Non
         return jnp.stack([x[i] for i in reversed(range(x.shape[0]))])
 
     results = shaken(toy(turned, rolled=rolled), monkeypatch, APART)
-    assert [(r.verdict, r.shaken) for r in of(results, variant="rolled")] == [("proved", ())]
+    assert [(r.ruling.verdict, r.shaken) for r in of(results, variant="rolled")] == [("proved", ())]
 
 
 def test_an_option_that_does_not_compile_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = ShakeOption(settings=(("xla_cpu_no_such_option", True),), moves="nothing")
     result, by_option = one(shaken(toy(whole, twofold=twofold), monkeypatch, unknown), "twofold")
-    assert result.ok
+    assert result.ruling.ok
     assert by_option[unknown.name].outcome == "error"
     assert "No such compile option: 'xla_cpu_no_such_option'" in str(by_option[unknown.name].why)
     assert "No such compile option" in str(why_not(unknown))
@@ -152,7 +153,7 @@ def test_only_the_kind_that_an_option_may_change_is_set_aside(kind: Kind, outcom
 
 def test_replicas_that_differ_under_an_option_break_the_contract() -> None:
     replica = toy_result(leaf="out (replica on device 3)", verdict="different", mismatches=2, ok=False)
-    found = outcomes_under(APART, [toy_result()], {replica.leaf: replica}, {"out": True}, True)
+    found = outcomes_under(APART, [toy_result()], {replica.place.leaf: replica}, {"out": True}, True)
     assert found["out"].outcome == "broken"
 
 

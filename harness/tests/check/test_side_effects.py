@@ -27,5 +27,5 @@ def _logged_too(x: Any, *, factor: float = 2.0) -> Any:
 def test_a_side_effect_that_is_gone_is_said() -> None:
     results = run(toy(_logged, silent=_silent, logged=_logged_too), gradients=False)
     (silent,), (logged,) = of(results, variant="silent"), of(results, variant="logged")
-    assert SAYS in str(silent.evidence)
-    assert "side effects" not in str(logged.evidence)
+    assert SAYS in str(silent.ruling.evidence)
+    assert "side effects" not in str(logged.ruling.evidence)

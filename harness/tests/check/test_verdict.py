@@ -14,7 +14,7 @@ from samebits.programs.plan import Request, plan
 from samebits.schema.case import Arg
 from samebits.schema.contract import Contract
 from samebits.schema.domain import Domain
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.support.toys import alone, run, toy
 
 
@@ -23,14 +23,14 @@ def test_what_is_proved_runs_on_one_input_as_a_cross_check() -> None:
     special = {"x": Arg(shape=("rows", "columns"), spec=("data",), special=("-0.0", "largest"))}
     for changes in ({}, {"args": special}):
         results = run(toy(), Request(variants=("twice",), full=True), **changes)
-        assert {(r.verdict, r.elements) for r in results} == {("proved", 128)}
+        assert {(r.ruling.verdict, r.comparison.elements) for r in results} == {("proved", 128)}
 
 
 def test_a_result_is_what_a_worker_process_sends() -> None:
     """It comes as JSON; a witness with a tuple would not be the one with a list."""
     results = run(toy(thirds=lambda x, *, factor=2.0: x * (factor * (1 + 1e-6))))
-    assert any(result.witness for result in results)
-    assert [from_text(to_text(result), Result) for result in results] == results
+    assert any(result.comparison.witness for result in results)
+    assert [from_text(to_text(result), Finding) for result in results] == results
 
 
 @pytest.mark.slow
@@ -39,7 +39,10 @@ def test_a_result_says_whether_a_contract_covers_it() -> None:
     pair = replace(toy(), contracts=(Contract(direction="forward"),))
     proofs = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(), 8)))
     for rows in (run(pair), proofs):
-        assert {(row.direction, row.undeclared) for row in rows} == {("forward", False), ("gradient", True)}
+        assert {(row.place.direction, row.ruling.undeclared) for row in rows} == {
+            ("forward", False),
+            ("gradient", True),
+        }
 
 
 def test_a_promise_must_be_in_the_contract() -> None:
@@ -57,10 +60,10 @@ def test_a_promise_must_be_in_the_contract() -> None:
 
     pair = toy(rolled, taken=taken)
     (silent,) = run(pair, alone("taken", "gradient"))
-    assert silent.verdict == "bitwise"
+    assert silent.ruling.verdict == "bitwise"
     assert (
-        silent.evidence is not None
-        and "no -0.0, subnormal number or signalling NaN in the cotangent of out" in silent.evidence
+        silent.ruling.evidence is not None
+        and "no -0.0, subnormal number or signalling NaN in the cotangent of out" in silent.ruling.evidence
     )
     said = Contract(
         direction="gradient",
@@ -70,10 +73,10 @@ def test_a_promise_must_be_in_the_contract() -> None:
         ),
     )
     (proved,) = run(pair, alone("taken", "gradient"), contracts=(said,))
-    assert (proved.verdict, proved.ok) == ("proved", True)
+    assert (proved.ruling.verdict, proved.ruling.ok) == ("proved", True)
     assert (
-        proved.evidence is not None
-        and "domain: no -0.0, subnormal number or signalling NaN in the cotangent" in proved.evidence
+        proved.ruling.evidence is not None
+        and "domain: no -0.0, subnormal number or signalling NaN in the cotangent" in proved.ruling.evidence
     )
 
 
@@ -88,11 +91,13 @@ def test_a_sum_in_another_order_is_rounding_with_its_probability() -> None:
 
     rounding = Contract(lowest="rounding", reason="another order of adding")
     (found,) = run(toy(plain, halves=halves), alone("halves"), contracts=(rounding,))
-    assert found.verdict == "rounding", found
-    assert found.log2_error is not None and found.log2_error <= -60
-    assert found.bound is not None and 0 < found.bound < 1e-4
-    assert found.bound_used is not None and 0 < found.bound_used <= 1
-    assert found.evidence is not None and found.evidence.startswith("the same formulas (error probability 2^-")
+    assert found.ruling.verdict == "rounding", found
+    assert found.proof.log2_error is not None and found.proof.log2_error <= -60
+    assert found.accuracy.bound is not None and 0 < found.accuracy.bound < 1e-4
+    assert found.accuracy.bound_used is not None and 0 < found.accuracy.bound_used <= 1
+    assert found.ruling.evidence is not None and found.ruling.evidence.startswith(
+        "the same formulas (error probability 2^-"
+    )
 
 
 def test_a_zero_of_the_other_sign_is_named_as_that() -> None:
@@ -107,8 +112,8 @@ def test_a_zero_of_the_other_sign_is_named_as_that() -> None:
 
     rounding = Contract(lowest="rounding", reason="a product with zero")
     (leaf,) = run(toy(zeros, signed=signed), alone("signed"), contracts=(rounding,))
-    assert leaf.verdict == "rounding" and leaf.evidence is not None
-    assert leaf.evidence.startswith("differs in the sign of zero alone; the same formulas")
+    assert leaf.ruling.verdict == "rounding" and leaf.ruling.evidence is not None
+    assert leaf.ruling.evidence.startswith("differs in the sign of zero alone; the same formulas")
 
 
 def test_a_sum_in_bfloat16_is_named_as_the_loss_of_accuracy() -> None:
@@ -124,11 +129,11 @@ def test_a_sum_in_bfloat16_is_named_as_the_loss_of_accuracy() -> None:
 
     rounding = Contract(lowest="rounding", reason="another order of adding")
     (found,) = run(toy(plain, narrow=narrow), alone("narrow"), contracts=(rounding,))
-    assert (found.verdict, found.ok) == ("different", False)
-    assert found.evidence is not None
-    assert found.evidence.startswith("loses accuracy: ")
-    assert "bfloat16" in found.evidence.partition("most is lost by ")[2]
-    assert "test_verdict.py:" in found.evidence
+    assert (found.ruling.verdict, found.ruling.ok) == ("different", False)
+    assert found.ruling.evidence is not None
+    assert found.ruling.evidence.startswith("loses accuracy: ")
+    assert "bfloat16" in found.ruling.evidence.partition("most is lost by ")[2]
+    assert "test_verdict.py:" in found.ruling.evidence
 
 
 @pytest.mark.parametrize("epsilon", [1e-5, 1.01e-6])
@@ -150,8 +155,8 @@ def test_an_epsilon_that_bfloat16_hides_is_still_different(epsilon: float) -> No
 
     rounding = Contract(lowest="rounding", reason="for the sake of the test")
     found = run(toy(plain, wrong=wrong), alone("wrong", "gradient"), contracts=(rounding,), dtypes=("bfloat16",))
-    assert [r.verdict for r in found] == ["different"], found
-    assert found[0].evidence is not None and found[0].evidence.startswith("not the same mathematics")
+    assert [r.ruling.verdict for r in found] == ["different"], found
+    assert found[0].ruling.evidence is not None and found[0].ruling.evidence.startswith("not the same mathematics")
 
 
 def test_other_operations_with_the_same_result_are_not_refuted() -> None:
@@ -165,7 +170,7 @@ def test_other_operations_with_the_same_result_are_not_refuted() -> None:
 
     pair = toy(minus, plus=plus)
     (found,) = run(pair, alone("plus"))
-    assert found.verdict == "bitwise"
-    assert found.evidence is not None and found.evidence.startswith("the same formulas")
+    assert found.ruling.verdict == "bitwise"
+    assert found.ruling.evidence is not None and found.ruling.evidence.startswith("the same formulas")
     proved = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(directions=("forward",)), 8)))
-    assert {(one.variant, one.verdict) for one in proved} == {("minus", "proved"), ("plus", "rounding")}
+    assert {(one.place.variant, one.ruling.verdict) for one in proved} == {("minus", "proved"), ("plus", "rounding")}

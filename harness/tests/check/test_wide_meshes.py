@@ -21,5 +21,5 @@ def test_a_wide_mesh_holds_and_every_device_is_used(pair: str, mesh: str, device
     done = run_python("-m", "samebits", "check", pair, "--devices", str(devices), "--mesh", mesh, "--json", str(report))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     results = read_document(report).results
-    assert {(r.mesh, r.devices) for r in results if r.verdict != "refused"} == {(mesh, devices)}
-    assert {r.direction for r in results} == {"forward", "gradient"}
+    assert {(r.place.mesh, r.run.devices) for r in results if r.ruling.verdict != "refused"} == {(mesh, devices)}
+    assert {r.place.direction for r in results} == {"forward", "gradient"}

@@ -14,6 +14,7 @@ import pytest
 from samebits.cli import main
 from tests.support import fake_accelerator as fake
 from tests.support.child import run_python
+from tests.support.findings import flat_rows
 from tests.support.foreign import write_pair
 from tests.support.forked import run_module
 
@@ -149,7 +150,7 @@ def test_the_worker_has_the_accelerator_and_not_the_driver(tree: Path, tmp_path:
     done = samebits(tree, "check", "good", "--workers", "1", "--json", str(tmp_path / "all.json"), **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads((tmp_path / "all.json").read_text())
-    assert document["results"] and all(result["ok"] for result in document["results"])
+    assert flat_rows(document) and all(result["ok"] for result in flat_rows(document))
     starts = Path(f"{lock}.starts").read_text().split()
     assert len(starts) == len(set(starts)) == 2  # the process that captured the environment, and the worker
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from samebits.bisect.search.judgement import Judgement, failed, passed
-from samebits.bisect.search.trials import Finding
+from samebits.bisect.search.trials import SearchFinding
 from samebits.bisect.session import Session
 from samebits.cli import pipeline
 from samebits.cli.bisect_pairs import PairsOptions
@@ -37,7 +37,7 @@ def interrupted(folder: Path, points: int, fresh: bool = False, number: signal.S
             os.kill(os.getpid(), number)
         return passed("holds") if point else failed("differs")
 
-    def search(session: Session) -> Finding:
+    def search(session: Session) -> SearchFinding:
         trials = session.trials("numbers", judge, searched={})
         for point in range(points + 1):
             trials(point)
@@ -72,7 +72,7 @@ def test_a_fresh_search_continues_without_fresh(tmp_path: Path, capsys: pytest.C
 
 
 def test_an_interrupt_before_the_first_judgement_is_written_too(tmp_path: Path) -> None:
-    def search(session: Session) -> Finding:
+    def search(session: Session) -> SearchFinding:
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError
 
@@ -88,7 +88,7 @@ def test_what_is_searched_is_in_the_document(tmp_path: Path) -> None:
     chosen = replace(chosen, config="moe", choices=("norm=fast", "rope=fast"), in_process=True, root=tmp_path, most=3)
     command = BisectCommand(
         what="pairs",
-        search=lambda session: Finding(what="pairs", found=False, sentence="nothing fails"),
+        search=lambda session: SearchFinding(what="pairs", found=False, sentence="nothing fails"),
         session=Session(),
         cached=False,
         asked=chosen.asked(),

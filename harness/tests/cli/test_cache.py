@@ -42,7 +42,7 @@ def rows(tmp_path: Path, *words: str) -> dict[str, dict[str, object]]:
     ended = samebits("cache", *words, "--json", tmp_path / "cache.json")
     assert ended.code == 0, ended
     document = json.loads((tmp_path / "cache.json").read_text())
-    assert (document["schema"], document["command"]) == ("samebits/1", "cache")
+    assert (document["schema"], document["command"]) == ("samebits/2", "cache")
     return {row["cache"]: row for row in document["results"]}
 
 

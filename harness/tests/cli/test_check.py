@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 from samebits.check.contract_audit import proof_notes
 from samebits.cli import main, pipeline
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
+from tests.support.findings import finding
 
 
 @pytest.mark.parametrize(
@@ -40,8 +41,8 @@ def test_only_a_request_for_whole_pairs_is_sparing(
     assert [effort.sparing for effort in efforts] == [sparing]
 
 
-def _proved(pair: str, leaf: str, **more: Any) -> Result:
-    return Result(
+def _proved(pair: str, leaf: str, **more: Any) -> Finding:
+    return finding(
         pair=pair,
         variant="v",
         case="c",

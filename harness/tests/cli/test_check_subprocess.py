@@ -26,7 +26,7 @@ ENDED = {
     ),
     "a document of another schema": (
         'echo later >&2; for last; do :; done; echo "{}" > "$last"; exit 1',
-        r'its document cannot be used: .*check\.json: expected a document with "schema": "samebits/1", got None; '
+        r'its document cannot be used: .*check\.json: expected a document with "schema": "samebits/2", got None; '
         "it ended with exit code 1: later",
     ),
     "what it is given": (

@@ -20,6 +20,7 @@ import pytest
 
 from samebits.report.document import read_document
 from tests.support.child import run_python
+from tests.support.findings import flat_rows, value
 from tests.support.foreign import AXES, FORWARD, write_pair
 from tests.support.invoke import clean_environment, command, samebits, samebits_process
 
@@ -47,7 +48,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _points(document: Path, *names: str) -> set[tuple[Any, ...]]:
-    return {tuple(getattr(result, name) for name in names) for result in read_document(document).results}
+    return {tuple(value(result, name) for name in names) for result in read_document(document).results}
 
 
 def test_help_imports_neither_jax_nor_numpy_nor_rich() -> None:
@@ -68,7 +69,7 @@ def test_list_shows_declarations_and_imports_no_jax(tree: Path, tmp_path: Path) 
     assert "  meshes         data1/2; on more devices data16" in ended.stdout
     assert "next: samebits check good" in ended.stdout
     listed = json.loads(file.read_text())
-    assert (listed["schema"], listed["command"]) == ("samebits/1", "list")
+    assert (listed["schema"], listed["command"]) == ("samebits/2", "list")
     other = listed["results"][1]
     assert (other["pair"], other["variants"], other["product"]) == ("other", ["fast", "faster"], 16)
     assert other["selected"] < other["product"] and other["points"] > 0
@@ -148,7 +149,7 @@ def test_two_workers_give_the_same_results_in_the_same_order(tree: Path, tmp_pat
         words = ("--devices", "4", "--mesh", "data4", "--mesh", "data2", "--case", "small", "--workers", workers)
         ended = samebits_process("check", "--root", tree, "--dtype", "float32", *words, "--json", file)
         assert (ended.code, ended.err) == (0, "")
-        results = json.loads(file.read_text())["results"]
+        results = flat_rows(json.loads(file.read_text()))
         found.append([{**result, "seconds": 0} for result in results])
     assert {(result["pair"], result["mesh"]) for result in found[0]} == {
         (pair, mesh) for pair in ("good", "other") for mesh in ("data2", "data4")
@@ -174,7 +175,7 @@ def test_a_closed_pipe_does_not_change_the_exit_code(tree: Path, tmp_path: Path)
         ["bash", "-c", f"set -o pipefail; {words} | true"], env=clean_environment(), capture_output=True, text=True
     )
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert [row["pair"] for row in json.loads(file.read_text())["results"]] == ["good", "other"]
+    assert [row["pair"] for row in flat_rows(json.loads(file.read_text()))] == ["good", "other"]
 
 
 @pytest.mark.slow
@@ -233,7 +234,7 @@ def test_an_interrupted_run_shows_and_writes_what_it_has(tmp_path: Path, workers
     )
     document = read_document(files[0])
     assert document.summary.interrupted
-    assert {result.pair for result in document.results} == {"a_fast"}
+    assert {result.place.pair for result in document.results} == {"a_fast"}
     assert document.summary.ok == len(document.results) == 2
     assert out.splitlines()[-1].startswith("interrupted; 2 results of ")
     assert files[1].read_text().startswith("### samebits check: incomplete\n")
@@ -268,7 +269,7 @@ def test_the_replay_line_shows_the_same_result_again(tmp_path: Path) -> None:
     assert ended.code == 1
     again = read_document(second).results
     assert len(again) == 1
-    assert again[0].witness is not None and again[0].witness["index"] == [1, 2]
+    assert again[0].comparison.witness is not None and again[0].comparison.witness.index == (1, 2)
     assert {**_data(again[0]), "seconds": 0} == {**_data(result), "seconds": 0}
     assert f"next: {result.replay}" in ended.out
 

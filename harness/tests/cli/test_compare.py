@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.findings import flat_rows
 from tests.support.invoke import samebits
 
 FUNCTIONS = """\
@@ -133,7 +134,7 @@ def test_rounding_passes_and_is_shown(folder: Path) -> None:
     assert "all contracts hold" in ended.out
     document = json.loads((folder / "out.json").read_text(encoding="utf-8"))
     assert document["command"] == "check"
-    assert {(r["direction"], r["leaf"]) for r in document["results"] if r["variant"] == "fused"} == {
+    assert {(r["direction"], r["leaf"]) for r in flat_rows(document) if r["variant"] == "fused"} == {
         ("forward", "out"),
         ("gradient", "scale"),
         ("gradient", "x"),
@@ -252,7 +253,7 @@ def test_what_both_ignore_has_no_gradient_to_compare(options: tuple[str, ...], f
     ended = samebits("compare", "compared_fns:doubled", "compared_fns:added", *args)
     assert ended.code == 0, ended.out + ended.err
     assert "no gradient with respect to mask: neither function's result depends on it differentiably" in ended.out
-    results = json.loads((folder / "out.json").read_text(encoding="utf-8"))["results"]
+    results = flat_rows(json.loads((folder / "out.json").read_text(encoding="utf-8")))
     assert {result["leaf"] for result in results if result["direction"] == "gradient"} == {"x"}
 
 
@@ -260,7 +261,7 @@ def test_gradients_of_complex_arguments_are_compared(folder: Path) -> None:
     args = ("--arg", "z=c64[16]", "--json", "out.json")
     ended = samebits("compare", "compared_fns:squared", "compared_fns:squared_parts", *args)
     assert ended.code == 0, ended.out + ended.err
-    results = json.loads((folder / "out.json").read_text(encoding="utf-8"))["results"]
+    results = flat_rows(json.loads((folder / "out.json").read_text(encoding="utf-8")))
     assert {result["direction"] for result in results} == {"forward", "gradient"}
 
 

@@ -43,7 +43,7 @@ def test_a_step_is_compiled_and_published(tree: Path, tmp_path: Path) -> None:
     ended = samebits("compile", "model", "--root", tree, *words)
     assert ended.code == 0, ended.err
     document = json.loads(file.read_text())
-    assert (document["schema"], document["command"], document["preset"]) == ("samebits/1", "compile model", "toy2")
+    assert (document["schema"], document["command"], document["preset"]) == ("samebits/2", "compile model", "toy2")
     (row,) = document["results"]
     assert (row["config"], row["target"], row["published_bytes"]) == ("whole", "cpu:1", 1e3)
     assert row["facts"]["argument_bytes"] > 0

@@ -74,7 +74,7 @@ def test_a_file_that_is_no_document(documents: tuple[Path, Path], tmp_path: Path
         f"samebits: {gone}: cannot be read: No such file or directory"
     ]
     ended = samebits("diff", documents[0], wrong)
-    line = f'samebits: {wrong}: expected a document with "schema": "samebits/1", got \'list\''
+    line = f'samebits: {wrong}: expected a document with "schema": "samebits/2", got \'list\''
     assert (ended.code, ended.lines) == (2, [line])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from samebits.report.document import Document, read_document
-from samebits.schema.result import exit_code
+from samebits.schema.finding import exit_code
 from tests.support.foreign import AXES, FORWARD, PLANTED, write_pair, write_tree
 from tests.support.invoke import Ended, samebits, samebits_process
 
@@ -58,14 +58,14 @@ def test_a_difference_is_the_gravest_news(whole: tuple[Path, Ended, Document]) -
 
 def test_the_other_pairs_are_reported(whole: tuple[Path, Ended, Document]) -> None:
     document = whole[2]
-    by_pair = {pair: [r for r in document.results if r.pair == pair] for pair in EXIT_CODES}
+    by_pair = {pair: [r for r in document.results if r.place.pair == pair] for pair in EXIT_CODES}
     assert {pair for pair, results in by_pair.items() if not results} == {
         "lonely",
         "no_case",
         "signature",
         "unimportable",
     }
-    assert all(result.ok for pair in ("good", "known", "loose", "rounds") for result in by_pair[pair])
+    assert all(result.ruling.ok for pair in ("good", "known", "loose", "rounds") for result in by_pair[pair])
     assert {problem.pair for problem in document.problems} == {
         "lonely",
         "no_case",
@@ -77,17 +77,20 @@ def test_the_other_pairs_are_reported(whole: tuple[Path, Ended, Document]) -> No
 
 def test_a_variant_that_raises_while_tracing_is_an_error(whole: tuple[Path, Ended, Document]) -> None:
     root, _, document = whole
-    results = [result for result in document.results if result.pair == "raising"]
-    assert {(result.variant, result.verdict) for result in results} == {("plain", "proved"), ("fast", "error")}
-    reason = next(result.reason for result in results if not result.ok)
+    results = [result for result in document.results if result.place.pair == "raising"]
+    assert {(result.place.variant, result.ruling.verdict) for result in results} == {
+        ("plain", "proved"),
+        ("fast", "error"),
+    }
+    reason = next(result.ruling.reason for result in results if not result.ruling.ok)
     assert reason is not None
     assert reason.endswith(f"raised RuntimeError: no kernel for this shape ({root / 'optimized_impls/raising.py'}:2)")
 
 
 def test_an_exemption_that_no_longer_differs_fails(whole: tuple[Path, Ended, Document]) -> None:
-    results = [r for r in whole[2].results if r.pair == "stale" and r.variant == "fast"]
-    assert {(r.verdict, r.ok) for r in results} == {("bitwise", False)}
-    assert results[0].reason == (
+    results = [r for r in whole[2].results if r.place.pair == "stale" and r.place.variant == "fast"]
+    assert {(r.ruling.verdict, r.ruling.ok) for r in results} == {("bitwise", False)}
+    assert results[0].ruling.reason == (
         "the exemption expects 'different' and 'bitwise' came out; change or remove it: "
         "one element is 1.5 times too large"
     )
@@ -130,7 +133,7 @@ def test_skips_are_counted_and_fail_only_when_asked(tmp_path: Path) -> None:
     document = read_document(file)
     assert document.summary.skipped == document.summary.ok == 2
     assert exit_code(document.results) == 0
-    assert exit_code([result for result in document.results if result.verdict == "skipped"]) == 3
+    assert exit_code([result for result in document.results if result.ruling.verdict == "skipped"]) == 3
 
 
 @pytest.mark.sampled(2)
@@ -143,5 +146,5 @@ def test_an_implementation_that_does_not_import_costs_its_pair(text: str, tmp_pa
     ended = samebits("check", "--root", tmp_path, "--json", file)
     assert (ended.code, len(ended.lines)) == (1, 1), ended.err
     document = read_document(file)
-    assert {result.pair for result in document.results} == {"planted"}
+    assert {result.place.pair for result in document.results} == {"planted"}
     assert [problem.pair for problem in document.problems] == ["broken"]

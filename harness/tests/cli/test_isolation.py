@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.child import ROOT, shell_environment
 from tests.support.failing_device import write_failing_pair
+from tests.support.findings import flat_rows
 from tests.support.foreign import write_pair
 
 BAD = {
@@ -64,7 +65,7 @@ def _check(tree: Path, *words: str, limit: float = 300) -> tuple[int, dict[str, 
     )
     assert document.exists(), ran.stderr
     rows: dict[str, list[dict[str, object]]] = {}
-    for row in json.loads(document.read_text())["results"]:
+    for row in flat_rows(json.loads(document.read_text())):
         rows.setdefault(row["pair"], []).append(row)
     return ran.returncode, rows, ran.stdout + ran.stderr
 

@@ -14,6 +14,7 @@ from samebits.cli.merge_run import written_of
 from samebits.host.written import Written
 from samebits.report.shards import read_shard
 from tests.support import action
+from tests.support.findings import flat_rows
 from tests.support.invoke import samebits
 
 PAIR = """
@@ -84,15 +85,15 @@ def test_the_merged_document_is_that_of_the_whole(tree: Path, tmp_path: Path) ->
     assert merged.code == 1
     whole = _without_times(tree / "whole.json")
     assert _without_times(tmp_path / "merged.json") == whole and len(whole["results"]) == 24
-    failing = [row for row in whole["results"] if not row["ok"]]
+    failing = [row for row in flat_rows(whole) if not row["ok"]]
     assert sum(bool(row["lines"]) for row in failing) == POINTS < len(failing), "of the first ones, whatever the shards"
 
 
 @pytest.mark.slow
 def test_pictures_are_the_same_from_worker_processes(tree: Path, tmp_path: Path) -> None:
     samebits("check", "--root", tree, "wrong", "--workers", "2", "--json", tmp_path / "workers.json")
-    whole = [row for row in _without_times(tree / "whole.json")["results"] if row["pair"] == "wrong"]
-    rows = _without_times(tmp_path / "workers.json")["results"]
+    whole = [row for row in flat_rows(_without_times(tree / "whole.json")) if row["pair"] == "wrong"]
+    rows = flat_rows(_without_times(tmp_path / "workers.json"))
     assert rows == whole
     pictures = [row["picture"] for row in rows if row["verdict"] == "different"]
     assert len(pictures) == 6 and all(picture["window"] and picture["heat"]["counts"] for picture in pictures)
@@ -137,7 +138,7 @@ def test_a_shard_without_points_passes(tree: Path, tmp_path: Path) -> None:
     parts = [tmp_path / f"{number}.json" for number in (1, 2)]
     ended = [samebits("check", *words, "--shard", f"{n}/2", "--json", part) for n, part in enumerate(parts, 1)]
     assert [end.code for end in ended] == [0, 0]
-    assert [len(json.loads(part.read_text())["results"]) for part in parts] == [2, 0]
+    assert [len(flat_rows(json.loads(part.read_text()))) for part in parts] == [2, 0]
     assert "shard 2/2 has no points of this request; " in ended[1].out.splitlines()[-1]
     assert samebits("merge", *parts, "--root", tree).code == 0
     assert samebits("merge", parts[1], "--root", tree).code == 3
@@ -191,16 +192,17 @@ def test_shards_of_a_weaker_contract(tree: Path, tmp_path: Path) -> None:
 def test_a_row_that_was_edited(tree: Path, tmp_path: Path, verdict: str | None) -> None:
     """Or written twice; the counts would be believed."""
     document = json.loads((tree / "1.json").read_text())
-    row = next(row for row in document["results"] if row["ok"])
+    row = next(row for row in document["results"] if row["ruling"]["ok"])
     what = "is there twice" if verdict is None else f"is '{verdict}' and ok"
     if verdict is None:
         document["results"].append(row)
     else:
-        row["verdict"] = verdict
+        row["ruling"]["verdict"] = verdict
     (tmp_path / "1.json").write_text(json.dumps(document))
     merged = samebits("merge", tmp_path / "1.json", *_files(tree, "2", "3"), "--root", tree)
     assert merged.code == 1, "a pair of this tree is wrong, which goes before"
-    place = f"'{row['leaf']}' of '{row['variant']}' on {row['mesh']}, {row['direction']}"
+    at = row["place"]
+    place = f"'{at['leaf']}' of '{at['variant']}' on {at['mesh']}, {at['direction']}"
     assert f"{tmp_path}/1.json: {place} {what}: it was edited; check again" in merged.err
 
 

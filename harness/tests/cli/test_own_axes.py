@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.findings import flat_rows
 from tests.support.foreign import write_pair
 from tests.support.invoke import Ended, samebits
 
@@ -57,7 +58,7 @@ def check(tree: Path, *words: str) -> tuple[Ended, list[dict[str, object]]]:
     """A check and the results of its document."""
     path = tree / "found.json"
     ended = samebits("check", "layers", "--root", tree, "--json", path, *words)
-    return ended, json.loads(path.read_text(encoding="utf-8"))["results"]
+    return ended, flat_rows(json.loads(path.read_text(encoding="utf-8")))
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.findings import flat_rows
 from tests.support.invoke import samebits
 from tests.support.rope_tree import write_tree
 
@@ -23,8 +24,8 @@ def test_movement_is_proved_on_a_mesh_of_128_without_devices(tmp_path: Path) -> 
     assert "assumes    no -0.0, subnormal number or signalling NaN in the cotangent of out; false where" in ended.out
     assert ended.out.splitlines()[-1].endswith("every leaf reaches its contract by proof")
     document = json.loads(file.read_text())
-    assert (document["schema"], document["command"]) == ("samebits/1", "prove")
-    results = document["results"]
+    assert (document["schema"], document["command"]) == ("samebits/2", "prove")
+    results = flat_rows(document)
     assert {(r["verdict"], r["method"], r["mesh"], r["ok"]) for r in results} == {
         ("proved", "labels", "context128", True)
     }
@@ -42,7 +43,7 @@ def test_formulas_are_proved_with_their_probability_and_bounds(tmp_path: Path) -
     assert "multiply, gradient of scale: SAME FORMULAS: only rounding can differ" in ended.out
     assert "that different formulas agree by accident (Schwartz-Zippel: degree " in ended.out
     assert "taken as random functions: sqrt (" in ended.out
-    results = json.loads(file.read_text())["results"]
+    results = flat_rows(json.loads(file.read_text()))
     assert {r["verdict"] for r in results} == {"rounding"}
     assert all(r["log2_error"] <= -60 and r["points"] >= 2 and r["degree"] > 1 for r in results)
     assert all(r["bound_optimized"] > 0 and "rms_norm.py:" in r["loses_most"] for r in results)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.findings import flat_rows
 from tests.support.invoke import Ended, clean_environment, command, samebits, samebits_process
 
 DECLARATION = """
@@ -171,7 +172,7 @@ def test_a_fault_at_sixteen_devices_fails_in_its_replay(tmp_path: Path, directio
     (tmp_path / "ring.py").write_text(RING)
     words = ("prove", f"{tmp_path}/ring.py:PAIR", "--all-sizes", "--direction", direction)
     ended = samebits(*words, "--json", tmp_path / "p.json")
-    honest, faulty = json.loads((tmp_path / "p.json").read_text())["results"]
+    honest, faulty = flat_rows(json.loads((tmp_path / "p.json").read_text()))
     assert (ended.code, honest["verdict"], faulty["verdict"]) == (1, "proved", "different")
     assert honest["family"]["statics"] == {"cp": "context"}
     assert faulty["family"]["counterexample"]["context"] == 16
@@ -188,7 +189,7 @@ def test_a_fault_at_sixteen_devices_fails_in_its_replay(tmp_path: Path, directio
 def test_faults_at_some_sizes_are_refuted_there(tmp_path: Path) -> None:
     (tmp_path / "some.py").write_text(SOME_SIZES)
     ended = samebits("prove", f"{tmp_path}/some.py:PAIR", "--all-sizes", "--json", tmp_path / "p.json")
-    rows = {row["variant"]: row for row in json.loads((tmp_path / "p.json").read_text())["results"]}
+    rows = {row["variant"]: row for row in flat_rows(json.loads((tmp_path / "p.json").read_text()))}
     assert (ended.code, {row["verdict"] for row in rows.values()}) == (1, {"different"})
     at = {name: row["family"]["counterexample"] for name, row in rows.items()}
     assert at["long"]["length"] == at["narrow_index"]["length"] == 65537
@@ -206,7 +207,7 @@ def test_a_check_says_what_is_proved_for_all_sizes(tmp_path: Path) -> None:
     (tmp_path / "ring.py").write_text(RING)
     words = ("check", f"{tmp_path}/ring.py:PAIR", "--all-sizes", "--direction", "forward")
     assert samebits(*words, "--json", tmp_path / "c.json").code == 0
-    results = json.loads((tmp_path / "c.json").read_text())["results"]
+    results = flat_rows(json.loads((tmp_path / "c.json").read_text()))
     shown = {row["variant"]: (row["verdict"], row["sizes"], row["family"] is not None) for row in results}
     assert shown == {
         "gather": ("proved", "these", False),
@@ -220,7 +221,7 @@ def test_a_contract_for_all_sizes_fails_in_a_check(tmp_path: Path) -> None:
     declared = RING.replace('meshes=("context2",),', f'meshes=("context2",),\n    {contract}')
     (tmp_path / "ring.py").write_text(declared.replace("import Arg,", "import Contract, Arg,"))
     ended = samebits("check", f"{tmp_path}/ring.py:PAIR", "--mode", "auto", "--json", tmp_path / "c.json")
-    results = json.loads((tmp_path / "c.json").read_text())["results"]
+    results = flat_rows(json.loads((tmp_path / "c.json").read_text()))
     assert (ended.code, {row["variant"] for row in results if not row["ok"]}) == (1, {"wrong_at_sixteen"})
     assert "the contract requires all sizes: at batch=2, group=1, context=16: out[0, 1] is x[0, 31]" in ended.out
 
@@ -228,7 +229,7 @@ def test_a_contract_for_all_sizes_fails_in_a_check(tmp_path: Path) -> None:
 def test_a_refutation_on_a_mesh_divides_by_its_devices(tmp_path: Path) -> None:
     (tmp_path / "pipe.py").write_text(PIPE)
     ended = samebits("prove", f"{tmp_path}/pipe.py:PAIR", "--all-sizes", "--json", tmp_path / "p.json")
-    (row,) = json.loads((tmp_path / "p.json").read_text())["results"]
+    (row,) = flat_rows(json.loads((tmp_path / "p.json").read_text()))
     assert (ended.code, row["family"]["counterexample"]) == (1, {"n": 11})
     assert "--mesh data4 " in row["replay"]
     assert row["replay"].endswith("--sizes rows=12")
@@ -239,7 +240,7 @@ def _prove(folder: Path, variant: str, *words: str) -> tuple[int, str, dict[str,
     (folder / "flips.py").write_text(DECLARATION)
     file = folder / "p.json"
     ended = samebits("prove", "flips:PAIR", "--all-sizes", "--variant", variant, "--json", file, *words)
-    (row,) = json.loads(file.read_text())["results"]
+    (row,) = flat_rows(json.loads(file.read_text()))
     return ended.code, ended.out, row
 
 

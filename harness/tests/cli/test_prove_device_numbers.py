@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.findings import flat_rows
 from tests.support.invoke import samebits
 
 EXCHANGE = """
@@ -62,7 +63,7 @@ def test_a_fault_on_one_number_of_devices_fails_in_its_replay(tmp_path: Path) ->
     (tmp_path / "exchange.py").write_text(EXCHANGE)
     words = ("prove", f"{tmp_path}/exchange.py:PAIR", "--all-sizes", "--mesh", "context2", "--verbose")
     ended = samebits(*words, "--json", tmp_path / "p.json")
-    honest, faulty = json.loads((tmp_path / "p.json").read_text())["results"]
+    honest, faulty = flat_rows(json.loads((tmp_path / "p.json").read_text()))
     assert (ended.code, honest["verdict"], honest["sizes"], faulty["verdict"]) == (1, "proved", "all", "different")
     (shown,) = honest["family"]["devices"]
     assert shown == {"axis": "context", "numbers": [*range(1, 17)], "most": 16, "why_not": None}

@@ -12,6 +12,7 @@ import pytest
 from samebits.audit.faults.fault import Fault
 from samebits.audit.faults.find import all_faults
 from samebits.schema.result import VERDICTS
+from tests.support.findings import flat_rows
 from tests.support.foreign import AXES, FORWARD, write_pair
 from tests.support.invoke import REPOSITORY, Ended, clean_environment, command
 from tests.support.planted_edits import FOLDERS, edited, locator_of, source_of
@@ -40,12 +41,12 @@ def check(tree: Path, *words: str) -> tuple[Ended, dict[str, Any]]:
 
 
 def timeless(document: dict[str, Any]) -> dict[str, Any]:
-    results = [{**row, "seconds": 0, "remembered": None} for row in document["results"]]
+    results = [{**row, "seconds": 0, "remembered": None} for row in flat_rows(document)]
     return {**document, "results": results, "summary": {**document["summary"], "seconds": 0}, "written": None}
 
 
 def remembered(document: dict[str, Any]) -> list[str]:
-    return [row["remembered"] for row in document["results"] if row["remembered"] is not None]
+    return [row["remembered"] for row in flat_rows(document) if row["remembered"] is not None]
 
 
 @pytest.mark.slow
@@ -54,7 +55,7 @@ def test_the_same_document_until_something_changes(tmp_path: Path) -> None:
     cold, first = check(tree)
     warm, second = check(tree)
     assert (cold.code, warm.code) == (0, 0)
-    assert (len(remembered(first)), len(remembered(second))) == (0, len(first["results"]))
+    assert (len(remembered(first)), len(remembered(second))) == (0, len(flat_rows(first)))
     assert timeless(first) == timeless(second)
     day = remembered(second)[0][:10]
     sentence = (
@@ -65,15 +66,15 @@ def test_the_same_document_until_something_changes(tmp_path: Path) -> None:
     path = tree / "optimized_impls" / "rope.py"
     path.write_text(OPTIMIZED.replace(*FAULT))
     planted, third = check(tree)
-    assert planted.code == 1 and {row["variant"] for row in third["results"] if row["remembered"]} == {"complex_form"}
+    assert planted.code == 1 and {row["variant"] for row in flat_rows(third) if row["remembered"]} == {"complex_form"}
     path.write_text(OPTIMIZED)
     again, fourth = check(tree)
     assert (again.code, timeless(fourth)) == (0, timeless(first))
-    assert len(remembered(fourth)) == len(first["results"])
+    assert len(remembered(fourth)) == len(flat_rows(first))
     path.write_text("# moved\n" + OPTIMIZED)
     edited_again, fifth = check(tree)
     assert (edited_again.code, timeless(fifth)["results"]) == (0, timeless(first)["results"])
-    assert len(remembered(fifth)) == len(first["results"]), "by their programs"
+    assert len(remembered(fifth)) == len(flat_rows(first)), "by their programs"
 
 
 CALLS_BACK = """
@@ -93,7 +94,7 @@ def test_what_calls_back_into_python_runs_each_time(tmp_path: Path) -> None:
     for _ in range(2):
         ended, document = check(tree)
         assert ended.code == 0, ended.out + ended.err
-        assert not any(row["variant"] == "fast" for row in document["results"] if row["remembered"])
+        assert not any(row["variant"] == "fast" for row in flat_rows(document) if row["remembered"])
         assert any("calls back into Python" in note for note in document["summary"]["notes"])
 
 
@@ -117,10 +118,10 @@ def test_what_cannot_be_compared_is_traced(tmp_path: Path) -> None:
     table.write_text("2")
     assert check(tree)[0].code == 0
     warm, document = check(tree)
-    assert warm.code == 0 and len(remembered(document)) == len(document["results"])
+    assert warm.code == 0 and len(remembered(document)) == len(flat_rows(document))
     table.write_text("3")
     planted, document = check(tree)
-    assert planted.code == 1 and not any(row["variant"] == "fast" for row in document["results"] if row["remembered"])
+    assert planted.code == 1 and not any(row["variant"] == "fast" for row in flat_rows(document) if row["remembered"])
 
 
 LATE = """
@@ -148,10 +149,10 @@ def test_a_module_that_only_the_worker_finds(tmp_path: Path) -> None:
     kernel.write_text("SCALE = 2\n")
     assert check(tree)[0].code == 0
     warm, document = check(tree)
-    assert warm.code == 0 and len(remembered(document)) == len(document["results"])
+    assert warm.code == 0 and len(remembered(document)) == len(flat_rows(document))
     kernel.write_text("SCALE = 3\n")
     planted, document = check(tree)
-    assert planted.code == 1 and not any(row["variant"] == "fast" for row in document["results"] if row["remembered"])
+    assert planted.code == 1 and not any(row["variant"] == "fast" for row in flat_rows(document) if row["remembered"])
 
 
 FAULTS = [fault for fault in all_faults(REPOSITORY) if fault.old and ":" not in fault.pair and not fault.slow]
@@ -176,9 +177,9 @@ def test_a_fault_is_caught_with_a_warm_cache(fault: Fault, tmp_path: Path) -> No
     path.write_text(edited(fault, path.read_text()))
     planted, after = check(tree, *words)
     _, fresh = check(tree, "--fresh", *words)
-    assert timeless(after)["results"] == timeless(fresh)["results"]
-    verdicts = {row["verdict"] for row in after["results"] if not row["ok"]}
+    assert flat_rows(timeless(after)) == timeless(fresh)["results"]
+    verdicts = {row["verdict"] for row in flat_rows(after) if not row["ok"]}
     # Equal bits beyond a contract are lost without a failure, where no snapshot holds them.
-    assert planted.code in (1, 2) or timeless(before)["results"] != timeless(after)["results"], planted.out
+    assert planted.code in (1, 2) or timeless(before)["results"] != flat_rows(timeless(after)), planted.out
     # An exception is what the edited function raises beside the honest file; here the file itself is edited.
     assert planted.code != 1 or fault.verdict in verdicts or (verdicts and fault.verdict not in VERDICTS)

@@ -11,6 +11,7 @@ import pytest
 from samebits.cli.run_items import InOrder
 from samebits.engine.drive import Done
 from samebits.engine.work import Item
+from tests.support.findings import flat_rows
 from tests.support.foreign import HONEST, write_pair
 from tests.support.invoke import samebits, samebits_process
 
@@ -29,7 +30,7 @@ INTERRUPTS = """
 
 
 def _results(file: Path) -> list[dict[str, Any]]:
-    return [{**row, "seconds": 0} for row in json.loads(file.read_text())["results"]]
+    return [{**row, "seconds": 0} for row in flat_rows(json.loads(file.read_text()))]
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import pytest
 from samebits.cli import supervision
 from samebits.host import backend_start
 from tests.support.child import value_of
+from tests.support.findings import flat_rows
 from tests.support.hangup import heard as heard
 from tests.support.invoke import clean_environment, command
 
@@ -90,8 +91,8 @@ def test_a_bad_import_costs_its_own_pair(tree: Path, bad: list[str]) -> None:
     if "c_blocks" in bad:
         assert "(it took more than 20 s; it was at " in problems["c_blocks"]
         assert "test_c_blocks.py:2 in <module>" in problems["c_blocks"]
-    assert {row["pair"] for row in found["results"]} == {"a", "z"}
-    assert all(row["ok"] for row in found["results"] if "check" in words)
+    assert {row["pair"] for row in flat_rows(found)} == {"a", "z"}
+    assert all(row["ok"] for row in flat_rows(found) if "check" in words)
     assert "Fatal Python error" not in err
 
 
@@ -161,7 +162,7 @@ def test_a_thread_that_ends_the_process_costs_its_own_pair(tree: Path) -> None:
     (problem,) = document["problems"]
     assert process.returncode == 3 and "pair 'late': its import left a thread running" in problem["message"], err
     assert "the process ended later (exit code 0)" in problem["message"]
-    assert {(row["pair"], row["ok"]) for row in document["results"]} == {("a", True), ("z", True)}
+    assert {(row["pair"], row["ok"]) for row in flat_rows(document)} == {("a", True), ("z", True)}
 
 
 def test_a_pair_blamed_for_a_thread_of_another_runs(monkeypatch: pytest.MonkeyPatch) -> None:

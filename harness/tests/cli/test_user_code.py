@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.findings import flat_rows
 from tests.support.foreign import AXES, FORWARD, SUITE, write_pair
 from tests.support.invoke import Ended, samebits, samebits_process
 
@@ -169,7 +170,7 @@ def whole(tree: Path) -> Ended:
 @pytest.mark.slow
 def test_only_the_document_is_on_standard_output(whole: Ended) -> None:
     """It parses, though modules print when they are imported, traced and called, and one replaces the stream."""
-    assert _checked(whole)["schema"] == "samebits/1"
+    assert _checked(whole)["schema"] == "samebits/2"
     for printed in ("at import", "by a child", "while traced", "by jax 0.0"):
         assert f"PRINTED {printed}" in whole.err
     assert "all contracts hold" not in whole.out and "fail" in whole.err  # the tables give way to the document
@@ -178,7 +179,7 @@ def test_only_the_document_is_on_standard_output(whole: Ended) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("pair", ERRORS)
 def test_an_exception_is_one_line_with_their_place(whole: Ended, tree: Path, pair: str) -> None:
-    (result,) = [result for result in _checked(whole)["results"] if result["pair"] == pair]
+    (result,) = [result for result in flat_rows(_checked(whole)) if result["pair"] == pair]
     text, place = ERRORS[pair]
     assert (result["verdict"], result["ok"]) == ("error", False)
     assert text in result["reason"] and f"({tree / place})" in result["reason"] and "\n" not in result["reason"]
@@ -193,7 +194,7 @@ def test_what_a_declaration_raises_is_a_problem_of_its_pair(whole: Ended, tree: 
 
 def test_the_other_pairs_are_checked_and_the_code_tells(whole: Ended) -> None:
     """`sys.exit(0)` in a function or a declaration must not look like a check that holds."""
-    verdicts = {result["pair"]: result["verdict"] for result in _checked(whole)["results"]}
+    verdicts = {result["pair"]: result["verdict"] for result in flat_rows(_checked(whole))}
     assert {pair: verdicts[pair] for pair in FINE} == dict.fromkeys(FINE, "bitwise")
     assert whole.code == 2
     assert "bug of samebits" not in whole.err
@@ -204,7 +205,7 @@ def test_an_interrupt_that_their_code_raises_is_an_error(tmp_path: Path) -> None
     write_pair(tmp_path, "interrupting", optimized="def fast(x):\n    raise KeyboardInterrupt\n", extra=FORWARD)
     write_pair(tmp_path, "then", extra=FORWARD)
     ended = samebits("check", "--root", tmp_path, "--variant", "fast", "--json", tmp_path / "r.json")
-    rows = {row["pair"]: row for row in json.loads((tmp_path / "r.json").read_text())["results"]}
+    rows = {row["pair"]: row for row in flat_rows(json.loads((tmp_path / "r.json").read_text()))}
     assert ended.code == 3 and rows["then"]["ok"]
     assert rows["interrupting"]["verdict"] == "error" and "raised KeyboardInterrupt" in rows["interrupting"]["reason"]
 
@@ -217,7 +218,7 @@ def test_an_interrupt_of_a_declaration_is_a_problem(tmp_path: Path) -> None:
     write_pair(tmp_path, "then", extra=FORWARD)
     ended = samebits("check", "--root", tmp_path, "--variant", "fast", "--json", tmp_path / "r.json")
     document = json.loads((tmp_path / "r.json").read_text())
-    assert [row["pair"] for row in document["results"]] == ["then"] and document["results"][0]["ok"]
+    assert [row["pair"] for row in flat_rows(document)] == ["then"] and flat_rows(document)[0]["ok"]
     ((pair, message),) = [(problem["pair"], problem["message"]) for problem in document["problems"]]
     assert (ended.code, pair) == (2, "interrupting")
     assert message.startswith("pair 'interrupting': its declaration raised KeyboardInterrupt (") and ".py:2" in message
@@ -268,5 +269,5 @@ def test_list_imports_as_check_does(tmp_path: Path) -> None:
     suite = tmp_path / "suites" / "test_talking.py"
     suite.write_text(suite.read_text() + "\nimport sys\nassert len(sys.argv) == 1\nprint('PRINTED')\n")
     ended = samebits_process("list", "--root", tmp_path, "--json", "/dev/stdout")
-    assert ended.code == 0 and json.loads(ended.out)["results"][0]["pair"] == "talking"
+    assert ended.code == 0 and flat_rows(json.loads(ended.out))[0]["pair"] == "talking"
     assert "PRINTED" in ended.err

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.findings import flat_rows
 from tests.support.invoke import REPOSITORY, clean_environment, command
 
 KEY = ("pair", "variant", "case", "dtype", "mesh", "mode", "direction", "leaf")
@@ -37,7 +38,7 @@ def run(*words: str | Path) -> None:
 
 
 def rows(path: Path) -> dict[tuple[str, ...], dict[str, Any]]:
-    results = json.loads(path.read_text(encoding="utf-8"))["results"]
+    results = flat_rows(json.loads(path.read_text(encoding="utf-8")))
     return {tuple(row[name] for name in KEY): row for row in results}
 
 
@@ -64,5 +65,5 @@ def test_a_matrix_has_the_bits_or_the_envelope_of_one_process(tmp_path: Path) ->
     run(*words, "--in-process", "--json", one)
     run("launch", "-n", "2", "--devices", "4", "--", *words, "--beside", one, "--json", two)
     beside = [c for c in json.loads(two.read_text(encoding="utf-8"))["comparisons"] if c["a"].endswith(" of one.json")]
-    assert len(beside) == len(json.loads(one.read_text(encoding="utf-8"))["results"])
+    assert len(beside) == len(flat_rows(json.loads(one.read_text(encoding="utf-8"))))
     assert {comparison["verdict"] for comparison in beside} <= EQUAL_OR_ROUNDED

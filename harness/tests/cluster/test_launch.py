@@ -21,6 +21,7 @@ import pytest
 from samebits.cluster.launch import LaunchRequest, launch
 from samebits.errors import RequestError
 from tests.support import failing_device
+from tests.support.findings import flat_rows
 from tests.support.foreign import HONEST, PLAIN, PLANTED, write_pair
 from tests.support.invoke import samebits_process
 
@@ -79,7 +80,7 @@ def launched(tree: Path, *words: str, wait: int = 60) -> tuple[int, str, str]:
 def rows(path: Path) -> dict[tuple[str, ...], dict[str, Any]]:
     """The results of a document by their keys, without times, commands and the numbers of the devices."""
     names = ("pair", "variant", "case", "dtype", "mesh", "mode", "direction", "leaf")
-    results = json.loads(path.read_text(encoding="utf-8"))["results"]
+    results = flat_rows(json.loads(path.read_text(encoding="utf-8")))
     dropped = ("seconds", "replay", "device_order", *names)
     for row in results:
         if row["picture"] is not None:
@@ -98,10 +99,10 @@ def test_two_processes_give_the_document_of_one(tmp_path: Path) -> None:
     assert (code, alone.code) == (1, 1), err
     assert rows(two) == rows(one)
     assert out.count("of 3 pairs") == 1, "process 0 reports once"
-    replays = [row["replay"] for row in json.loads(two.read_text(encoding="utf-8"))["results"]]
+    replays = [row["replay"] for row in flat_rows(json.loads(two.read_text(encoding="utf-8")))]
     assert all(replay.startswith("samebits launch -n 2 --devices 4 -- check ") for replay in replays)
     assert "peer ranks" not in out + err
-    orders = {row["mesh"]: row["device_order"] for row in json.loads(two.read_text(encoding="utf-8"))["results"]}
+    orders = {row["mesh"]: row["device_order"] for row in flat_rows(json.loads(two.read_text(encoding="utf-8")))}
     assert (orders["data8"], orders["data2"]) == ([], [0, 4]), "a mesh of two devices has one of each process"
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.slurm_cluster import PROGRAMS, cluster, installed
+from tests.support.findings import flat_rows
 from tests.support.foreign import write_pair
 from tests.support.invoke import Ended, clean_environment, command, samebits_process
 
@@ -81,7 +82,7 @@ def launcher(request: pytest.FixtureRequest) -> Launcher:
 
 
 def _results(document: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(document.read_text())["results"]
+    rows: list[dict[str, Any]] = flat_rows(json.loads(document.read_text()))
     return [{name: value for name, value in row.items() if name not in ("seconds", "replay")} for row in rows]
 
 

@@ -27,6 +27,7 @@ from samebits.host.fingerprint import fingerprint
 from samebits.schema.result import Problem
 from tests.cluster.ray_toys import RayToyRow, RayToyWork, toy_items
 from tests.support.child import run_python
+from tests.support.findings import flat_rows
 from tests.support.invoke import clean_environment
 from tests.support.rope_tree import write_tree
 
@@ -266,5 +267,5 @@ def copy_pair(tree: Path, name: str) -> None:
 
 
 def without_times(document: Path) -> list[dict[str, Any]]:
-    results: list[dict[str, Any]] = json.loads(document.read_text())["results"]
+    results: list[dict[str, Any]] = flat_rows(json.loads(document.read_text()))
     return [{name: value for name, value in row.items() if name != "seconds"} for row in results]

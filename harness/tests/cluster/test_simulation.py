@@ -18,7 +18,7 @@ from samebits.engine import drive as drive_module
 from samebits.engine.drive import NODE_LOSSES, Done, Limits, drive
 from samebits.engine.journal import Journal, JournalHead, read_journal
 from samebits.engine.work import Ended, Event, Finished, Item
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.support.child import ROOT, run_python
 from tests.support.simulated_cluster import MEMORY, Behaviour, SimulatedCluster, SimulatedWork, items_of
 
@@ -40,7 +40,7 @@ behaviours = st.builds(
 
 def run(
     count: int, behaviour: Behaviour, cluster: SimulatedCluster, seed: int
-) -> tuple[list[Done[Result]], SimulatedCluster]:
+) -> tuple[list[Done[Finding]], SimulatedCluster]:
     items = items_of(count, behaviour, seed)
     done = drive(
         SimulatedWork(),
@@ -54,7 +54,7 @@ def run(
 
 
 def wrong(
-    count: int, behaviour: Behaviour, seed: int, done: list[Done[Result]], cluster: SimulatedCluster
+    count: int, behaviour: Behaviour, seed: int, done: list[Done[Finding]], cluster: SimulatedCluster
 ) -> list[str]:
     """What does not hold of a run: one line per item that is missing, done twice, or has another row than its own."""
     lines = []
@@ -63,12 +63,12 @@ def wrong(
         if times[item.key] != 1:
             lines.append(f"{item.key}: done {times[item.key]} times")
     for row in done:
-        fate, reason = row.item.payload.fate, row.rows[0].reason or ""
+        fate, reason = row.item.payload.fate, row.rows[0].ruling.reason or ""
         nodes = cluster.lost_with_node.get(row.item.key, 0)
         excused = reason.startswith("node: ") and nodes > NODE_LOSSES
         late = behaviour.late > 0 and not row.lost  # it was ended, and said afterwards that it had finished
-        if row.rows[0].leaf != row.item.key:
-            lines.append(f"{row.item.key}: has the row of {row.rows[0].leaf}")
+        if row.rows[0].place.leaf != row.item.key:
+            lines.append(f"{row.item.key}: has the row of {row.rows[0].place.leaf}")
         elif fate == "honest" and row.lost and not excused:
             lines.append(f"{row.item.key}: honest, and lost: {reason}")
         elif fate != "honest" and not (reason.startswith(f"{KINDS[fate]}: ") or excused or late):
@@ -103,7 +103,7 @@ def test_a_thousand_workers_with_losses_and_stragglers(tmp_path: Path) -> None:
         journal.add(row.item.key, "sign", row.encoded)
     journal.close(remove=False)
     entries = read_journal(path).entries
-    assert {key: [msgspec.json.decode(row, type=Result) for row in entry.rows] for key, entry in entries.items()} == {
+    assert {key: [msgspec.json.decode(row, type=Finding) for row in entry.rows] for key, entry in entries.items()} == {
         row.item.key: list(row.rows) for row in done
     }
 

@@ -17,14 +17,15 @@ from samebits.cluster.spanning import called_together
 from samebits.cluster.together import judged_together, require_alike
 from samebits.errors import CouldNotRun
 from samebits.programs.program_cache import CompileSetup, Programs
+from samebits.schema.finding import Finding
 from samebits.schema.point import Point
-from samebits.schema.result import Result
+from tests.support.findings import changed
 
 POINT = Point(variant="fast", case="small", dtype="float32", mesh="data8", mode="auto", direction="forward")
-EQUAL = replace(
+EQUAL = changed(
     without_leaves("rope", POINT, "skipped", "", "again"), leaf="out", verdict="bitwise", ok=True, bits="ab"
 )
-DIFFERENT = replace(EQUAL, verdict="different", mismatches=3, ok=False)
+DIFFERENT = changed(EQUAL, verdict="different", mismatches=3, ok=False)
 FAILED = without_leaves("rope", POINT, "error", "no kernel", "again")
 
 
@@ -38,12 +39,12 @@ def groups() -> Iterator[list[ProcessGroup]]:
 
 
 def judged(
-    groups: Sequence[ProcessGroup], started: Sequence[Result | None], finish: Sequence[Callable[[], list[Result]]]
-) -> list[list[Result]]:
-    def error(reason: str) -> Result:
+    groups: Sequence[ProcessGroup], started: Sequence[Finding | None], finish: Sequence[Callable[[], list[Finding]]]
+) -> list[list[Finding]]:
+    def error(reason: str) -> Finding:
         return without_leaves("rope", POINT, "error", reason, "again")
 
-    def process(group: ProcessGroup) -> list[Result]:
+    def process(group: ProcessGroup) -> list[Finding]:
         number = group.number
         return judged_together(group, f"rope: {POINT}", started[number], finish[number], error)
 
@@ -64,29 +65,31 @@ def test_equal_results_stay(groups: list[ProcessGroup]) -> None:
             "process 1 comes to another result than process 0: verdict of 'out' is 'different', not 'bitwise'",
         ),
         (
-            [replace(EQUAL, bits="cd")],
+            [changed(EQUAL, bits="cd")],
             "process 1 comes to another result than process 0: bits of 'out' is 'cd', not 'ab'",
         ),
         ([EQUAL, EQUAL], "process 1 comes to another result than process 0: 2 leaves, not 1"),
         ([FAILED], "failed in process 1: no kernel"),
     ],
 )
-def test_another_result_in_one_process_is_an_error(groups: list[ProcessGroup], other: list[Result], words: str) -> None:
+def test_another_result_in_one_process_is_an_error(
+    groups: list[ProcessGroup], other: list[Finding], words: str
+) -> None:
     (first,), _ = judged(groups, (None, None), (lambda: [EQUAL], lambda: other))
-    assert (first.verdict, first.ok, first.reason) == ("error", False, words)
+    assert (first.ruling.verdict, first.ruling.ok, first.ruling.reason) == ("error", False, words)
 
 
 def test_a_point_that_does_not_start_in_one_process_runs_in_none(groups: list[ProcessGroup]) -> None:
     ran: list[int] = []
 
-    def run() -> list[Result]:
+    def run() -> list[Finding]:
         ran.append(0)
         return [EQUAL]
 
     (first,), (second,) = judged(groups, (None, FAILED), (run, run))
-    assert not ran and (first.reason, second.reason) == ("failed in process 1: no kernel", "no kernel")
-    (first,), (second,) = judged(groups, (None, replace(FAILED, verdict="skipped")), (run, run))
-    assert not ran and first.reason == second.reason == "process 0: started; process 1: skipped"
+    assert not ran and (first.ruling.reason, second.ruling.reason) == ("failed in process 1: no kernel", "no kernel")
+    (first,), (second,) = judged(groups, (None, changed(FAILED, verdict="skipped")), (run, run))
+    assert not ran and first.ruling.reason == second.ruling.reason == "process 0: started; process 1: skipped"
 
 
 def test_a_point_after_a_failed_one_runs(groups: list[ProcessGroup]) -> None:

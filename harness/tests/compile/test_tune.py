@@ -107,7 +107,7 @@ def test_the_table_the_document_and_the_markdown(tmp_path: Path) -> None:
     values = 'tune={"tile": (8, 16, 7)}, tune_sizes={"rows": 112},'
     ended, document = tune(write(tmp_path, variants=("tiled", "whole"), tune=values), "--markdown", tmp_path / "t.md")
     assert (ended.code, ended.err) == (0, ""), ended
-    assert (document["schema"], document["command"]) == ("samebits/1", "tune")
+    assert (document["schema"], document["command"]) == ("samebits/2", "tune")
     tiled = [one for one in document["trials"] if one["side"] == "tiled"]
     assert [(one["value"], one["declared"], one["equal"]) for one in tiled] == [
         ("8", True, True),

@@ -18,10 +18,10 @@ from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
-from samebits.schema.result import Result
 from samebits.user_errors import one_line
 from tests.support import adversarial
 
@@ -47,7 +47,7 @@ class Session:
         self.programs = Programs(threads=1)
         self.runners: dict[ByIdentity, Runner] = {}
 
-    def results(self, pair: Pair, point: Point) -> list[Result]:
+    def results(self, pair: Pair, point: Point) -> list[Finding]:
         """What a point gets now, without what a clock says."""
         runner = self.runners.setdefault(ByIdentity(pair), Runner(pair, self.programs))
         locator = Locator(name=pair.name)
@@ -74,7 +74,7 @@ class Session:
 
 
 @functools.cache
-def alone(name: str, number: int) -> tuple[Result, ...]:
+def alone(name: str, number: int) -> tuple[Finding, ...]:
     """What a point of the pool gets with nothing before it in its programs and proofs."""
     pair, points = pool()[name]
     session = Session()
@@ -84,9 +84,21 @@ def alone(name: str, number: int) -> tuple[Result, ...]:
         session.close()
 
 
-def words(results: tuple[Result, ...]) -> str:
+def words(results: tuple[Finding, ...]) -> str:
     """Results as one line; addresses of Python objects, which XLA's errors hold, left out."""
-    return repr([(one.leaf, one.verdict, one.ok, one.evidence, one.mismatches, one.witness) for one in results])
+    return repr(
+        [
+            (
+                one.place.leaf,
+                one.ruling.verdict,
+                one.ruling.ok,
+                one.ruling.evidence,
+                one.comparison.mismatches,
+                one.comparison.witness,
+            )
+            for one in results
+        ]
+    )
 
 
 if __name__ == "__main__":

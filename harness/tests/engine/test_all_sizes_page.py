@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -13,8 +12,8 @@ from samebits.host.environment import capture
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.report.prove import ProofDocument
-from samebits.schema.proof import ProofResult
 from samebits.sizes.points import prove_sizes
+from tests.support.findings import changed, finding
 from tests.support.invoke import REPOSITORY
 
 PAIR = Pair(
@@ -52,14 +51,15 @@ def test_every_leaf_is_counted_and_every_reason_is_said(maker: ModuleType) -> No
     assert "| doubled | added | out | small; float32 | same formulas" in shown.replace(", one program", "")
     assert "the hash of n" in undecided
     assert "looked\\_up" in undecided or "looked_up" in undecided
-    refused = replace(proofs[0], verdict="refused")
+    refused = changed(proofs[0], verdict="refused")
     fewer = maker.page(ProofDocument(environment=capture(), results=(refused,), problems=()))
     assert "| all |  |  |  |  |  |" in fewer
 
 
 def test_points_of_a_later_run_take_the_place_of_earlier_ones(maker: ModuleType) -> None:
     """The page names their pairs, and what an interrupted run did not come to."""
-    proof = ProofResult(
+    proof = finding(
+        "prove",
         pair="doubled",
         variant="added",
         case="small",
@@ -73,9 +73,9 @@ def test_points_of_a_later_run_take_the_place_of_earlier_ones(maker: ModuleType)
         ok=False,
         reason="took long",
     )
-    kept = replace(proof, variant="looked_up", reason="asked once"), replace(proof, pair="other")
+    kept = changed(proof, variant="looked_up", reason="asked once"), changed(proof, pair="other")
     first = ProofDocument(environment=capture(), results=(proof, *kept), problems=(), interrupted=True)
-    second = ProofDocument(environment=capture(), results=(replace(proof, reason="no rule"),), problems=())
+    second = ProofDocument(environment=capture(), results=(changed(proof, reason="no rule"),), problems=())
     page = maker.page(first, second)
     assert "of a later run than the others: doubled." in page
     assert "did not come to are not counted (activation_layout: " in page

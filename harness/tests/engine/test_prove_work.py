@@ -32,8 +32,9 @@ from samebits.engine.work import (
 )
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair, Request, plan
+from samebits.schema.finding import Finding
 from samebits.schema.line_difference import LineDifference
-from samebits.schema.proof import ProofResult
+from tests.support.findings import changed, finding
 from tests.support.foreign import AXES, PLANTED, write_pair
 
 CASES = AXES.replace(
@@ -48,16 +49,16 @@ def _loaded(tree: Path, *names: str) -> list[LoadedPair]:
     return [LoadedPair(locator=locator, pair=pair, plan=plan(pair, Request(), 8)) for locator, pair in pairs]
 
 
-def _timeless(results: Sequence[ProofResult]) -> list[ProofResult]:
+def _timeless(results: Sequence[Finding]) -> list[Finding]:
     return [replace(result, seconds=0.0) for result in results]
 
 
-def _run(work: ProveWork, items: Sequence[Item]) -> tuple[list[ProofResult], list[Any]]:
+def _run(work: ProveWork, items: Sequence[Item]) -> tuple[list[Finding], list[Any]]:
     """The rows of a plain loop over items, and the other events."""
     events = list(work.run(items, 0))
     rows = [row for event in events if isinstance(event, Finished) for row in event.rows]
     others = [event for event in events if not isinstance(event, Finished)]
-    return [msgspec.json.decode(row, type=ProofResult) for row in rows], others
+    return [msgspec.json.decode(row, type=Finding) for row in rows], others
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_chunks_of_one_give_the_document_of_one_process(tree: Path) -> None:
     work = pickle.loads(pickle.dumps(ProveWork("cpu")))
     rows = [row for item in items for row in _run(work, [item])[0]]
     work.close()
-    assert sum(bool(row.lines) for row in rows) > sum(bool(row.lines) for row in alone) > 0
+    assert sum(bool(row.named.lines) for row in rows) > sum(bool(row.named.lines) for row in alone) > 0
     assert _timeless(few_lines(rows)) == _timeless(alone)
 
 
@@ -111,21 +112,35 @@ def test_a_lost_point_is_an_error_with_its_signal_and_stage(tree: Path) -> None:
     """It reaches no contract, and names the command that shows it again."""
     item = prove_items(_loaded(tree, "good"))[0]
     row = ProveWork("cpu").lost(item, Loss(kind="signal", text="SIGSEGV"), "interpreting 'fast' on data2")
-    assert (row.pair, row.verdict, row.ok, row.leaf, row.replay) == ("good", "error", False, "*", item.replay)
-    assert row.reason == "its process ended while interpreting 'fast' on data2: SIGSEGV"
+    assert (row.place.pair, row.ruling.verdict, row.ruling.ok, row.place.leaf, row.replay) == (
+        "good",
+        "error",
+        False,
+        "*",
+        item.replay,
+    )
+    assert row.ruling.reason == "its process ended while interpreting 'fast' on data2: SIGSEGV"
 
 
 def test_lines_are_left_to_the_first_points() -> None:
     """Per pair, variant and direction; a reason why none are named counts as well."""
     line = LineDifference(change="other", variant="b.py:1", reference="a.py:1")
-    row = ProofResult(
-        variant="v", case="c", dtype="d", mesh="m", mode="auto", direction="forward", leaf="out", verdict="different"
+    row = finding(
+        "prove",
+        variant="v",
+        case="c",
+        dtype="d",
+        mesh="m",
+        mode="auto",
+        direction="forward",
+        leaf="out",
+        verdict="different",
     )
-    rows = [replace(row, case=str(number), lines=(line,)) for number in range(POINTS + 2)]
-    rows.insert(0, replace(row, case="none", no_lines="the search failed"))
+    rows = [changed(row, case=str(number), lines=(line,)) for number in range(POINTS + 2)]
+    rows.insert(0, changed(row, case="none", no_lines="the search failed"))
     few = few_lines(rows)
-    assert [bool(row.lines or row.no_lines) for row in few] == [True] * POINTS + [False] * 3
-    assert few_lines([replace(row, direction="gradient") for row in rows])[0].no_lines is not None
+    assert [bool(row.named.lines or row.named.why) for row in few] == [True] * POINTS + [False] * 3
+    assert few_lines([changed(row, direction="gradient") for row in rows])[0].named.why is not None
 
 
 def test_points_for_all_sizes_are_given_out_by_the_variant(tree: Path) -> None:

@@ -21,9 +21,10 @@ from samebits.host.isolation import take_notes, undone
 from samebits.programs.catalogue import Locator, load, names
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.programs.program_cache import Programs
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.engine.law import Session, alone, pool, words
 from tests.support.adversarial import made_anew, points_of, timeless
+from tests.support.findings import value
 from tests.support.forked import run_module
 from tests.support.invoke import REPOSITORY
 
@@ -55,7 +56,7 @@ def _hold(events: list[Event]) -> None:
             elif what == MAKE:
                 made = made_anew(number)
                 results = session.results(made, points_of(made)[-1])
-                assert {one.verdict == "different" for one in results} == {number != 2}
+                assert {one.ruling.verdict == "different" for one in results} == {number != 2}
                 session.runners.clear()
                 del made
                 gc.collect()
@@ -142,9 +143,9 @@ def test_it_is_what_a_fresh_process_says(event: Event) -> None:
     assert done.stdout.splitlines()[-1] == words(alone(*event))
 
 
-def _by_point(results: Any) -> dict[tuple[str, ...], Result]:
+def _by_point(results: Any) -> dict[tuple[str, ...], Finding]:
     names = ("pair", "variant", "case", "dtype", "mesh", "mode", "direction", "leaf")
-    return {tuple(getattr(one, name) for name in names): timeless(one) for one in results}
+    return {tuple(value(one, name) for name in names): timeless(one) for one in results}
 
 
 def _loaded(pairs: list[str]) -> list[LoadedPair]:
@@ -153,7 +154,7 @@ def _loaded(pairs: list[str]) -> list[LoadedPair]:
     return [LoadedPair(locator=locator, pair=pair, plan=plan(pair, Request(), 8)) for locator, pair in found]
 
 
-def _shuffled(loaded: list[LoadedPair], seed: int) -> Iterator[Result]:
+def _shuffled(loaded: list[LoadedPair], seed: int) -> Iterator[Finding]:
     """The points of all pairs in one random order, in chunks that share their programs with all others."""
     chance, programs = random.Random(seed), Programs()
     chunks = []
@@ -180,4 +181,6 @@ def test_the_default_sweep_is_the_same_in_any_order_and_process() -> None:
     ordered = _by_point(sweep(loaded, settings=EngineSettings(workers=2), on_problem=_problems))
     shuffled = _by_point(_shuffled(loaded, seed=1))
     assert ordered.keys() == shuffled.keys()
-    assert [(key, shuffled[key].verdict, one.verdict) for key, one in ordered.items() if shuffled[key] != one] == []
+    assert [
+        (key, shuffled[key].ruling.verdict, one.ruling.verdict) for key, one in ordered.items() if shuffled[key] != one
+    ] == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import platform
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,11 @@ from samebits.host.file_reads import FILE, HOST, OUTSIDE
 from samebits.host.isolation import note, take_notes
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair, Request, plan
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.engine.loaded_pairs import installed_once, keys
 from tests.host.reading import reads_of
 from tests.support.documents import different, result
+from tests.support.findings import changed
 from tests.support.rope_tree import OPTIMIZED, REFERENCE, write_tree
 
 HERE = EngineSettings(in_process=True)
@@ -76,7 +76,7 @@ class Memory:
         entries = EntryStore(self.tree / "verdicts.sqlite")
         return BySources(keys(self.tree), [self.item], entries, fresh=fresh)
 
-    def results(self, *, fresh: bool = False) -> list[Result]:
+    def results(self, *, fresh: bool = False) -> list[Finding]:
         with contextlib.closing(self.cache(fresh=fresh)) as cache:
             problems: list[Any] = []
             results = list(sweep([self.item], on_problem=problems.append, settings=HERE, store=cache))
@@ -90,12 +90,12 @@ def memory(tmp_path: Path) -> Memory:
     return Memory(write_tree(tmp_path))
 
 
-def timeless(results: list[Result]) -> list[dict[str, Any]]:
-    return [{**asdict(one), "seconds": 0, "remembered": None} for one in results]
+def timeless(results: list[Finding]) -> list[Finding]:
+    return [changed(one, seconds=0.0, remembered=None) for one in results]
 
 
-def remembered(results: list[Result]) -> int:
-    return sum(one.remembered is not None for one in results)
+def remembered(results: list[Finding]) -> int:
+    return sum(one.run.remembered is not None for one in results)
 
 
 def test_a_second_run_remembers_the_same_results(memory: Memory) -> None:
@@ -241,9 +241,13 @@ def test_a_damaged_entry_is_run(tmp_path: Path) -> None:
     cache.close()
     second = memory.results()
     assert 0 < remembered(second) < len(second)
-    by_place = {(one.variant, one.case, one.direction, one.mode, one.leaf): one for one in first}
+    by_place = {
+        (one.place.variant, one.place.case, one.place.direction, one.place.mode, one.place.leaf): one for one in first
+    }
     for one in second:
-        assert timeless([one]) == timeless([by_place[one.variant, one.case, one.direction, one.mode, one.leaf]])
+        assert timeless([one]) == timeless(
+            [by_place[one.place.variant, one.place.case, one.place.direction, one.place.mode, one.place.leaf]]
+        )
 
 
 @pytest.mark.parametrize(
@@ -262,7 +266,7 @@ def test_a_damaged_entry_is_run(tmp_path: Path) -> None:
         (result(verdict="rounding", required="bitwise", ok=False), False),
     ],
 )
-def test_what_fails_or_may_change_is_run_again(row: Result, is_remembered: bool) -> None:
+def test_what_fails_or_may_change_is_run_again(row: Finding, is_remembered: bool) -> None:
     assert rememberable(row) == is_remembered
 
 
@@ -285,13 +289,13 @@ def test_the_audit_rests_on_the_very_results(memory: Memory) -> None:
     cache.close()
 
 
-def stored(memory: Memory, rows: Sequence[Result], *, lost: bool = False) -> list[str]:
+def stored(memory: Memory, rows: Sequence[Finding], *, lost: bool = False) -> list[str]:
     """The remarks of a run that stores rows of the first point as found now; whether it is recalled is checked."""
     item = check_items([memory.item])[0]
     with contextlib.closing(memory.cache(fresh=True)) as cache:
         sign = cache.sign(item)
         encoded = tuple(msgspec.Raw(msgspec.json.encode(row)) for row in rows)
-        done: Done[Result] = Done(item, tuple(rows), encoded)
+        done: Done[Finding] = Done(item, tuple(rows), encoded)
         if lost:
             cache.forget(sign)
         elif cache.rests_on(sign, done) is not None:
@@ -308,7 +312,7 @@ def is_recalled(memory: Memory) -> bool:
 
 
 @pytest.mark.parametrize(("row", "remarked"), [(different(), 1), (result(verdict="error", ok=False), 0)])
-def test_what_fails_removes_what_was_remembered(row: Result, remarked: int, memory: Memory) -> None:
+def test_what_fails_removes_what_was_remembered(row: Finding, remarked: int, memory: Memory) -> None:
     """What decides may be invisible to the key, as with `os.path.exists`: the next run must not be green by it."""
     assert stored(memory, [result()]) == [] and is_recalled(memory)
     remarks = stored(memory, [result(), row])

@@ -27,7 +27,7 @@ def test_the_same_mathematics_passes() -> None:
 def test_what_only_moves_data_is_proved() -> None:
     compared = samebits.check(f.rows_flipped, f.rows_reversed, f.rows())
     assert compared.verdict == "proved"
-    assert [leaf.direction for leaf in compared.leaves] == ["forward", "gradient"]
+    assert [leaf.place.direction for leaf in compared.leaves] == ["forward", "gradient"]
     samebits.assert_same(f.rows_flipped, f.rows_reversed, f.rows(), accept="proved")
 
 
@@ -44,7 +44,7 @@ def test_rounding_is_not_accepted_where_bits_are_required() -> None:
     x = f.drawn(2, 8, 256)
     first, second = lambda x: jnp.sum(x, axis=1), lambda x: jnp.sum(x.reshape(8, 16, 16).sum(1), 1)
     compared = samebits.check(first, second, x, accept="bitwise", gradients=False)
-    if compared.leaves[0].verdict == "rounding":  # which depends on the processor
+    if compared.leaves[0].ruling.verdict == "rounding":  # which depends on the processor
         with pytest.raises(AssertionError, match="verdict   rounding, required bitwise"):
             compared.raise_for_status()
 
@@ -55,7 +55,7 @@ def test_a_bias_of_zeros_hides_nothing() -> None:
     x = f.rows()
     assert np.array_equal(f.dense(params, x), f.without_bias(params, x))
     compared = samebits.check(f.dense, f.without_bias, params, x)
-    verdicts = {(leaf.direction, leaf.leaf): leaf.verdict for leaf in compared.leaves}
+    verdicts = {(leaf.place.direction, leaf.place.leaf): leaf.ruling.verdict for leaf in compared.leaves}
     assert verdicts["forward", "out"] == "different"
     assert verdicts["gradient", "params['b']"] == "different"
 
@@ -64,7 +64,7 @@ def test_shapes_suffice() -> None:
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), f.parameters())
     compared = samebits.check(f.dense, f.einsum, shapes, jax.ShapeDtypeStruct((6, 4), jnp.bfloat16))
     assert compared.ok
-    assert {leaf.leaf for leaf in compared.leaves} == {"out", "params['w']", "params['b']", "x"}
+    assert {leaf.place.leaf for leaf in compared.leaves} == {"out", "params['w']", "params['b']", "x"}
 
 
 @pytest.mark.slow
@@ -107,10 +107,12 @@ def test_auxiliary_outputs_are_compared_and_not_differentiated() -> None:
 
     samebits.assert_same(loss, other, f.rows(), has_aux=True)
     compared = samebits.check(loss, wrong, f.rows(), has_aux=True)
-    assert {(leaf.direction, leaf.leaf): leaf.verdict for leaf in compared.leaves}[
+    assert {(leaf.place.direction, leaf.place.leaf): leaf.ruling.verdict for leaf in compared.leaves}[
         "forward", "out[1]['max']"
     ] == "different"
-    assert {leaf.leaf: leaf.ok for leaf in compared.leaves if leaf.direction == "gradient"} == {"x": True}
+    assert {leaf.place.leaf: leaf.ruling.ok for leaf in compared.leaves if leaf.place.direction == "gradient"} == {
+        "x": True
+    }
     with pytest.raises(samebits.DeclarationError, match=r"has_aux=True and '.*' returned an array float32\[6,4\]"):
         samebits.assert_same(lambda x: x, lambda x: x + 0.0, f.rows(), has_aux=True)
 
@@ -168,7 +170,7 @@ def test_fused_and_split_parameters_stand_beside_each_other() -> None:
     )
     compared = samebits.check(split, fused, params, f.rows(), adapt=adapt)
     assert compared.ok, compared
-    assert {leaf.leaf for leaf in compared.leaves if leaf.direction == "gradient"} == {
+    assert {leaf.place.leaf for leaf in compared.leaves if leaf.place.direction == "gradient"} == {
         "params['q']",
         "params['k']",
         "x",
@@ -194,12 +196,12 @@ def test_a_mesh_by_name_and_by_object() -> None:
     specs = (P(None, "tp"), P("tp", None))
     compared = samebits.check(matmul, split, x, w, mesh="tp4", specs=specs)
     assert compared.ok, compared
-    assert {leaf.mesh for leaf in compared.leaves} == {"tp4"}
-    assert {leaf.devices for leaf in compared.leaves} == {4}  # type: ignore[union-attr]
+    assert {leaf.place.mesh for leaf in compared.leaves} == {"tp4"}
+    assert {leaf.run.devices for leaf in compared.leaves} == {4}
     mesh = jax.make_mesh((2, 4), ("dp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     samebits.assert_same(matmul, split, x, w, mesh=mesh, specs=specs, gradients=False)
     placed = jax.device_put(x, NamedSharding(mesh, specs[0]))
-    assert {leaf.mesh for leaf in samebits.check(matmul, split, placed, w, gradients=False).leaves} == {"dp2_tp4"}
+    assert {leaf.place.mesh for leaf in samebits.check(matmul, split, placed, w, gradients=False).leaves} == {"dp2_tp4"}
 
     def forgets_the_sum(x: Any, w: Any) -> Any:
         return jax.shard_map(
@@ -219,8 +221,8 @@ def test_a_mesh_that_splits_nothing_is_not_green() -> None:
 
 def test_more_seeds_are_more_inputs() -> None:
     compared = samebits.check(f.softmax, f.shifted, f.rows(), seeds=3, gradients=False)
-    assert [leaf.case for leaf in compared.leaves] == ["call", "call_1", "call_2"]
-    bits = {leaf.bits for leaf in compared.leaves}  # type: ignore[union-attr]
+    assert [leaf.place.case for leaf in compared.leaves] == ["call", "call_1", "call_2"]
+    bits = {leaf.comparison.bits for leaf in compared.leaves}
     assert len(bits) == 3
 
 
@@ -254,7 +256,7 @@ def test_a_declared_pair_is_checked_and_proved() -> None:
 def test_an_integer_result_has_no_gradient() -> None:
     compared = samebits.check(lambda x: jnp.argmax(x), lambda x: jnp.argmax(x.reshape(-1)), f.rows())
     assert compared.ok
-    assert {leaf.direction for leaf in compared.leaves} == {"forward"}
+    assert {leaf.place.direction for leaf in compared.leaves} == {"forward"}
     assert any("no gradient" in note for note in compared.notes)
 
 
@@ -313,5 +315,5 @@ def test_a_function_on_a_mesh_of_its_own() -> None:
 
     x, w = f.rows(), f.drawn(5, 4, 8)
     compared = samebits.check(matmul, split, x, w, mesh=own, specs=(P("dp", "tp"), P("tp")), gradients=False)
-    assert [leaf.verdict for leaf in compared.leaves if leaf.variant != compared.reference] != []
-    assert all(leaf.ok for leaf in compared.leaves if leaf.variant != compared.reference), compared
+    assert [leaf.ruling.verdict for leaf in compared.leaves if leaf.place.variant != compared.reference] != []
+    assert all(leaf.ruling.ok for leaf in compared.leaves if leaf.place.variant != compared.reference), compared

@@ -56,7 +56,11 @@ def _shape(dtype: str, *shape: int) -> jax.ShapeDtypeStruct:
 
 def _verdicts(reference: Function, variant: Function, *args: Any, **options: Any) -> dict[tuple[str, str], str]:
     compared = samebits.check(reference, variant, *args, **options)
-    return {(leaf.direction, leaf.leaf): leaf.verdict for leaf in compared.leaves if leaf.variant != "(reference)"}
+    return {
+        (leaf.place.direction, leaf.place.leaf): leaf.ruling.verdict
+        for leaf in compared.leaves
+        if leaf.place.variant != "(reference)"
+    }
 
 
 @pytest.mark.sampled(1)
@@ -65,7 +69,7 @@ def test_gradients_of_complex_arguments_are_compared(mesh: str | None) -> None:
     args = _shape("float32", 8, 16), _shape("complex64", 8, 8)
     honest = samebits.check(_rotated, _by_parts, *args, mesh=mesh)
     assert honest.ok
-    assert ("gradient", "turns") in {(leaf.direction, leaf.leaf) for leaf in honest.leaves}
+    assert ("gradient", "turns") in {(leaf.place.direction, leaf.place.leaf) for leaf in honest.leaves}
     wrong = _verdicts(_rotated, lambda x, t: _by_parts(x, jax.lax.stop_gradient(t)), *args, mesh=mesh)
     assert wrong["gradient", "turns"] == "different"
     assert "different" not in (wrong["forward", "out"], wrong["gradient", "x"])

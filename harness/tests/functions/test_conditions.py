@@ -71,8 +71,8 @@ def test_a_tie_is_a_note_and_refutes_within_a_declared_range() -> None:
 
 def test_what_came_out_one_way_only_is_named() -> None:
     (leaf,) = samebits.prove(far_away, lambda x: far_away(x) + 0.0, f.rows(), gradients=False).leaves
-    (text,) = [each.text for each in leaf.assumptions if each.word == "comparisons"]
+    (text,) = [each.text for each in leaf.proof.assumptions if each.word == "comparisons"]
     named = text.partition("; one way only at everything tried: ")[2]
     assert "gt at " in named and "max at " in named and len(named.split(", ")) == 2
     (leaf,) = samebits.prove(above_half, lambda x: above_half(x) + 0.0, f.rows(), gradients=False).leaves
-    assert not any("one way only" in each.text for each in leaf.assumptions)
+    assert not any("one way only" in each.text for each in leaf.proof.assumptions)

@@ -43,7 +43,7 @@ def test_the_result_says_how_they_lie() -> None:
     compared = samebits.check(f.softmax, f.shifted, jnp.arange(32.0).reshape(8, 4), mesh="dp2_tp4")
     assert compared.ok, compared
     assert compared.notes[0] == "no specs were given; split over dp2_tp4: x ('dp', 'tp')"
-    assert compared.leaves[0].layout["x"] == "('dp', 'tp')"  # type: ignore[union-attr]
+    assert compared.leaves[0].run.layout["x"] == "('dp', 'tp')"
 
 
 def test_a_mean_of_each_device_alone_is_seen() -> None:
@@ -53,4 +53,4 @@ def test_a_mean_of_each_device_alone_is_seen() -> None:
 
     x = jnp.arange(32.0).reshape(8, 4)
     compared = samebits.check(lambda x: x - jnp.mean(x), local, x, mesh="dp2", gradients=False)
-    assert {leaf.verdict for leaf in compared.leaves if leaf.variant == "local"} == {"different"}
+    assert {leaf.ruling.verdict for leaf in compared.leaves if leaf.place.variant == "local"} == {"different"}

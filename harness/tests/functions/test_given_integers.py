@@ -238,7 +238,12 @@ def test_what_differs_beyond_given_integers_is_told(name: str) -> None:
             compared = compare(reference, variant, *args, accept="rounding")
         assert len(seen) == 1 and "exactly=" in str(seen[0].message)
         if compared is not None:
-            told = {leaf.direction for leaf in compared.leaves for each in leaf.assumptions if each.counterexample}
+            told = {
+                leaf.place.direction
+                for leaf in compared.leaves
+                for each in leaf.proof.assumptions
+                if each.counterexample
+            }
             assert compared.ok and told == {"forward", "gradient"}
 
 
@@ -249,7 +254,7 @@ def test_what_differs_at_integers_like_the_given_fails(name: str) -> None:
         compared = compare(reference, variant, *args)
         assert compared.verdict == "different" and len(compared.leaves) == 2
         for leaf in compared.leaves:
-            assert leaf.verdict == "different" and leaf.lines and leaf.witness is not None
+            assert leaf.ruling.verdict == "different" and leaf.named.lines and leaf.comparison.witness is not None
         compared = compare(reference, variant, *args, exactly=(name_of(reference),), accept="rounding")
         assert compared.verdict != "different"
     with pytest.raises(AssertionError, match=words) as raised:

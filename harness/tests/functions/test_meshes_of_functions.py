@@ -57,7 +57,7 @@ def test_a_mesh_among_the_arguments_is_the_mesh_of_the_call() -> None:
 
     result = samebits.check(first, second, VALUES, mesh_of(), specs=SPEC)
     assert result.verdict in ("proved", "bitwise", "rounding")
-    assert {leaf.mesh for leaf in result.leaves} == {"dp2_tp4"}
+    assert {leaf.place.mesh for leaf in result.leaves} == {"dp2_tp4"}
     assert samebits.check(first, third, VALUES, mesh_of(), specs=SPEC).verdict == "different"
 
 
@@ -72,7 +72,7 @@ def test_a_function_on_its_own_mesh_says_where_it_runs() -> None:
     result = samebits.check(plain, bound, VALUES, gradients=False)
     assert result.verdict == "error"
     assert "run it there: meshes=('dp=2:auto,tp=4:auto',) in a Pair, or mesh='dp=2:auto,tp=4:auto' in a call" in str(
-        next(leaf.reason for leaf in result.leaves if leaf.verdict == "error")
+        next(leaf.ruling.reason for leaf in result.leaves if leaf.ruling.verdict == "error")
     )
 
 
@@ -95,6 +95,6 @@ def test_a_reference_without_explicit_form_is_no_error() -> None:
     mesh = mesh_of(AxisType.Explicit)
     layout: dict[str, Any] = {"mesh": mesh, "specs": specs}
     result = samebits.check(plain_matmul, laid_out, VALUES, VALUES.T.copy(), **layout, gradients=False)
-    assert {leaf.verdict for leaf in result.leaves if leaf.variant == "plain_matmul"} == {"skipped"}
+    assert {leaf.ruling.verdict for leaf in result.leaves if leaf.place.variant == "plain_matmul"} == {"skipped"}
     assert result.verdict in ("bitwise", "rounding")
     result.raise_for_status()

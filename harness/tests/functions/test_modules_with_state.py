@@ -60,7 +60,7 @@ def test_a_module_that_is_an_argument_is_compared_with_its_state() -> None:
     model = Block(nnx.Rngs(0))
     samebits.assert_same(called, by_parts, model, X)
     wrong = samebits.check(called, without_statistics, model, X, gradients=False)
-    assert [leaf.leaf for leaf in wrong.leaves if not leaf.ok] == ["model.norm.mean.value after the call"]
+    assert [leaf.place.leaf for leaf in wrong.leaves if not leaf.ruling.ok] == ["model.norm.mean.value after the call"]
     samebits.assert_same(called, without_statistics, model, X, gradients=False, ignore=("model.norm.mean.*",))
 
 
@@ -76,7 +76,7 @@ def linen_frozen(variables: Any, x: Any) -> Any:
 def test_collections_that_are_returned_are_compared() -> None:
     variables = Layer().init(jax.random.key(0), X)
     wrong = samebits.check(linen, linen_frozen, variables, X, gradients=False)
-    failing = [leaf.leaf for leaf in wrong.leaves if not leaf.ok]
+    failing = [leaf.place.leaf for leaf in wrong.leaves if not leaf.ruling.ok]
     assert failing == [f"out[1]['batch_stats']['BatchNorm_0']['{name}']" for name in ("mean", "var")]
 
 

@@ -164,7 +164,7 @@ def table(cases: dict[str, tuple[Any, ...]]) -> list[Any]:
 def test_no_proof_holds_what_a_check_rejects(case: tuple[Any, ...]) -> None:
     proof, check = both(*case)
     assert check.verdict == "different" and not proof.ok, (str(proof), str(check))
-    assert contradictions(proof.leaves, check.leaves) == []  # type: ignore[arg-type]
+    assert contradictions(proof.leaves, check.leaves) == []
 
 
 def test_neither_holds_where_a_negative_zero_is_lost() -> None:
@@ -177,6 +177,6 @@ def test_neither_holds_where_a_negative_zero_is_lost() -> None:
 def test_a_proof_leaves_out_what_a_check_does(case: tuple[Any, ...]) -> None:
     proof, check = both(*case)
     assert check.ok and proof.ok, (str(proof), str(check))
-    compared = [[(leaf.direction, leaf.leaf) for leaf in one.leaves] for one in (proof, check)]
+    compared = [[(leaf.place.direction, leaf.place.leaf) for leaf in one.leaves] for one in (proof, check)]
     assert compared[0] == compared[1]
     assert [n for n in proof.notes if "gradient" in n] == [n for n in check.notes if "gradient" in n]

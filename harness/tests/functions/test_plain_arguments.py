@@ -118,7 +118,7 @@ def test_a_table_of_results_is_different() -> None:
 def test_a_tie_is_named_with_its_numbers() -> None:
     compared = samebits.prove(lambda x: jnp.maximum(x, 0), lambda x: jnp.where(x > 0, x, 0), jnp.zeros((3, 4)))
     assert compared.verdict == "error"
-    assert "compares 0.0 and 0.0, too close to say which is larger" in str(compared.leaves[0].reason)
+    assert "compares 0.0 and 0.0, too close to say which is larger" in str(compared.leaves[0].ruling.reason)
 
 
 def test_an_array_without_elements_is_nothing_to_compare() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +9,11 @@ import pytest
 import samebits
 from samebits.errors import CouldNotRun
 from samebits.functions.result import Comparing
-from samebits.schema.result import Problem, Result
+from samebits.schema.finding import Finding
+from samebits.schema.result import Problem
 from tests.functions import specimens as f
 from tests.support.documents import toy_result
+from tests.support.findings import changed
 
 LEAF = toy_result(
     variant="v",
@@ -27,7 +28,7 @@ LEAF = toy_result(
 )
 
 
-def _comparing(*leaves: Result, **more: Any) -> Comparing:
+def _comparing(*leaves: Finding, **more: Any) -> Comparing:
     return Comparing(name="p", reference="r", leaves=leaves, **more)
 
 
@@ -43,7 +44,7 @@ def _comparing(*leaves: Result, **more: Any) -> Comparing:
     ],
 )
 def test_the_gravest_verdict_speaks_for_the_whole(verdicts: tuple[Any, ...], whole: str) -> None:
-    assert _comparing(*(replace(LEAF, verdict=verdict) for verdict in verdicts)).verdict == whole
+    assert _comparing(*(changed(LEAF, verdict=verdict) for verdict in verdicts)).verdict == whole
 
 
 def test_nothing_compared_is_not_ok() -> None:
@@ -60,22 +61,22 @@ def test_a_problem_of_the_declaration_is_not_ok() -> None:
 
 def test_a_difference_is_an_assertion_error_and_an_error_is_not() -> None:
     with pytest.raises(AssertionError, match="verdict   different, required bitwise"):
-        _comparing(LEAF, replace(LEAF, verdict="different", ok=False)).raise_for_status()
+        _comparing(LEAF, changed(LEAF, verdict="different", ok=False)).raise_for_status()
     with pytest.raises(CouldNotRun, match="reason    it raised"):
-        _comparing(LEAF, replace(LEAF, verdict="error", ok=False, reason="it raised")).raise_for_status()
+        _comparing(LEAF, changed(LEAF, verdict="error", ok=False, reason="it raised")).raise_for_status()
     _comparing(LEAF).raise_for_status()
 
 
 def test_a_reference_skipped_on_the_mesh_leaves_its_variants() -> None:
     """As one that has no form for explicit axes; where nothing else ran, nothing was compared."""
-    skipped = replace(LEAF, variant="r", leaf="*", verdict="skipped", ok=False, reason="no form")
+    skipped = changed(LEAF, variant="r", leaf="*", verdict="skipped", ok=False, reason="no form")
     compared = _comparing(skipped, LEAF)
     assert compared.ok and compared.verdict == "bitwise"
     compared.raise_for_status()
-    different = _comparing(skipped, replace(LEAF, verdict="different", ok=False))
+    different = _comparing(skipped, changed(LEAF, verdict="different", ok=False))
     with pytest.raises(AssertionError, match="1 of 2 leaves do not hold"):
         different.raise_for_status()
-    for alone in (_comparing(skipped), _comparing(LEAF, replace(skipped, variant="v"))):
+    for alone in (_comparing(skipped), _comparing(LEAF, changed(skipped, variant="v"))):
         assert not alone.ok and alone.verdict == "skipped"
         with pytest.raises(CouldNotRun, match="no form"):
             alone.raise_for_status()
@@ -88,13 +89,13 @@ def test_a_notebook_shows_a_table_with_escaped_words() -> None:
 
 
 def test_a_notebook_shows_witness_and_replay_of_what_fails() -> None:
-    html = _comparing(LEAF, replace(LEAF, verdict="different", ok=False))._repr_html_()
+    html = _comparing(LEAF, changed(LEAF, verdict="different", ok=False))._repr_html_()
     assert "<details>" in html and "required bitwise" in html
     assert "<details>" not in _comparing(LEAF)._repr_html_()
 
 
 def test_a_terminal_shows_a_line_per_leaf() -> None:
-    shown = repr(_comparing(LEAF, replace(LEAF, leaf="out['long']", variant="r"), notes=("mind this",)))
+    shown = repr(_comparing(LEAF, changed(LEAF, leaf="out['long']", variant="r"), notes=("mind this",)))
     assert shown.splitlines() == [
         "p: bitwise (0 s)",
         "  forward  out                                  bitwise  equal <bits>",

@@ -14,7 +14,7 @@ from tests.functions import specimens as f
 def test_what_both_ignore_is_left_out_and_said() -> None:
     compared = samebits.check(lambda x, t: 2 * x, lambda x, t: x + x, f.rows(), jnp.ones(3))
     assert compared.ok
-    assert {leaf.leaf for leaf in compared.leaves if leaf.direction == "gradient"} == {"x"}
+    assert {leaf.place.leaf for leaf in compared.leaves if leaf.place.direction == "gradient"} == {"x"}
     assert any(note.startswith("no gradient with respect to t:") for note in compared.notes)
 
 
@@ -24,7 +24,9 @@ def test_what_one_side_ignores_is_different() -> None:
 
     for sides in ((lambda x, w: x * w, stopped), (stopped, lambda x, w: x * w)):
         compared = samebits.check(*sides, f.rows(), f.drawn(9, 4))
-        verdicts = {leaf.leaf: leaf.verdict for leaf in compared.leaves if leaf.direction == "gradient"}
+        verdicts = {
+            leaf.place.leaf: leaf.ruling.verdict for leaf in compared.leaves if leaf.place.direction == "gradient"
+        }
         assert verdicts["x"] in ("bitwise", "proved")
         assert verdicts["w"] == "different"
 
@@ -32,4 +34,4 @@ def test_what_one_side_ignores_is_different() -> None:
 def test_nothing_to_differentiate_at_all() -> None:
     compared = samebits.check(jnp.round, lambda x: jnp.round(x, 0), f.rows())
     assert compared.ok
-    assert {leaf.direction for leaf in compared.leaves} == {"forward"}
+    assert {leaf.place.direction for leaf in compared.leaves} == {"forward"}

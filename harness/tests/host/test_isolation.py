@@ -259,8 +259,8 @@ def test_a_side_that_patches_while_it_is_traced_changes_no_other() -> None:
         cases=(Case(id="first", sizes=SIZES), Case(id="second", sizes={"rows": 4, "columns": 8})),
         gradients=False,
     )
-    results = [one for one in results_of(pair, points_of(pair)) if one.variant == "patching"]
-    assert [one.verdict for one in results] == ["different", "different"]
+    results = [one for one in results_of(pair, points_of(pair)) if one.place.variant == "patching"]
+    assert [one.ruling.verdict for one in results] == ["different", "different"]
     assert take_notes() == [
         "patching: 'patching', while it was traced, changed what jax.numpy.tanh stands for. "
         "It was undone: no other code ran with it"
@@ -304,7 +304,10 @@ def test_a_module_that_changes_jax_reaches_no_other_pair(tmp_path: Path) -> None
     samebits("check", "using", "--root", tmp_path, "--json", alone)
     ended = samebits("check", "--root", tmp_path, "--json", together, "--verbose")
     documents = [read_document(file) for file in (alone, together)]
-    found = [{one.leaf + one.direction: one.verdict for one in d.results if one.pair == "using"} for d in documents]
+    found = [
+        {one.place.leaf + one.place.direction: one.ruling.verdict for one in d.results if one.place.pair == "using"}
+        for d in documents
+    ]
     assert found[0] == found[1] and "error" not in found[0].values()
     assert documents[1].environment == documents[0].environment
     assert (

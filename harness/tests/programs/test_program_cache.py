@@ -34,7 +34,7 @@ def count(pair: Any, programs: Programs) -> int:
     """Compilations that a pair's whole product takes."""
     points = plan(pair, Request(full=True), devices=8).points
     before = programs.compilations
-    assert all(result.ok for result in run_points(pair, Locator(name=pair.name), points, programs))
+    assert all(result.ruling.ok for result in run_points(pair, Locator(name=pair.name), points, programs))
     return programs.compilations - before
 
 
@@ -73,7 +73,7 @@ def test_a_side_that_reads_another_argument_is_another_program() -> None:
     args = {name: Arg(shape=("rows", "columns"), spec=("data",)) for name in ("x", "y")}
     case = Case(id="small", sizes={"rows": 8, "columns": 4})
     results = run(toy(of_x, of_y=of_y), alone("of_y"), args=args, cases=(case,), meshes=("data1",))
-    assert [one.verdict for one in results] == ["different"]
+    assert [one.ruling.verdict for one in results] == ["different"]
 
 
 def test_other_sizes_are_other_programs(programs: Programs) -> None:
@@ -104,8 +104,8 @@ def test_an_emulation_shows_in_the_results() -> None:
             return x * factor
 
     results = run(toy(emulating=emulating), args={"x": Arg(shape=("rows", "columns"), spec=("data",))})
-    assert {r.emulated for r in of(results, variant="emulating", direction="forward")} == {("ragged_all_to_all",)}
-    assert {r.emulated for r in of(results, variant="double")} == {()}
+    assert {r.run.emulated for r in of(results, variant="emulating", direction="forward")} == {("ragged_all_to_all",)}
+    assert {r.run.emulated for r in of(results, variant="double")} == {()}
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def _verdicts(pair: Pair, direction: Direction = "forward") -> dict[tuple[str, .
     found: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
     points = [point for point in points_of(pair) if point.direction == direction and point.variant in pair.variants]
     for one in results_of(pair, points):
-        found[one.variant, one.case, one.direction].add(one.verdict)
+        found[one.place.variant, one.place.case, one.place.direction].add(one.ruling.verdict)
     return dict(found)
 
 
@@ -79,7 +79,7 @@ def test_static_arguments_count_by_value(pair: Pair) -> None:
 
 def test_values_may_depend_on_the_mesh() -> None:
     pair = replace(adversarial.by_mesh(), gradients=False)
-    assert all(result.ok for result in results_of(pair, points_of(pair)))
+    assert all(result.ruling.ok for result in results_of(pair, points_of(pair)))
 
 
 def test_the_tree_of_outputs_is_part_of_a_program() -> None:

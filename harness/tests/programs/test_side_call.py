@@ -51,17 +51,17 @@ PAIR = Pair(
 def test_every_side_takes_the_trees_in_its_own_way() -> None:
     compared = samebits.check(PAIR)
     assert compared.ok, compared
-    leaves = {leaf.leaf for leaf in compared.leaves}
+    leaves = {leaf.place.leaf for leaf in compared.leaves}
     assert leaves == {"out['k']", "out['q']", "params['k']", "params['q']", "x"}
-    assert {leaf.case for leaf in compared.leaves} == {"small", "small_vmap"}
+    assert {leaf.place.case for leaf in compared.leaves} == {"small", "small_vmap"}
 
 
 @pytest.mark.slow
 def test_outputs_that_are_exchanged_are_different() -> None:
     wrong = dataclasses.replace(ADAPT, outputs=lambda out: {"k": out[..., :4], "q": out[..., 4:]})
     compared = samebits.check(dataclasses.replace(PAIR, adapt={"fused": wrong}, transforms=()))
-    assert {leaf.verdict for leaf in compared.leaves if leaf.variant == "fused"} == {"different"}
-    assert {leaf.ok for leaf in compared.leaves if leaf.variant == "renamed"} == {True}
+    assert {leaf.ruling.verdict for leaf in compared.leaves if leaf.place.variant == "fused"} == {"different"}
+    assert {leaf.ruling.ok for leaf in compared.leaves if leaf.place.variant == "renamed"} == {True}
 
 
 def test_a_map_that_is_no_dict_is_one_line() -> None:

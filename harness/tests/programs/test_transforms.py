@@ -83,10 +83,10 @@ def test_every_case_is_added_under_every_transform() -> None:
 def test_an_honest_variant_holds_under_every_transform() -> None:
     results = run(cubes(cubed, transforms=TRANSFORMS), Request(variants=("variant",), full=True))
     assert len(results) == 6
-    assert all(result.ok for result in results)
-    assert {result.verdict for result in results} <= {"bitwise", "rounding"}
+    assert all(result.ruling.ok for result in results)
+    assert {result.ruling.verdict for result in results} <= {"bitwise", "rounding"}
     (found,) = of(results, case="small_vmap", direction="forward")
-    assert found.elements == 2 * 8 * 16
+    assert found.comparison.elements == 2 * 8 * 16
     assert "--case small_vmap" in found.replay
 
 
@@ -99,8 +99,10 @@ def test_a_fault_that_only_a_transform_shows(variant: Callable[..., Any], transf
     gradients = transform != "vmap"
     asked = Request(variants=("variant",), full=True)
     results = run(cubes(variant, gradients=gradients, transforms=(transform,)), asked)
-    assert all(result.ok for result in of(results, case="small")) and of(results, case="small")
-    assert [(r.case, r.direction) for r in results if r.verdict == "different"] == [(f"small_{transform}", direction)]
+    assert all(result.ruling.ok for result in of(results, case="small")) and of(results, case="small")
+    assert [(r.place.case, r.place.direction) for r in results if r.ruling.verdict == "different"] == [
+        (f"small_{transform}", direction)
+    ]
 
 
 def test_remat_computes_the_forward_again() -> None:
@@ -135,5 +137,5 @@ def test_a_linear_component_has_no_second_derivative() -> None:
     """It compares nothing, which is an error and no pass."""
     asked = Request(cases=("small_second_derivative",), full=True)
     found = run(toy(), asked, transforms=("second_derivative",))
-    assert {result.verdict for result in found} == {"error"}
-    assert all("the gradient of 'x' is zero for every cotangent" in str(result.reason) for result in found)
+    assert {result.ruling.verdict for result in found} == {"error"}
+    assert all("the gradient of 'x' is zero for every cotangent" in str(result.ruling.reason) for result in found)

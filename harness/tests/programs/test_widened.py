@@ -59,8 +59,10 @@ def filtered_where_it_is_wide(x: Any, *, factor: float = 2.0) -> Any:
 def test_a_fixed_float32_is_judged_and_not_rejected() -> None:
     """In float64, with casts as identities, the sides are equal, and so are their formulas."""
     results = of(run(toy(filtered, parts=filtered_in_parts), contracts=ROUNDING), variant="parts")
-    assert [(r.direction, r.ok) for r in results] == [("forward", True), ("gradient", True)], results
-    assert any(r.verdict == "rounding" and "the same formulas" in str(r.evidence) for r in results), results
+    assert [(r.place.direction, r.ruling.ok) for r in results] == [("forward", True), ("gradient", True)], results
+    assert any(r.ruling.verdict == "rounding" and "the same formulas" in str(r.ruling.evidence) for r in results), (
+        results
+    )
 
 
 @pytest.mark.sampled(1)
@@ -74,8 +76,8 @@ def test_a_fixed_float32_is_judged_and_not_rejected() -> None:
 )
 def test_a_fault_beside_a_fixed_float32_is_different(fault: Callable[..., Any], said: str) -> None:
     (found,) = run(toy(filtered, fault=fault), alone("fault"), contracts=ROUNDING)
-    assert found.verdict == "different"
-    assert said in str(found.evidence)
+    assert found.ruling.verdict == "different"
+    assert said in str(found.ruling.evidence)
 
 
 def _scanned(x: Any) -> Any:

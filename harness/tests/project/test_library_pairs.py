@@ -56,7 +56,7 @@ def holds(name: str, request: Callable[[Pair], Request]) -> None:
         results = list(run_points(pair, locator, plan(pair, request(pair), devices=8).points, programs))
     finally:
         programs.close()
-    assert {result.variant for result in results} == set(pair.sides)
+    assert {result.place.variant for result in results} == set(pair.sides)
     failed = [line for result in results if result.failed for line in point_block([result])]
     assert not failed, "\n".join(failed)
 

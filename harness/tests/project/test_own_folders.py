@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.import_graph import ROOT
+from tests.support.findings import flat_rows
 from tests.support.foreign import write_pair
 
 FILES = {
@@ -97,7 +98,7 @@ def test_their_pair_is_checked(as_script: bool, tree: Path, wheel: Path, tmp_pat
     file = tmp_path / "check.json"
     ended = run(tree, *(SCRIPT * as_script), "-m", "samebits", "check", "--json", str(file), path=wheel)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert {result["pair"] for result in json.loads(file.read_text())["results"]} == {"attention"}
+    assert {result["pair"] for result in flat_rows(json.loads(file.read_text()))} == {"attention"}
 
 
 @pytest.mark.slow

@@ -17,9 +17,8 @@ import pytest
 from samebits.check.prove_points import prove_points
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Result
 from tests.prove import mathematics
 from tests.prove.mathematics.specimen import Specimen
 from tests.support.toys import run
@@ -50,7 +49,7 @@ def _faults(specimen: Specimen) -> Any:
     return specimen.faults
 
 
-def prove(pair: Pair, variant: str, cases: int | None = 1) -> Iterator[ProofResult]:
+def prove(pair: Pair, variant: str, cases: int | None = 1) -> Iterator[Finding]:
     """What is proved of a variant in bfloat16, on the first cases, point by point."""
     chosen = tuple(case.id for case in pair.cases[:cases])
     request = Request(variants=(variant,), cases=chosen, dtypes=("bfloat16",), full=True)
@@ -60,18 +59,20 @@ def prove(pair: Pair, variant: str, cases: int | None = 1) -> Iterator[ProofResu
 def no_refutation(specimen: Specimen, name: str) -> None:
     """Nothing is refuted, and something is shown; what the fields cannot tell is only for want of a law."""
     found = list(prove(specimen.pair, name))
-    assert not [one.witness for one in found if one.verdict == "different"]
-    undecided = {one.reason for one in found if one.verdict == "error"}
+    assert not [one.proof.refutation for one in found if one.ruling.verdict == "different"]
+    undecided = {one.ruling.reason for one in found if one.ruling.verdict == "error"}
     assert undecided <= {LAWS}, undecided
-    assert all((one.log2_error or 0) <= -60 for one in found if one.verdict == "rounding")
+    assert all((one.proof.log2_error or 0) <= -60 for one in found if one.ruling.verdict == "rounding")
 
 
 def refuted(specimen: Specimen, name: str) -> None:
     """Some leaf of some case is not the same formula, with a witness."""
     for cases in (1, None):
-        wrong = next((proof for proof in prove(specimen.faulty, name, cases) if proof.verdict == "different"), None)
+        wrong = next(
+            (proof for proof in prove(specimen.faulty, name, cases) if proof.ruling.verdict == "different"), None
+        )
         if wrong is not None:
-            assert wrong.witness
+            assert wrong.proof.refutation
             return
     raise AssertionError(f"the fault '{name}' of {specimen.pair.name} is not refuted by proof")
 
@@ -119,7 +120,7 @@ def test_there_are_enough_faults() -> None:
 
 
 @functools.cache
-def _checked(name: str, faulty: bool, most: int | None, case: int = 0, only: str | None = None) -> list[Result]:
+def _checked(name: str, faulty: bool, most: int | None, case: int = 0, only: str | None = None) -> list[Finding]:
     specimen = next(one for one in mathematics.ALL if one.pair.name == name)
     pair = specimen.faulty if faulty else specimen.pair
     chosen = list(_faults(specimen) if faulty else _honest(specimen))[:most]
@@ -145,19 +146,21 @@ def _checks(which: Callable[[Specimen], Any], most: int | None) -> list[Any]:
 
 def honest_holds(specimen: Specimen, name: str, most: int | None = None) -> None:
     """A contract may ask more accuracy of a rewrite than it has; but it is the same mathematics."""
-    found = [r for r in _checked(specimen.pair.name, False, most) if r.variant == name]
-    wrong = [r for r in found if r.verdict not in ("proved", "bitwise", "rounding")]
+    found = [r for r in _checked(specimen.pair.name, False, most) if r.place.variant == name]
+    wrong = [r for r in found if r.ruling.verdict not in ("proved", "bitwise", "rounding")]
     assert found
-    assert all("loses accuracy" in str(r.evidence) for r in wrong), [r.evidence for r in wrong]
+    assert all("loses accuracy" in str(r.ruling.evidence) for r in wrong), [r.ruling.evidence for r in wrong]
 
 
 def fault_is_different(specimen: Specimen, name: str, most: int | None = None) -> None:
     """At least one leaf is `different` in one of the cases: to clip always is right in the first one."""
-    found = [r for r in _checked(specimen.pair.name, True, most) if r.variant == name]
+    found = [r for r in _checked(specimen.pair.name, True, most) if r.place.variant == name]
     for case in range(1, len(specimen.faulty.cases)):
-        if not any(r.verdict == "different" for r in found):
+        if not any(r.ruling.verdict == "different" for r in found):
             found = _checked(specimen.pair.name, True, None, case, name)
-    assert any(r.verdict == "different" for r in found), [(r.direction, r.leaf, r.verdict) for r in found]
+    assert any(r.ruling.verdict == "different" for r in found), [
+        (r.place.direction, r.place.leaf, r.ruling.verdict) for r in found
+    ]
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def _beyond(compared: Any) -> list[str]:
 @pytest.mark.parametrize("name", _named(mesh_sides.ON_FOUR, 2))
 def test_what_is_right_on_four_devices_alone_is_said(name: str) -> None:
     compared = samebits.prove(*mesh_sides.ON_FOUR[name], X, mesh="dp4", specs=PartitionSpec("dp"), gradients=False)
-    assert not {leaf.verdict for leaf in compared.leaves} - {"proved", "bitwise", "rounding"}
+    assert not {leaf.ruling.verdict for leaf in compared.leaves} - {"proved", "bitwise", "rounding"}
     assert _beyond(compared)
 
 

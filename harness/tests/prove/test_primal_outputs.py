@@ -218,9 +218,11 @@ def _cases(table: dict[str, Any]) -> list[Any]:
 @pytest.mark.parametrize(("reference", "variant"), _cases(WRONG))
 def test_a_rule_that_returns_another_value_is_different(reference: Any, variant: Any) -> None:
     compared = samebits.check(reference, variant, X, W)
-    wrong = [leaf for leaf in compared.leaves if not leaf.ok]
+    wrong = [leaf for leaf in compared.leaves if not leaf.ruling.ok]
     assert compared.verdict == "different", compared
-    assert any("under differentiation" in leaf.leaf and leaf.direction == "gradient" for leaf in wrong), compared
+    assert any("under differentiation" in leaf.place.leaf and leaf.place.direction == "gradient" for leaf in wrong), (
+        compared
+    )
     assert "as the differentiated program returns it is another output: " in compared.failure()
 
 
@@ -241,7 +243,7 @@ def test_the_leaf_is_named_and_its_line_is_found() -> None:
     with pytest.raises(AssertionError, match=LEAF) as raised:
         samebits.assert_same(*WRONG["one percent"], X, W)
     assert "has `y * 1.01`" in str(raised.value)
-    leaves = {leaf.leaf for leaf in samebits.prove(*HONEST["the function itself"], X, W).leaves}
+    leaves = {leaf.place.leaf for leaf in samebits.prove(*HONEST["the function itself"], X, W).leaves}
     assert leaves == {"out", "x", "w"}  # whose rule computes the output as the function does
 
 
@@ -253,7 +255,7 @@ def test_a_sum_over_devices_that_only_the_rule_leaves_out(sums: bool) -> None:
         return (x * x).mean()
 
     compared = samebits.check(reference, summed(sums), x, mesh="dp2", specs=P("dp"))
-    by_leaf = {leaf.leaf: leaf.verdict for leaf in compared.leaves if leaf.variant != "reference"}
+    by_leaf = {leaf.place.leaf: leaf.ruling.verdict for leaf in compared.leaves if leaf.place.variant != "reference"}
     assert by_leaf.get(LEAF, "rounding") == ("rounding" if sums else "different"), compared
 
 
@@ -272,8 +274,8 @@ def test_proofs_for_all_sizes_have_it_where_gradients_only_move() -> None:
 
 def test_proofs_for_all_sizes_have_it_at_the_declared_ones() -> None:
     proved = samebits.prove(*WRONG["one percent"], X, W, sizes="all")
-    (wrong,) = [leaf for leaf in proved.leaves if not leaf.ok]
-    assert (wrong.leaf, wrong.verdict, wrong.direction) == (LEAF, "different", "gradient"), proved
+    (wrong,) = [leaf for leaf in proved.leaves if not leaf.ruling.ok]
+    assert (wrong.place.leaf, wrong.ruling.verdict, wrong.place.direction) == (LEAF, "different", "gradient"), proved
 
 
 def test_contracts_of_forward_outputs_are_for_them() -> None:

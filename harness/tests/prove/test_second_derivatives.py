@@ -110,7 +110,7 @@ def test_another_second_derivative_is_told_when_green(reference: Any, variant: A
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", samebits.OtherInputsWarning)
         proved = samebits.prove(reference, variant, X)
-    assert "derivatives" in {each.word for leaf in proved.leaves for each in leaf.assumptions}
+    assert "derivatives" in {each.word for leaf in proved.leaves for each in leaf.proof.assumptions}
 
 
 @pytest.mark.parametrize(("reference", "variant"), _cases(HONEST))

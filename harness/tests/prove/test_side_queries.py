@@ -126,7 +126,7 @@ def test_what_asks_nothing_empties_no_caches(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("platform", ["cpu", "tpu"])
 def test_what_asks_for_the_platform_is_proved_there_alone(platform: str) -> None:
     verdicts = {
-        (row.variant, row.direction): row.verdict
+        (row.place.variant, row.place.direction): row.ruling.verdict
         for row in prove_points(PAIR, Locator(name=PAIR.name), plan(PAIR, Request(full=True), 8), platform)
     }
     for direction in ("forward", "gradient"):
@@ -159,11 +159,11 @@ def test_the_devices_of_the_process_are_assumed_on_a_mesh() -> None:
         gradients=False,
     )
     chosen = plan(pair, Request(full=True), 16)
-    rows = {row.variant: row for row in prove_points(pair, Locator(name=pair.name), chosen, "cpu")}
-    (assumed,) = [taken for taken in rows["by_count"].assumptions if taken.word == "devices"]
+    rows = {row.place.variant: row for row in prove_points(pair, Locator(name=pair.name), chosen, "cpu")}
+    (assumed,) = [taken for taken in rows["by_count"].proof.assumptions if taken.word == "devices"]
     assert assumed.text.startswith(f"jax.device_count() is {jax.device_count()}, as asked at ")
-    assert rows["wrong_here"].verdict == "error"
-    assert rows["by_mesh"].verdict == "proved"
-    assert not [taken for taken in rows["by_mesh"].assumptions if taken.word == "devices"]
+    assert rows["wrong_here"].ruling.verdict == "error"
+    assert rows["by_mesh"].ruling.verdict == "proved"
+    assert not [taken for taken in rows["by_mesh"].proof.assumptions if taken.word == "devices"]
     strict = prove_points(pair, Locator(name=pair.name), chosen, "cpu", assuming=False)
-    assert {row.variant: row.verdict for row in strict}["by_count"] == "error"
+    assert {row.place.variant: row.ruling.verdict for row in strict}["by_count"] == "error"

@@ -12,7 +12,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import samebits
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 
 X = jax.ShapeDtypeStruct((8,), jnp.float32)
 IDS = np.array([2, 0, 3, 0], np.int32)
@@ -40,7 +40,7 @@ def _proved(reference: Any, variant: Any, *args: Any, mesh: str | None = None) -
     leaf = samebits.prove(reference, variant, *args, mesh=mesh, gradients=False).leaves[
         -1
     ]  # the reference is before it
-    return leaf.verdict, str(leaf.reason)
+    return leaf.ruling.verdict, str(leaf.ruling.reason)
 
 
 @pytest.mark.sampled(1)
@@ -82,9 +82,9 @@ def test_a_promise_of_indices_that_does_not_hold(promise: str, why: str, kept: l
 
     shape = X.update(shape=(4,))
     leaf = samebits.prove(_summed, promising, shape, IDS, gradients=False).leaves[-1]
-    assert leaf.verdict == "different"
-    assert str(leaf.witness).startswith(f"undefined: {why} (")
-    assert "test_undefined_programs.py:" in str(leaf.witness)
+    assert leaf.ruling.verdict == "different"
+    assert str(leaf.proof.refutation).startswith(f"undefined: {why} (")
+    assert "test_undefined_programs.py:" in str(leaf.proof.refutation)
     verdict, reason = _proved(promising, lambda x, ids: promising(1 * x, ids), shape, IDS)
     assert verdict == "error"  # undefined on both sides
     assert why in reason
@@ -97,10 +97,10 @@ def test_equal_bits_of_a_broken_promise_are_different() -> None:
 
     x = np.arange(1.0, 5.0, dtype=np.float32)
     compared = samebits.check(_summed, promising, x, IDS).leaves
-    leaves = {leaf.direction: leaf for leaf in compared if isinstance(leaf, Result)}
-    assert leaves["forward"].verdict == "different"
-    assert "undefined: indices are equal although" in str(leaves["forward"].evidence)
-    assert leaves["gradient"].verdict == "proved"  # it gathers, and promises nothing
+    leaves = {leaf.place.direction: leaf for leaf in compared if isinstance(leaf, Finding)}
+    assert leaves["forward"].ruling.verdict == "different"
+    assert "undefined: indices are equal although" in str(leaves["forward"].ruling.evidence)
+    assert leaves["gradient"].ruling.verdict == "proved"  # it gathers, and promises nothing
     both = samebits.check(promising, lambda x, ids: promising(1 * x, ids), x, IDS, gradients=False)
     assert both.verdict in ("bitwise", "proved")  # the reference is undefined too
     kept = samebits.check(_summed, promising, x, np.arange(4, dtype=np.int32), gradients=False)
@@ -123,7 +123,7 @@ def test_a_promise_is_a_condition_for_all_sizes(promise: str) -> None:
             sizes={"x": "n", "ids": "n"},
             gradients=False,
         )
-        family = compared.leaves[0].family
+        family = compared.leaves[0].proof.family
         assert family is not None
         assert any(words in condition for condition in family.conditions) == expected
 
@@ -133,7 +133,7 @@ def test_windows_of_which_there_are_none() -> None:
         return jax.lax.reduce_window(x, 0.0, jax.lax.add, (2,), (1,), "VALID")
 
     pair = samebits.prove(lambda x: x[1:] + x[:-1], windows, X.update(shape=(1,)), gradients=False)
-    assert "cannot reshape" not in str(pair.leaves[0].reason)
+    assert "cannot reshape" not in str(pair.leaves[0].ruling.reason)
 
 
 def test_a_case_that_is_not_there_is_not_selected() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from samebits.bisect.search.trials import Finding
+from samebits.bisect.search.trials import SearchFinding
 from samebits.report.bisect import TENSORS, BisectDocument
 from samebits.report.document import to_json
 from samebits.report.html.sections import section_of
@@ -27,12 +27,12 @@ FINDINGS = (commit_search(), set_search(), size_search(), tensor_search())
 
 
 @pytest.mark.parametrize("finding", FINDINGS, ids=[finding.what for finding in FINDINGS])
-def test_nothing_of_a_document_is_markup(finding: Finding) -> None:
+def test_nothing_of_a_document_is_markup(finding: SearchFinding) -> None:
     require_escaped(bisected(finding))
 
 
 @pytest.mark.parametrize("finding", FINDINGS, ids=[finding.what for finding in FINDINGS])
-def test_a_document_from_a_file_is_the_same_page(finding: Finding) -> None:
+def test_a_document_from_a_file_is_the_same_page(finding: SearchFinding) -> None:
     document = bisected(finding)
     read = msgspec.json.decode(to_json(document), type=BisectDocument)
     assert section_of(read) == section_of(document)

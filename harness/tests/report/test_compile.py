@@ -136,7 +136,7 @@ def test_published_keys(cached: bool, tmp_path: Path, monkeypatch: pytest.Monkey
     assert ended.code == 3, ended
     document = json.loads(file.read_text())
     assert list(document) == DOCUMENT_KEYS
-    assert (document["schema"], document["command"]) == ("samebits/1", "compile")
+    assert (document["schema"], document["command"]) == ("samebits/2", "compile")
     assert [list(one) for one in document["results"]] == [RESULT_KEYS] * 4
     assert [list(one) for one in document["comparisons"]] == [COMPARISON_KEYS] * 2
     claimed = [judged for one in document["comparisons"] for judged in one["expectations"]]

@@ -13,14 +13,23 @@ from samebits.report.any_document import read_any_document
 from samebits.report.contradictions import edited, holds_wrongly, repeats, require_consistent
 from samebits.report.document import to_json
 from samebits.report.prove import ProofDocument
-from samebits.schema.proof import ProofResult
 from tests.support.blank import blank
 from tests.support.documents import different, document, result
+from tests.support.findings import finding
 from tests.support.invoke import samebits
 
 GOOD = document(result(), different(), result(leaf="x", verdict="different", exempt=True))
 WRONG = result(verdict="different")
-PROOF = blank(ProofResult, variant="fast", mesh="data2", direction="forward", leaf="out", verdict="different", ok=True)
+PROOF = finding(
+    "prove",
+    variant="fast",
+    mesh="data2",
+    direction="forward",
+    leaf="out",
+    verdict="different",
+    required="bitwise",
+    ok=True,
+)
 
 
 @pytest.mark.parametrize(

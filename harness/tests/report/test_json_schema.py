@@ -12,7 +12,7 @@ import pytest
 
 from samebits.host import environment
 from samebits.report.json_schema import SHARED, described, schema, schema_page, schema_text, type_text
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding, Place
 from tests.support.invoke import samebits
 from tests.support.rope_tree import write_tree
 
@@ -67,11 +67,11 @@ def first(document: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda document: first(document).update(verdict="equal"), "'equal' is not one of"),
-        (lambda document: first(document).update(elements="8"), "'8' is not of type 'integer'"),
-        (lambda document: first(document).pop("required"), "'required' is a required property"),
+        (lambda document: first(document)["ruling"].update(verdict="equal"), "'equal' is not one of"),
+        (lambda document: first(document)["comparison"].update(elements="8"), "'8' is not of type 'integer'"),
+        (lambda document: first(document)["ruling"].pop("required"), "'required' is a required property"),
         (lambda document: document.pop("environment"), "'environment' is a required property"),
-        (lambda document: document.update(schema="samebits/2"), "'samebits/2' is not one of"),
+        (lambda document: document.update(schema="samebits/1"), "'samebits/1' is not one of"),
         (lambda document: document.update(command="chek"), "'chek' is not one of"),
         (lambda document: document["summary"].update(seconds=None), "None is not of type 'number'"),
     ],
@@ -94,8 +94,8 @@ def unexplained(records: dict[str, Any]) -> list[str]:
 def test_every_key_is_explained() -> None:
     records = schema()["$defs"]
     assert unexplained(records) == []
-    del records["Result"]["properties"]["max_ulp"]["description"]
-    assert unexplained(records) == ["Result.max_ulp"]
+    del records["Compared"]["properties"]["max_ulp"]["description"]
+    assert unexplained(records) == ["Compared.max_ulp"]
 
 
 def test_fields_that_share_a_line_share_their_meaning() -> None:
@@ -104,13 +104,13 @@ def test_fields_that_share_a_line_share_their_meaning() -> None:
     )
     assert head == "What it is."
     assert meanings == {"low": "the range, in ulps.", "high": "the range, in ulps.", "of": "what."}
-    assert described(Result.__doc__ or "")[1]["pair"].startswith("the point of the sweep")
+    assert described(Place.__doc__ or "")[1]["pair"].startswith("the point of the sweep")
 
 
 @pytest.mark.parametrize(
     ("shape", "text"),
     [
-        ({"$ref": "#/$defs/Result"}, "[Result](#record-result)"),
+        ({"$ref": "#/$defs/Finding"}, "[Finding](#record-finding)"),
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "string or null"),
         ({"enum": ["a", 1]}, '`"a"` or `1`'),
         ({"type": "array", "items": {"type": "number"}}, "list of number"),
@@ -126,5 +126,5 @@ def test_the_page_has_every_document_and_key() -> None:
     page = schema_page()
     for command in ("check", "prove model", "golden show", "faults"):
         assert f"\n## {command} {{" in page
-    assert all(f"| `{name}` |" in page for name in Result.__dataclass_fields__)
+    assert all(f"| `{name}` |" in page for name in Finding.__dataclass_fields__)
     assert "| `schema` |" in page and SHARED["schema"] in page

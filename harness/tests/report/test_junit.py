@@ -12,7 +12,8 @@ from junitparser.xunit2 import JUnitXml, TestCase
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.junit import junit_xml
 from samebits.report.outcomes import check_outcomes
-from samebits.schema.result import Problem, Result
+from samebits.schema.finding import Finding
+from samebits.schema.result import Problem
 from tests.support.documents import different, document, result
 
 SHAPE: dict[str, tuple[set[str], set[str], list[str]]] = {
@@ -28,7 +29,7 @@ SHAPE: dict[str, tuple[set[str], set[str], list[str]]] = {
 """By element: the attributes that it must have, those that it may have, and its children, as in `junit-10.xsd`."""
 
 
-def written(*results: Result, problems: tuple[Problem, ...] = (), code: int = 0, suites: Path | None = None) -> str:
+def written(*results: Finding, problems: tuple[Problem, ...] = (), code: int = 0, suites: Path | None = None) -> str:
     outcomes = check_outcomes(document(*results, problems=problems), DeclarationLines((), suites))
     return junit_xml(outcomes.ended_with(code))
 

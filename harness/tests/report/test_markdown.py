@@ -12,14 +12,15 @@ from samebits.report.document import Document, PairHead
 from samebits.report.failing import LONGEST, WORST
 from samebits.report.markdown import markdown
 from samebits.report.markdown_fit import LINES
-from samebits.schema.result import Problem, Result
+from samebits.schema.finding import Finding
+from samebits.schema.result import Problem
 from tests.support.documents import different, document, result
 
 ERRORS = [
     result(pair=f"p{n}", verdict="error", ok=False, leaf="*", reason=f"raised Error{'x' * n}: no kernel")
     for n in range(40)
 ]
-ROUNDING: list[Result] = [
+ROUNDING: list[Finding] = [
     result(
         pair=f"p{n}", verdict="rounding", required="rounding", mismatches=3, reason=f"summed {n} times", leaf=f"l{n}"
     )
@@ -27,10 +28,10 @@ ROUNDING: list[Result] = [
 ]
 
 
-def of_pairs(*results: Result, **more: Any) -> Document:
+def of_pairs(*results: Finding, **more: Any) -> Document:
     heads = tuple(
         PairHead(pair=pair, reference="einsum", variants=("multiply",), selected=1, product=1)
-        for pair in dict.fromkeys(result.pair for result in results)
+        for pair in dict.fromkeys(result.place.pair for result in results)
     )
     return replace(document(*results, **more), pairs=heads)
 

@@ -12,10 +12,11 @@ from samebits.report.compile import CompileDocument, CompileSummary
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.outcomes import Outcomes, check_outcomes, compile_outcomes, proof_outcomes
 from samebits.report.prove import ProofDocument
+from samebits.schema.finding import exit_code
 from samebits.schema.program_facts import ClaimResult, SideBySide
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Problem, exit_code
+from samebits.schema.result import Problem
 from tests.support.documents import ENVIRONMENT, different, document, result
+from tests.support.findings import finding
 
 NOWHERE = DeclarationLines(())
 WRONG = Problem(pair="rope", message="pair 'rope' lacks a twin")
@@ -94,9 +95,16 @@ def test_proofs() -> None:
     where = {"pair": "norm", "variant": "v", "case": "small", "dtype": "float32", "mesh": "data1", "mode": "auto"}
     point: Any = {**where, "direction": "forward", "leaf": "out", "required": "bitwise"}
     proofs = (
-        ProofResult(**point, verdict="proved", ok=True),
-        ProofResult(**point, verdict="different", witness="out[3]: element 4 of x, not 5", replay="samebits prove n"),
-        ProofResult(**point, verdict="error", reason="a Pallas kernel"),
+        finding("prove", **point, verdict="proved", ok=True),
+        finding(
+            "prove",
+            **point,
+            verdict="different",
+            ok=False,
+            witness="out[3]: element 4 of x, not 5",
+            replay="samebits prove n",
+        ),
+        finding("prove", **point, verdict="error", ok=False, reason="a Pallas kernel"),
     )
     found = ProofDocument(environment=ENVIRONMENT, results=proofs, problems=(WRONG,))
     outcomes = proof_outcomes(found, NOWHERE)

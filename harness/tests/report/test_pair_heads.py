@@ -18,10 +18,10 @@ from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.report.document import PairHead
 from samebits.report.pair_heads import SOURCE_LINES, pair_head, side_source
 from samebits.schema.case import Arg, AxisSize, Case
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
 from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.picture import HeatMap, Picture
-from samebits.schema.result import Result
 from samebits.schema.values import Given, Integers, Normal
 from tests.support.documents import different, result
 from tests.support.toys import double, toy, twice
@@ -29,7 +29,7 @@ from tests.support.toys import double, toy, twice
 HERE = "/".join(Path(__file__).parts[-2:])
 
 
-def head_of(pair: Pair, *results: Result) -> PairHead:
+def head_of(pair: Pair, *results: Finding) -> PairHead:
     """The head of a pair whose whole product ran."""
     planned = plan(pair, Request(full=True), devices=8)
     return pair_head(LoadedPair(locator=Locator(name=pair.name), pair=pair, plan=planned), results)
@@ -100,7 +100,7 @@ def test_an_object_without_a_literal_is_the_same_in_every_run() -> None:
     assert inputs.statics == {"factor": "4.0", "key": "<object object>", "f": "tanh"}
 
 
-def texts(*results: Result) -> dict[str, bool]:
+def texts(*results: Finding) -> dict[str, bool]:
     """Of which sides of a pair of three the text is there."""
     pair = toy(twice=twice, other=lambda x, *, factor=2.0: factor * x)
     return {source.side: source.text is not None for source in head_of(pair, *results).sources}

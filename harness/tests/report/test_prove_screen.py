@@ -11,7 +11,7 @@ from rich.console import Console
 from samebits.report.prove import HINT, ProofDocument, show_proofs
 from samebits.report.screen import LINES, height
 from samebits.schema.all_sizes import SizesShown
-from samebits.schema.proof import ProofResult
+from samebits.schema.finding import Finding
 from tests.support.evidence_documents import proof, proofs, refuted
 
 MANY_LEAVES = [proof(leaf=f"l{n}", case=f"c{n}") for n in range(50)]
@@ -50,7 +50,7 @@ def test_verbose_proofs_were_shown_before() -> None:
     assert len(lines) == 2 and lines[-1].startswith("50 leaves: same formulas 50")
 
 
-def of_all_sizes(kept: int | None, **given: Any) -> ProofResult:
+def of_all_sizes(kept: int | None, **given: Any) -> Finding:
     family = SizesShown(shapes={"x": "float32[rows]"}, kept={} if kept is None else {"heads": kept}, why_kept="range()")
     return proof(method="all sizes", family=family, sizes="all", log2_error=None, **given)
 

@@ -121,7 +121,7 @@ def test_the_extent_counts_every_class() -> None:
         elements=8192,
         mismatches=5000,
         kind="NaN vs number",
-        witness={**WITNESS, "kind": "NaN vs number"},
+        witness=replace(WITNESS, kind="NaN vs number"),
         differences=(
             Difference(kind="rounding", elements=4999, max_ulp=2),
             Difference(kind="NaN vs number", elements=1),
@@ -157,9 +157,9 @@ def test_one_failure_of_every_kind_is_shown_first() -> None:
     many = [different(case=f"c{n}", devices=8 if n == 0 else 2) for n in range(3 * CAP)]
     points, more = failures([*many, different(variant="slice"), different(direction="gradient")])
     assert (len(points), more) == (CAP, 2 * CAP + 2)
-    assert {leaves[0].variant for leaves in points} == {"multiply", "slice"}
-    assert {leaves[0].direction for leaves in points} == {"forward", "gradient"}
-    assert "c0" not in {leaves[0].case for leaves in points}  # more devices than the others: not the smallest
+    assert {leaves[0].place.variant for leaves in points} == {"multiply", "slice"}
+    assert {leaves[0].place.direction for leaves in points} == {"forward", "gradient"}
+    assert "c0" not in {leaves[0].place.case for leaves in points}  # more devices than the others: not the smallest
     text = shown(document(*many))
     assert f"{2 * CAP} more failing points not shown; --json FILE writes all of them" in text
 

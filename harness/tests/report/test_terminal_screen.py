@@ -13,8 +13,9 @@ from samebits.report.document import Document, PairHead
 from samebits.report.markdown import markdown
 from samebits.report.screen import LINES, height
 from samebits.report.terminal import show
+from samebits.schema.finding import Finding
 from samebits.schema.line_difference import LineDifference
-from samebits.schema.result import Problem, Result
+from samebits.schema.result import Problem
 from tests.support.documents import different, document, result
 
 HINT = "--verbose prints every row, note and failure"
@@ -26,10 +27,10 @@ def screen(of: Document, width: int = 140, *, verbose: bool = False) -> str:
     return file.getvalue()
 
 
-def of_pairs(*results: Result, **more: Any) -> Document:
+def of_pairs(*results: Finding, **more: Any) -> Document:
     heads = tuple(
         PairHead(pair=pair, reference="einsum", variants=("multiply",), selected=1, product=1)
-        for pair in dict.fromkeys(result.pair for result in results)
+        for pair in dict.fromkeys(result.place.pair for result in results)
     )
     return replace(document(*results, **more), pairs=heads)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.outcomes import OutcomeRow, Outcomes, check_outcomes
 from samebits.report.workflow_commands import MOST, workflow_command, workflow_commands
-from samebits.schema.result import Problem, Result
+from samebits.schema.finding import Finding
+from samebits.schema.result import Problem
 from tests.support.documents import different, document, result
 
 HERE = Path("/repository")
@@ -29,7 +30,7 @@ def unescaped(text: str) -> str:
     return text
 
 
-def commands(*results: Result, problems: tuple[Problem, ...] = (), suites: Path | None = None) -> list[str]:
+def commands(*results: Finding, problems: tuple[Problem, ...] = (), suites: Path | None = None) -> list[str]:
     return workflow_commands(check_outcomes(document(*results, problems=problems), DeclarationLines((), suites)), HERE)
 
 
@@ -97,7 +98,7 @@ def test_nothing_compared_is_an_error() -> None:
 
 
 def test_no_more_than_github_shows() -> None:
-    def errors(count: int) -> Iterator[Result]:
+    def errors(count: int) -> Iterator[Finding]:
         return (result(verdict="error", ok=False, leaf="*", reason="no" + "x" * number) for number in range(count))
 
     lines = commands(*errors(MOST + 5))

@@ -41,7 +41,7 @@ def verdict(domain: Domain) -> str:
     """Of a gradient that is proved for cotangents without -0.0, subnormal numbers and signalling NaNs."""
     contract = Contract(direction="gradient", lowest="proved", domain=domain)
     (found,) = of(run(toy(rolled, taken=taken), contracts=(contract,)), variant="taken", direction="gradient")
-    return found.verdict
+    return found.ruling.verdict
 
 
 def of_one(name: str) -> Domain:

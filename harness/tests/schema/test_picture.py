@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from samebits.schema.finding import Finding
 from samebits.schema.json_text import unknown_key
 from samebits.schema.picture import HeatMap, Picture, Window
-from samebits.schema.result import Result
 from tests.support.documents import different
 
 PICTURE = Picture(
@@ -30,12 +30,12 @@ PICTURE = Picture(
 def test_a_result_with_its_picture_is_read_back(picture: Picture | None) -> None:
     result = different(picture=picture)
     text = msgspec.json.encode(result)
-    assert msgspec.json.decode(text, type=Result).picture == picture
-    assert unknown_key(msgspec.json.decode(text), msgspec.json.decode(text, type=Result)) is None
+    assert msgspec.json.decode(text, type=Finding).comparison.picture == picture
+    assert unknown_key(msgspec.json.decode(text), msgspec.json.decode(text, type=Finding)) is None
 
 
 def test_a_result_of_an_older_version_has_none() -> None:
     old = msgspec.json.decode(msgspec.json.encode(different()))
-    for key in ("picture", "array", "device_order"):
-        del old[key]
-    assert msgspec.convert(old, Result) == different()
+    for group, key in (("comparison", "picture"), ("comparison", "array"), ("run", "device_order")):
+        del old[group][key]
+    assert msgspec.convert(old, Finding) == different()

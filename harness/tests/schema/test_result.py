@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.schema.result import VERDICTS, Problem, Result, exit_code, summarise
+from samebits.schema.finding import Finding, exit_code, summarise
+from samebits.schema.result import VERDICTS, Problem
 from tests.support.documents import different, result
 
 HELD = result()
@@ -28,7 +29,7 @@ FAILED_TO_RUN = Problem(pair="norm", message="no compiler", exit_code=3)
         ([], [], 3),
     ],
 )
-def test_exit_codes(results: list[Result], problems: list[Problem], code: int) -> None:
+def test_exit_codes(results: list[Finding], problems: list[Problem], code: int) -> None:
     assert exit_code(results, problems) == code
 
 

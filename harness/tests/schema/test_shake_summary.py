@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from samebits.schema.result import Outcome, Result, ShakenLeaf
+from samebits.schema.finding import Finding
+from samebits.schema.result import Outcome, ShakenLeaf
 from samebits.schema.shake_summary import shake_of, standing
 from tests.support.documents import result
 
 
-def shaken(*outcomes: Outcome, moved: bool | None = None) -> Result:
+def shaken(*outcomes: Outcome, moved: bool | None = None) -> Finding:
     leaves = (
         ShakenLeaf(option=f"o{number}", outcome=outcome, verdict="bitwise", reference_moved=moved)
         for number, outcome in enumerate(outcomes)

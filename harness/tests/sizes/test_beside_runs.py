@@ -18,8 +18,8 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.prove.prover import Prover
+from samebits.schema.finding import Finding
 from samebits.schema.point import Effort, Point
-from samebits.schema.result import Result
 from samebits.sizes.beside_runs import PairSizeProofs
 
 ALL = Contract(lowest="proved", sizes="all", mode="auto", domain=Domain(no_negative_zero=("the cotangent of out",)))
@@ -61,37 +61,42 @@ def _pair(*sides: Any, **more: Any) -> Pair:
     return Pair(**{**declared, **more})
 
 
-def _results(pair: Pair, effort: Effort) -> list[Result]:
+def _results(pair: Pair, effort: Effort) -> list[Finding]:
     points = plan(pair, Request(), len(jax.devices())).points
     return list(run_points(pair, Locator(name=pair.name), points, Programs(), effort))
 
 
-def _of(results: list[Result], variant: str) -> list[Result]:
-    return [result for result in results if result.variant == variant]
+def _of(results: list[Finding], variant: str) -> list[Finding]:
+    return [result for result in results if result.place.variant == variant]
 
 
 @pytest.mark.slow
 def test_what_is_proved_says_for_which_sizes() -> None:
     results = _results(_pair(taken), Effort())
-    assert {(result.verdict, result.sizes, result.family) for result in results} == {("proved", "these", None)}
+    assert {(result.ruling.verdict, result.proof.sizes, result.proof.family) for result in results} == {
+        ("proved", "these", None)
+    }
 
 
 @pytest.mark.slow
 def test_all_sizes_are_asked_for_by_the_effort() -> None:
     results = _results(_pair(taken), Effort(all_sizes=True))
-    family = {(r.sizes, None if r.family is None else tuple(r.family.shapes.items())) for r in _of(results, "taken")}
+    family = {
+        (r.proof.sizes, None if r.proof.family is None else tuple(r.proof.family.shapes.items()))
+        for r in _of(results, "taken")
+    }
     assert family == {("all", (("x", "float32[rows, 3]"),)), ("all", (("x", "bfloat16[rows, 3]"),))}
-    assert {result.sizes for result in _of(results, "plain")} == {"these"}
+    assert {result.proof.sizes for result in _of(results, "plain")} == {"these"}
 
 
 @pytest.mark.slow
 def test_one_execution_suffices_where_all_sizes_are_proved() -> None:
     pair = _pair(turned)
     results = _of(_results(pair, SPARING), "turned")
-    executed = [result for result in results if not result.proof_alone]
+    executed = [result for result in results if not result.proof.alone]
     assert len(executed) == 1
-    assert len(_of([r for r in _results(pair, Effort(sparing=True)) if not r.proof_alone], "turned")) > 1
-    assert "not executed here, but at 1 other point" in str(next(r for r in results if r.proof_alone).evidence)
+    assert len(_of([r for r in _results(pair, Effort(sparing=True)) if not r.proof.alone], "turned")) > 1
+    assert "not executed here, but at 1 other point" in str(next(r for r in results if r.proof.alone).ruling.evidence)
 
 
 @pytest.mark.sampled(1)
@@ -99,11 +104,11 @@ def test_one_execution_suffices_where_all_sizes_are_proved() -> None:
 def test_what_is_not_proved_for_all_sizes_is_executed_as_ever(side: Any) -> None:
     # The one is refuted at another size, the other keeps the number of the case.
     pair = _pair(side, dtypes=("float32",))
-    as_ever = [result.proof_alone for result in _of(_results(pair, Effort(sparing=True)), side.__name__)]
+    as_ever = [result.proof.alone for result in _of(_results(pair, Effort(sparing=True)), side.__name__)]
     assert set(as_ever) == {True, False}
     now = _of(_results(pair, SPARING), side.__name__)
-    assert [result.proof_alone for result in now] == as_ever
-    assert {result.sizes for result in now} == {"these"}
+    assert [result.proof.alone for result in now] == as_ever
+    assert {result.proof.sizes for result in now} == {"these"}
 
 
 def test_the_points_executed_in_any_case_are_one_of_each_side() -> None:
@@ -116,8 +121,8 @@ def test_the_points_executed_in_any_case_are_one_of_each_side() -> None:
 @pytest.mark.slow
 def test_a_contract_may_require_all_sizes() -> None:
     results = _results(_pair(taken, contracts=(ALL,)), Effort())
-    assert all(result.ok for result in results)
-    assert {result.sizes for result in _of(results, "taken")} == {"all"}
+    assert all(result.ruling.ok for result in results)
+    assert {result.proof.sizes for result in _of(results, "taken")} == {"all"}
 
 
 @pytest.mark.sampled(1)
@@ -130,24 +135,26 @@ def test_a_contract_may_require_all_sizes() -> None:
 )
 def test_a_contract_for_all_sizes_fails_where_only_these_are(side: Any, why: str) -> None:
     results = _of(_results(_pair(side, contracts=(ALL,), **FEW), Effort()), side.__name__)
-    assert {(result.verdict, result.ok, result.sizes) for result in results} == {("proved", False, "these")}
+    assert {(result.ruling.verdict, result.ruling.ok, result.proof.sizes) for result in results} == {
+        ("proved", False, "these")
+    }
     begin = "it is shown for the sizes of the case alone, and the contract requires all sizes: "
-    assert all(str(result.reason).startswith(begin) for result in results)
-    assert all(why in str(result.reason) for result in results)
+    assert all(str(result.ruling.reason).startswith(begin) for result in results)
+    assert all(why in str(result.ruling.reason) for result in results)
 
 
 @pytest.mark.slow
 def test_a_domain_that_all_sizes_need_must_be_stated() -> None:
     silent = replace(ALL, domain=None)
     pair = _pair(taken, gradients=True, contracts=(silent,), cases=(Case(id="small", sizes={"rows": 8}),))
-    failing = [result for result in _results(pair, Effort()) if not result.ok]
-    assert {(result.variant, result.direction) for result in failing} == {("taken", "gradient")}
+    failing = [result for result in _results(pair, Effort()) if not result.ruling.ok]
+    assert {(result.place.variant, result.place.direction) for result in failing} == {("taken", "gradient")}
 
 
 @pytest.mark.slow
 def test_prove_says_that_all_sizes_are_to_be_asked_for() -> None:
     compared = samebits.prove(_pair(turned, contracts=(ALL,)))
-    reasons = {str(leaf.reason) for leaf in compared.leaves if leaf.variant == "turned"}
+    reasons = {str(leaf.ruling.reason) for leaf in compared.leaves if leaf.place.variant == "turned"}
     assert reasons == {
         "it is shown for the sizes of the case alone, and the contract requires all sizes: "
         "`samebits prove --all-sizes` asks for them"
@@ -158,8 +165,8 @@ def test_a_denial_at_its_own_sizes_is_no_result(monkeypatch: pytest.MonkeyPatch)
     denied = {"out": LabelIdentity(False, 1, witness="out[0] is another one")}
     monkeypatch.setattr(Prover, "movement", lambda self, question: denied)
     (result, *_) = _of(_results(_pair(taken, **FEW), Effort(all_sizes=True, selftest=False)), "taken")
-    assert result.verdict == "error"
-    assert "proved for all sizes, and at its own it is different; please report it" in str(result.reason)
+    assert result.ruling.verdict == "error"
+    assert "proved for all sizes, and at its own it is different; please report it" in str(result.ruling.reason)
 
 
 def test_the_reference_and_explicit_mode_are_not_asked() -> None:

@@ -42,14 +42,14 @@ def unrolled(x: jax.Array, *, cp: int) -> jax.Array:
 def _family(compared: Comparing) -> SizesShown:
     """The sizes of the first leaf."""
     leaf = compared.leaves[0]
-    assert leaf.family is not None
-    return leaf.family
+    assert leaf.proof.family is not None
+    return leaf.proof.family
 
 
 def test_sizes_of_a_call_are_symbols() -> None:
     compared = samebits.prove(backwards, flipped, X, cp=4, sizes=SIZES)
     assert (compared.verdict, compared.ok) == ("proved", True)
-    assert [leaf.direction for leaf in compared.leaves] == ["forward", "gradient"]
+    assert [leaf.place.direction for leaf in compared.leaves] == ["forward", "gradient"]
     family = _family(compared)
     assert family.shapes == {"x": "float32[batch, 8*c*g, 3]"}
     assert (family.statics, family.mesh) == ({"cp": "2*c"}, None)
@@ -115,8 +115,8 @@ def test_a_pair_is_proved_for_all_sizes_too() -> None:
         directions=("forward",),
     )
     compared = samebits.prove(PAIR, request, sizes="all")
-    assert (compared.verdict, {leaf.sizes for leaf in compared.leaves}) == ("proved", {"all"})
-    assert {leaf.sizes for leaf in samebits.prove(PAIR, request).leaves} == {"these"}
+    assert (compared.verdict, {leaf.proof.sizes for leaf in compared.leaves}) == ("proved", {"all"})
+    assert {leaf.proof.sizes for leaf in samebits.prove(PAIR, request).leaves} == {"these"}
     with pytest.raises(RequestError, match=r"samebits\.prove\(PAIR\) takes a pair, and Request"):
         samebits.prove(PAIR, request, sizes=SIZES)
 
@@ -165,7 +165,7 @@ def test_integers_of_a_call_have_a_bound() -> None:
     assert "every element of ids is in [0, vocab)" in _family(proved).conditions
     unbounded = prove("")
     assert unbounded.verdict == "error"  # it is another row where an id is negative
-    assert "sizes={'ids': 'tokens; below n'}" in (unbounded.leaves[0].reason or "")
+    assert "sizes={'ids': 'tokens; below n'}" in (unbounded.leaves[0].ruling.reason or "")
     assert prove("; below vocab+1").verdict == "error"
     with pytest.raises(RequestError, match="argument 'ids' is below 'words', which is neither a size"):
         prove("; below words")
@@ -188,13 +188,13 @@ def test_integers_of_a_call_are_what_is_said_of_them() -> None:
         return jnp.cumsum(x, axis=1)
 
     proved = prove(summed, "; equals index1")
-    assert proved.verdict == "rounding" and proved.leaves[0].sizes == "all"
+    assert proved.verdict == "rounding" and proved.leaves[0].proof.sizes == "all"
     assert "positions[index0, index1] is index1" in _family(proved).conditions
     assert prove(summed, "").verdict == "different", "positions may be any"
     backwards = prove(
         lambda x, _: jnp.cumsum(x[:, ::-1], axis=1)[:, ::-1], "; equals length - 1 - index1", positions[:, ::-1]
     )
-    assert backwards.verdict == "rounding" and backwards.leaves[0].sizes == "all"
+    assert backwards.verdict == "rounding" and backwards.leaves[0].proof.sizes == "all"
     for said, given in (("; equals length - 1 - index1", positions[:, ::-1]), ("; equals 0", 0 * positions)):
         assert prove(summed, said, given).verdict == "different"
     later = prove(lambda x, p: jnp.cumsum(x, axis=1) - x[:, :1] * (x.shape[1] > 20), "; equals index1")

@@ -20,6 +20,7 @@ from samebits.sizes import points as size_points
 from samebits.sizes.points import METHOD, SizePointProver
 from suites.test_embedding import PAIR as EMBEDDING
 from suites.test_sequence_reorder import PAIR
+from tests.support.findings import changed
 
 POINT = Point(variant="structured", case="bshd", dtype="float32", mesh="context4", mode="auto", direction="gradient")
 
@@ -72,20 +73,20 @@ def prover() -> SizePointProver:
 @pytest.mark.slow
 def test_a_proof_says_for_which_sizes(prover: SizePointProver) -> None:
     (row,) = prover.results(POINT)
-    assert [taken.word for taken in row.assumptions] == ["symbols"]
-    assert (row.verdict, row.method, row.ok, row.leaf) == ("proved", METHOD, True, "x")
-    assert row.family is not None
-    assert row.family.shapes == {"x": "float32[batch, 2*context*group, heads, dim]"}
-    assert (row.family.mesh, row.family.counterexample) == (None, {})
-    assert "context >= 1" in row.family.conditions
-    assert "no_negative_zero=the cotangent of out" in row.words
+    assert [taken.word for taken in row.proof.assumptions] == ["symbols"]
+    assert (row.ruling.verdict, row.proof.method, row.ruling.ok, row.place.leaf) == ("proved", METHOD, True, "x")
+    assert row.proof.family is not None
+    assert row.proof.family.shapes == {"x": "float32[batch, 2*context*group, heads, dim]"}
+    assert (row.proof.family.mesh, row.proof.family.counterexample) == (None, {})
+    assert "context >= 1" in row.proof.family.conditions
+    assert "no_negative_zero=the cotangent of out" in row.proof.words
     assert row.replay.startswith("samebits prove sequence_reorder --variant structured")
     assert row.replay.endswith("--direction gradient --all-sizes")
 
 
 def test_an_expected_error_is_looked_at_as_it_is(prover: SizePointProver) -> None:
     (row,) = prover.results(replace(POINT, case="indivisible", direction="forward"))
-    assert (row.verdict, row.sizes, row.family) == ("refused", None, None)
+    assert (row.ruling.verdict, row.proof.sizes, row.proof.family) == ("refused", None, None)
 
 
 def test_a_denial_at_the_declared_sizes_is_no_result(prover: SizePointProver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,14 +100,14 @@ def test_a_condition_on_inputs_is_no_refuted_exemption() -> None:
     prover = SizePointProver(EMBEDDING, Locator(name="embedding"), "cpu")
     point = Point(variant="gather", case="infinity", dtype="float32", mesh="data2", mode="auto", direction="forward")
     (row,) = prover.results(point)
-    assert (row.verdict, row.ok, row.refutes) == ("proved", True, False)
-    assert str(row.reason).startswith("reached at the declared sizes; for all sizes it ")
-    assert "finite=table" in row.unkept
+    assert (row.ruling.verdict, row.ruling.ok, row.refutes) == ("proved", True, False)
+    assert str(row.ruling.reason).startswith("reached at the declared sizes; for all sizes it ")
+    assert "finite=table" in row.proof.unkept
 
 
 def test_a_refutation_is_replayed_by_a_run_at_its_sizes() -> None:
     (row,) = SizePointProver(FAULTY, Locator(name="rolled"), "cpu").results(WRONG)
-    assert (row.verdict, row.sizes, row.refutes) == ("different", None, True)
+    assert (row.ruling.verdict, row.proof.sizes, row.refutes) == ("different", None, True)
     assert row.replay.startswith("samebits check rolled --variant wrong_at_sixteen ")
     assert " --mesh context16 " in row.replay
     assert row.replay.endswith("--devices 16")
@@ -117,7 +118,7 @@ def test_a_refutation_is_replayed_by_a_run_at_its_sizes() -> None:
 def test_more_devices_than_can_be_emulated_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(size_points, "MOST_DEVICES", 8)
     (row,) = SizePointProver(FAULTY, Locator(name="rolled"), "cpu").results(WRONG)
-    assert row.reason == "it takes 16 devices to run it: no run shows it"
+    assert row.ruling.reason == "it takes 16 devices to run it: no run shows it"
     assert row.replay.startswith("samebits prove rolled ")
 
 
@@ -125,13 +126,17 @@ def test_formulas_reach_a_contract_where_rounding_is_derived(monkeypatch: pytest
     pair = replace(FAULTY, name="doubled", reference=doubled, variants={"added": added}, meshes=("context2",))
     point = replace(WRONG, variant="added")
     (row,) = SizePointProver(pair, Locator(name="doubled"), "cpu").results(point)
-    assert [taken.word for taken in row.assumptions][:2] == ["symbols", "numbers"]
-    assert (row.verdict, row.sizes) == ("rounding", "all")
-    declared = replace(row, ok=False, reason="accuracy is not decided by proof")
+    assert [taken.word for taken in row.proof.assumptions][:2] == ["symbols", "numbers"]
+    assert (row.ruling.verdict, row.proof.sizes) == ("rounding", "all")
+    declared = changed(row, ok=False, reason="accuracy is not decided by proof")
     monkeypatch.setattr(PointProver, "results", lambda self, point: [declared])
     (row,) = SizePointProver(pair, Locator(name="doubled"), "cpu").results(point)
-    assert (row.verdict, row.ok, row.reason) == ("rounding", False, "accuracy is not decided by proof")
-    monkeypatch.setattr(PointProver, "results", lambda self, point: [replace(declared, verdict="different")])
+    assert (row.ruling.verdict, row.ruling.ok, row.ruling.reason) == (
+        "rounding",
+        False,
+        "accuracy is not decided by proof",
+    )
+    monkeypatch.setattr(PointProver, "results", lambda self, point: [changed(declared, verdict="different")])
     with pytest.raises(CheckerBroken, match="the same formulas for all sizes, and at the declared ones they are not"):
         SizePointProver(pair, Locator(name="doubled"), "cpu").results(point)
 
@@ -141,8 +146,8 @@ def test_code_that_asks_for_the_mesh_at_one_size_is_for_one_mesh() -> None:
     prover = SizePointProver(pair, Locator(name="rolled"))
     for mesh in ("context2", "context4"):
         (row,) = prover.results(replace(WRONG, variant="asks_at_sixteen", mesh=mesh))
-        assert row.verdict != "proved", row
-        assert row.family is None or row.family.mesh is not None
+        assert row.ruling.verdict != "proved", row
+        assert row.proof.family is None or row.proof.family.mesh is not None
     prover.close()
 
 
@@ -154,11 +159,11 @@ def test_one_program_has_the_same_bits_on_one_device() -> None:
     prover = SizePointProver(pair, Locator(name="rolled"))
     for mesh, shown in (("context1", "proved"), ("context2", "rounding")):
         (row,) = prover.results(replace(WRONG, variant="jitted", mesh=mesh))
-        assert (row.verdict, row.sizes) == (shown, "all"), row
-        assert row.family is not None and row.family.one_program
+        assert (row.ruling.verdict, row.proof.sizes) == (shown, "all"), row
+        assert row.proof.family is not None and row.proof.family.one_program
         (row,) = prover.results(replace(WRONG, variant="added", mesh=mesh))
-        assert row.verdict == "rounding"
-        assert row.family is not None and not row.family.one_program
+        assert row.ruling.verdict == "rounding"
+        assert row.proof.family is not None and not row.proof.family.one_program
     prover.close()
 
 
@@ -183,7 +188,7 @@ def test_a_gather_that_runs_is_not_taken_for_a_slice() -> None:
     prover = SizePointProver(pair, Locator(name="rolled"))
     for variant, shown in (("sliced", "proved"), ("picked", "rounding")):
         (row,) = prover.results(replace(WRONG, variant=variant, mesh="context1"))
-        assert (row.verdict, row.sizes) == (shown, "all"), row
+        assert (row.ruling.verdict, row.proof.sizes) == (shown, "all"), row
     prover.close()
 
 
@@ -217,6 +222,6 @@ def test_integers_are_refuted_as_their_declaration_draws_them() -> None:
     shown = {}
     for variant in ("by_place", "wrong_at_seven"):
         (row,) = prover.results(replace(WRONG, variant=variant, mesh="data1"))
-        shown[variant] = row.verdict
+        shown[variant] = row.ruling.verdict
     prover.close()
     assert shown == {"by_place": "error", "wrong_at_seven": "different"}

@@ -14,10 +14,10 @@ from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import Contract
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
-from samebits.schema.result import Result
 from samebits.schema.values import Normal
 
 SIZES = {"rows": 8, "columns": 16}
@@ -41,7 +41,7 @@ def points_of(pair: Pair) -> tuple[Point, ...]:
     return plan(pair, Request(full=True), devices=8).points
 
 
-def results_of(pair: Pair, points: Sequence[Point], programs: Programs | None = None) -> list[Result]:
+def results_of(pair: Pair, points: Sequence[Point], programs: Programs | None = None) -> list[Finding]:
     """The results at some points, in this order, with programs of their own or with those given."""
     own = programs or Programs(threads=1)
     try:
@@ -51,7 +51,7 @@ def results_of(pair: Pair, points: Sequence[Point], programs: Programs | None = 
             own.close()
 
 
-def timeless(result: Result) -> Result:
+def timeless(result: Finding) -> Finding:
     """A result without what a clock says."""
     return dataclasses.replace(result, seconds=0.0)
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from samebits.schema.point import Point
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Result
+from samebits.check.judge import where
+from samebits.schema.finding import Finding
 
 EQUAL = frozenset({"proved", "bitwise"})
 """Verdicts of a check for equal bits."""
 
 
-def contradictions(arguments: Iterable[ProofResult], results: Iterable[Result]) -> list[str]:
+def contradictions(arguments: Iterable[Finding], results: Iterable[Finding]) -> list[str]:
     """Every leaf for which a proof and an execution cannot both be right, in words.
 
     - a proof for every input, and different bits on an input in the proof's domain, or bits that do not repeat;
@@ -28,7 +27,7 @@ def contradictions(arguments: Iterable[ProofResult], results: Iterable[Result]) 
         arguments: of `prove`.
         results: of `check`.
     """
-    executed: dict[tuple[str, ...], list[Result]] = {}
+    executed: dict[tuple[str, ...], list[Finding]] = {}
     for result in results:
         executed.setdefault(_key(result), []).append(result)
     conflicts = []
@@ -38,28 +37,33 @@ def contradictions(arguments: Iterable[ProofResult], results: Iterable[Result]) 
     return conflicts
 
 
-def _conflicts(proof: ProofResult, result: Result) -> Iterator[str]:
-    if result.verdict in ("error", "skipped"):
+def _conflicts(proof: Finding, result: Finding) -> Iterator[str]:
+    if result.ruling.verdict in ("error", "skipped"):
         return
-    executed = f"check says {result.verdict}" + (f" ({result.evidence or result.reason})" if not result.ok else "")
-    if proof.verdict == "proved" and not proof.unkept and result.verdict not in EQUAL:
+    executed = f"check says {result.ruling.verdict}" + (
+        f" ({result.ruling.evidence or result.ruling.reason})" if not result.ruling.ok else ""
+    )
+    if proof.ruling.verdict == "proved" and not proof.proof.unkept and result.ruling.verdict not in EQUAL:
         yield f"prove says the same bits for every input; {executed}"
-    elif proof.ok and result.failed:
-        yield f"prove reaches {proof.required}; {executed}, required {result.required}"
-    elif proof.verdict == "different" and (result.verdict in (*EQUAL, "rounding") or (proof.refutes and result.ok)):
-        yield f"prove says different ({proof.witness}); {executed}"
-    elif proof.verdict == "proved" and not proof.ok and result.ok:
-        yield f"prove says the same bits, and does not reach {proof.required} ({proof.reason}); {executed}, which does"
-    elif proof.verdict == "rounding" and result.verdict == "different" and _is_mathematics(result):
+    elif proof.ruling.ok and result.failed:
+        yield f"prove reaches {proof.ruling.required}; {executed}, required {result.ruling.required}"
+    elif proof.ruling.verdict == "different" and (
+        result.ruling.verdict in (*EQUAL, "rounding") or (proof.refutes and result.ruling.ok)
+    ):
+        yield f"prove says different ({proof.proof.refutation}); {executed}"
+    elif proof.ruling.verdict == "proved" and not proof.ruling.ok and result.ruling.ok:
+        short = f"does not reach {proof.ruling.required} ({proof.ruling.reason})"
+        yield f"prove says the same bits, and {short}; {executed}, which does"
+    elif proof.ruling.verdict == "rounding" and result.ruling.verdict == "different" and _is_mathematics(result):
         yield f"prove says the same formulas; {executed}"
-    elif (proof.verdict == "refused") != (result.verdict == "refused"):
-        yield f"prove says {proof.verdict}; {executed}"
+    elif (proof.ruling.verdict == "refused") != (result.ruling.verdict == "refused"):
+        yield f"prove says {proof.ruling.verdict}; {executed}"
 
 
-def _is_mathematics(result: Result) -> bool:
-    return str(result.evidence).startswith(("not the same mathematics", "not rounding"))
+def _is_mathematics(result: Finding) -> bool:
+    return str(result.ruling.evidence).startswith(("not the same mathematics", "not rounding"))
 
 
-def _key(claim: ProofResult | Result) -> tuple[str, ...]:
-    leaf = claim.leaf.split(" (replica")[0]
-    return (claim.pair, *(str(getattr(claim, name)) for name in Point.__slots__), leaf)
+def _key(claim: Finding) -> tuple[str, ...]:
+    leaf = claim.place.leaf.split(" (replica")[0]
+    return (claim.place.pair, *where(claim.place).values(), leaf)

@@ -6,7 +6,10 @@ from typing import Any
 
 from samebits.host.environment import Environment
 from samebits.report.document import Document, PairHead
-from samebits.schema.result import Problem, Result, summarise
+from samebits.schema.difference import Witness
+from samebits.schema.finding import Finding, summarise
+from samebits.schema.result import Problem
+from tests.support.findings import finding
 
 ENVIRONMENT = Environment(
     versions={
@@ -26,18 +29,18 @@ ENVIRONMENT = Environment(
     flags={"XLA_FLAGS": ""},
     settings={"jax_enable_x64": "False"},
 )
-WITNESS = {
-    "leaf": "out['rows']",
-    "index": [1, 2],
-    "reference": "6.4375",
-    "optimized": "6.375",
-    "reference_hex": "0x40ce",
-    "optimized_hex": "0x40cc",
-    "input": "special",
-}
+WITNESS = Witness(
+    leaf="out['rows']",
+    index=(1, 2),
+    reference="6.4375",
+    optimized="6.375",
+    reference_hex="0x40ce",
+    optimized_hex="0x40cc",
+    input="special",
+)
 
 
-def result(**given: Any) -> Result:
+def result(**given: Any) -> Finding:
     """A result that holds, but for what is given."""
     usual: dict[str, Any] = {
         "pair": "norm",
@@ -56,10 +59,10 @@ def result(**given: Any) -> Result:
         "devices": 2,
         "replay": "samebits check norm --variant multiply",
     }
-    return Result(**{**usual, **given})
+    return finding(**{**usual, **given})
 
 
-def toy_result(**given: Any) -> Result:
+def toy_result(**given: Any) -> Finding:
     """A result of the variant `twice` of the pair `toy`, on one device; it holds, but for what is given."""
     usual: dict[str, Any] = {
         "pair": "toy",
@@ -74,7 +77,7 @@ def toy_result(**given: Any) -> Result:
     return result(**{**usual, **given})
 
 
-def different(**given: Any) -> Result:
+def different(**given: Any) -> Finding:
     """A result that differs by two ulps in one element."""
     usual: dict[str, Any] = {
         "leaf": "out['rows']",
@@ -89,7 +92,7 @@ def different(**given: Any) -> Result:
     return result(**{**usual, **given})
 
 
-def document(*results: Result, problems: tuple[Problem, ...] = (), **summary: Any) -> Document:
+def document(*results: Finding, problems: tuple[Problem, ...] = (), **summary: Any) -> Document:
     """A document of these results of the pair `norm`, whose reference is `einsum`."""
     given: dict[str, Any] = {"selected": 3, "product": 12, "seconds": 1.5, **summary}
     return Document(

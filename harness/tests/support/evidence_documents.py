@@ -13,18 +13,19 @@ from samebits.bisect.search.history import first_failing
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.minimal_sets import minimal_sets
 from samebits.bisect.search.space import SearchSpace, space_of_sets
-from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.search.trials import SearchFinding, Trials
 from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
 from samebits.report.claims import ClaimsDocument, Ran, summarise
 from samebits.report.prove import ProofDocument
 from samebits.report.prove_model import StepDocument
 from samebits.schema.assumption import Assumption
+from samebits.schema.finding import Finding
 from samebits.schema.line_difference import AlignedTensor, LineDifference
-from samebits.schema.proof import ProofResult
 from samebits.schema.result import Problem
 from samebits.train.step_leaf import StepLeaf
 from tests.support.documents import ENVIRONMENT
+from tests.support.findings import finding
 
 PROBLEM = Problem(pair="broken", message="its file does not import", exit_code=2)
 LINE = LineDifference(
@@ -37,7 +38,7 @@ LINE = LineDifference(
 )
 
 
-def proof(**given: Any) -> ProofResult:
+def proof(**given: Any) -> Finding:
     """A proof that reaches its contract, but for what is given."""
     usual: dict[str, Any] = {
         "pair": "norm",
@@ -59,16 +60,16 @@ def proof(**given: Any) -> ProofResult:
         "assumptions": (Assumption("shapes", "these shapes", "a program branches on its shapes", inherent=True),),
         "replay": "samebits prove norm --variant multiply --case small",
     }
-    return ProofResult(**{**usual, **given})
+    return finding("prove", **{**usual, **given})
 
 
-def refuted(**given: Any) -> ProofResult:
+def refuted(**given: Any) -> Finding:
     """A proof that refutes its contract."""
     usual = {"verdict": "different", "ok": False, "method": "labels", "witness": "out[0] is x[0] and x[5]"}
     return proof(**{**usual, "lines": (LINE,), **given})
 
 
-def proofs(*results: ProofResult, problems: Sequence[Problem] = (), **given: Any) -> ProofDocument:
+def proofs(*results: Finding, problems: Sequence[Problem] = (), **given: Any) -> ProofDocument:
     """A document of `samebits prove`."""
     usual = {"environment": ENVIRONMENT, "results": results, "problems": tuple(problems), "seconds": 1.5}
     return ProofDocument(**{**usual, **given})
@@ -98,12 +99,12 @@ def steps(*leaves: StepLeaf, problems: Sequence[Problem] = ()) -> StepDocument:
     return StepDocument(environment=ENVIRONMENT, model="toy", results=leaves, problems=tuple(problems), seconds=2.0)
 
 
-def bisected(finding: Finding) -> BisectDocument:
+def bisected(finding: SearchFinding) -> BisectDocument:
     """A document of `samebits bisect`."""
     return BisectDocument(environment=ENVIRONMENT, finding=finding)
 
 
-def commit_search(candidates: int = 12, culprit: int = 9, broken: int = 6) -> Finding:
+def commit_search(candidates: int = 12, culprit: int = 9, broken: int = 6) -> SearchFinding:
     """A search over a line of commits, of which one does not build."""
 
     def judge(number: int) -> Judgement:
@@ -135,7 +136,7 @@ def commit_search(candidates: int = 12, culprit: int = 9, broken: int = 6) -> Fi
     )
 
 
-def set_search() -> Finding:
+def set_search() -> SearchFinding:
     """A search over choices, of which one alone fails."""
     names = ["moe@layer2", "norm", "rope", "loss"]
     trials = Trials[frozenset[str]](
@@ -155,7 +156,7 @@ def set_search() -> Finding:
     )
 
 
-def size_search() -> Finding:
+def size_search() -> SearchFinding:
     """A search for the smallest mesh: it fails on two devices or more."""
     trials = Trials[int](lambda devices: failed("out: different") if devices > 1 else passed("proved"))
     trials.space = SearchSpace(measures=lambda devices: {"devices": devices, "batch": 2})
@@ -172,10 +173,10 @@ def size_search() -> Finding:
     )
 
 
-def tensor_search() -> Finding:
+def tensor_search() -> SearchFinding:
     """An alignment of two programs, whose third value differs."""
     values = [AlignedTensor(primitive="add", type=f"float32[{n}]", variant="norm.py:4", code="x + y") for n in (1, 2)]
-    return Finding(
+    return SearchFinding(
         what="tensors",
         found=True,
         sentence="norm/multiply: 'out' differs: norm.py:4",
@@ -189,9 +190,11 @@ def tensor_search() -> Finding:
     )
 
 
-def nothing_fails() -> Finding:
+def nothing_fails() -> SearchFinding:
     """A search whose bad end passes."""
-    return Finding(what="mesh", found=False, sentence="the bad end, data8, passes; there is nothing to search for")
+    return SearchFinding(
+        what="mesh", found=False, sentence="the bad end, data8, passes; there is nothing to search for"
+    )
 
 
 def claim(**given: Any) -> ClaimRow:

@@ -13,7 +13,7 @@ from samebits.check.run_points import run_points
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.support.child import ROOT
 
 
@@ -23,7 +23,7 @@ def _faults() -> Sequence[Fault]:
     return all_faults(ROOT)
 
 
-def planted_results(pair: str, fault: str, **request: tuple[str, ...]) -> list[Result]:
+def planted_results(pair: str, fault: str, **request: tuple[str, ...]) -> list[Finding]:
     """Check a pair with one of its planted faults.
 
     Args:

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import msgspec
 
 from samebits.engine.work import Chunk, Ended, Event, Executor, Finished, Item, Loss, Reached, Started, Work
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
+from tests.support.findings import finding
 
 Fate = Literal["honest", "crashes", "hangs", "greedy"]
 
@@ -66,10 +67,10 @@ class Task:
     fate: Fate
 
 
-def row_of(item: Item, reason: str | None = None) -> Result:
+def row_of(item: Item, reason: str | None = None) -> Finding:
     """A row as `samebits check` has it, with what most of them hold."""
     verdict: Literal["error", "bitwise"] = "error" if reason else "bitwise"
-    return Result(
+    return finding(
         pair=item.pair, variant="fast", case="default", dtype="bfloat16", mesh="data2_tensor4", mode="auto",
         direction="forward", leaf=item.key, verdict=verdict, required="bitwise", ok=not reason, reason=reason,
         evidence="the same bits on every input tried", elements=8192, mismatches=0, max_ulp=0, seconds=0.125,
@@ -77,18 +78,18 @@ def row_of(item: Item, reason: str | None = None) -> Result:
     )  # fmt: skip
 
 
-class SimulatedWork(Work[Result]):
+class SimulatedWork(Work[Finding]):
     """Rows of `samebits check` without a check."""
 
     kind = "check"
-    row = Result
+    row = Finding
     ahead = 2
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         """Nothing runs: the cluster says what happens."""
         raise NotImplementedError
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> Result:
+    def lost(self, item: Item, loss: Loss, stage: str) -> Finding:
         """An `error` row."""
         return row_of(item, f"{loss.kind}: its process ended ({loss.text}) while {stage}")
 

@@ -11,10 +11,11 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.schema.case import Arg, Case
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import Mode
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort
-from samebits.schema.result import Result
+from tests.support.findings import having
 
 AUTO: tuple[Mode, ...] = ("auto",)
 EVERY = Request(full=True)
@@ -44,7 +45,7 @@ def toy(reference: Callable[..., Any] = double, **sides: Callable[..., Any]) -> 
     )
 
 
-def run(pair: Pair, asked: Request = EVERY, **changes: Any) -> list[Result]:
+def run(pair: Pair, asked: Request = EVERY, **changes: Any) -> list[Finding]:
     """Every result of a pair's whole product, with fields of the declaration replaced; `effort` is that of the run.
 
     `asked` leaves out points at which a test does not look.
@@ -64,6 +65,6 @@ def alone(variant: str, direction: str = "forward") -> Request:
     return Request(variants=(variant,), directions=(direction,), full=True)
 
 
-def of(results: list[Result], **where: str) -> list[Result]:
+def of(results: list[Finding], **where: str) -> list[Finding]:
     """The results with these fields."""
-    return [r for r in results if all(getattr(r, name) == value for name, value in where.items())]
+    return having(results, **where)

@@ -167,7 +167,7 @@ def test_the_command_prints_a_row_and_writes_every_leaf(tmp_path: Path) -> None:
     assert "51 of 51  yes" in ended.out
     assert ended.out.splitlines()[-1].endswith("proved mathematics: 1 of 1 step")
     document = json.loads(file.read_text())
-    assert (document["schema"], document["command"], document["model"]) == ("samebits/1", "prove model", "decoder")
+    assert (document["schema"], document["command"], document["model"]) == ("samebits/2", "prove model", "decoder")
     assert {result["verdict"] for result in document["results"]} == {"rounding"}
 
 

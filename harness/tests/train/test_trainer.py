@@ -201,7 +201,7 @@ def test_the_command_prints_writes_and_ends_with_zero(tmp_path: Path) -> None:
         "clusters", "envelope", "problems", "notes", "summary", "detection", "twins", "written",
         "uncompared",
     }  # fmt: skip
-    assert (read["schema"], read["command"]) == ("samebits/1", "train")
+    assert (read["schema"], read["command"]) == ("samebits/2", "train")
     run, pairing = read["results"][0], read["comparisons"][0]
     assert {
         "config", "mesh", "shard_mode", "choice", "dtype", "steps", "tokens_per_second_per_device", "step_seconds",

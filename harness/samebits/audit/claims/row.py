@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from samebits.audit.claims.savings import ClaimEvidence, Saved, Saving, saved_of, savings_of
 from samebits.host.subprocesses import ProcessResult
 from samebits.schema.document_claim import Documented
+from samebits.schema.finding import Finding
 from samebits.schema.program_facts import ClaimResult
-from samebits.schema.result import VERDICTS, Result
+from samebits.schema.result import VERDICTS
 
 Values = Literal["same bits", "same mathematics", "not always the same", "not the same", "not asked", "not told"]
 Holds = Literal["holds", "holds but for rounding", "holds in part", "does not hold", "not told"]
@@ -92,10 +93,12 @@ def claim_row(
         for expectation in comparison.expectations
     ]
     tests = {name: bool(evidence.tests and evidence.tests.get(name)) for name in claim.tests}
-    counts = Counter(result.verdict for result in results)
+    counts = Counter(result.ruling.verdict for result in results)
     values: Values = "not asked" if claim.compiled_only else values_of(results)
     saved = saved_of(savings) if claim.saves else None
-    different = next((result for result in results if result.verdict == "different" and result.witness), None)
+    different = next(
+        (result for result in results if result.ruling.verdict == "different" and result.comparison.witness), None
+    )
     ran = claim.compiled_only or bool(counts.keys() - {"skipped"})
     # A test that did not run says nothing; one that failed does.
     untested = bool(claim.tests) and evidence.tests is None
@@ -107,14 +110,14 @@ def claim_row(
         variants=chosen,
         values=values,
         verdicts={name: counts[name] for name in VERDICTS if counts[name]},
-        exempt=sum(result.exempt for result in results),
+        exempt=sum(result.ruling.exempt for result in results),
         skipped=counts["skipped"],
         failed=sum(result.failed for result in results),
         figure=claim.saves,
         saved=saved,
         savings=savings,
         conditions=conditions_of(results),
-        reasons=tuple(dict.fromkeys(str(result.reason) for result in results if _only_rounding(result))),
+        reasons=tuple(dict.fromkeys(str(result.ruling.reason) for result in results if _only_rounding(result))),
         findings=_findings(claim, results, expectations),
         witness=None if different is None else witness_of(different),
         shown_by=tests,
@@ -129,21 +132,25 @@ def claim_row(
     )
 
 
-def _results(claim: Documented, variants: Sequence[str], evidence: ClaimEvidence) -> list[Result]:
+def _results(claim: Documented, variants: Sequence[str], evidence: ClaimEvidence) -> list[Finding]:
     """The results of `check` that a claim speaks of."""
     if claim.compiled_only:
         return []
     return [
         result
         for result in evidence.results
-        if result.variant in variants and (not claim.cases or result.case in claim.cases)
+        if result.place.variant in variants and (not claim.cases or result.place.case in claim.cases)
     ]
 
 
-def _findings(claim: Documented, results: Sequence[Result], expectations: Sequence[ClaimResult]) -> tuple[str, ...]:
+def _findings(claim: Documented, results: Sequence[Finding], expectations: Sequence[ClaimResult]) -> tuple[str, ...]:
     """What qualifies a claim: its own finding, findings of results, and known failures of program claims."""
     findings = [claim.finding] if claim.finding else []
-    findings += [result.reason for result in results if result.reason and (result.exempt or "FINDING" in result.reason)]
+    findings += [
+        result.ruling.reason
+        for result in results
+        if result.ruling.reason and (result.ruling.exempt or "FINDING" in result.ruling.reason)
+    ]
     findings += [
         f"{expectation.shows} is not true: {expectation.finding}"
         for expectation in expectations
@@ -192,14 +199,18 @@ def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | No
     )
 
 
-def _only_rounding(result: Result) -> bool:
+def _only_rounding(result: Finding) -> bool:
     """Whether a result is `rounding` with a reason that is not a finding."""
-    return result.verdict == "rounding" and bool(result.reason) and "FINDING" not in str(result.reason)
+    return (
+        result.ruling.verdict == "rounding"
+        and bool(result.ruling.reason)
+        and "FINDING" not in str(result.ruling.reason)
+    )
 
 
-def values_of(results: Iterable[Result]) -> Values:
+def values_of(results: Iterable[Finding]) -> Values:
     """The summary of verdicts: the lowest one decides; known differences count as differences."""
-    seen = {result.verdict for result in results} - {"skipped"}
+    seen = {result.ruling.verdict for result in results} - {"skipped"}
     if not seen or seen & {"error"}:
         return "not told"
     if seen & {"different", "unstable"}:
@@ -223,18 +234,20 @@ def holds_of(values: Values, saved: Saved | None, *, qualified: bool) -> Holds:
     return "holds but for rounding" if values == "same mathematics" else "holds"
 
 
-def conditions_of(results: Iterable[Result]) -> tuple[str, ...]:
+def conditions_of(results: Iterable[Finding]) -> tuple[str, ...]:
     """The inputs for which the contracts hold, and the cases with an expected error."""
     conditions = []
     for result in results:
-        if result.domain:
-            conditions.append(result.domain)
-        if result.verdict == "refused" and result.evidence:
-            conditions.append(f"case {result.case} is refused: {result.evidence}")
+        if result.ruling.domain:
+            conditions.append(result.ruling.domain)
+        if result.ruling.verdict == "refused" and result.ruling.evidence:
+            conditions.append(f"case {result.place.case} is refused: {result.ruling.evidence}")
     return tuple(dict.fromkeys(conditions))
 
 
-def witness_of(result: Result) -> str:
+def witness_of(result: Finding) -> str:
     """The first differing element in words."""
-    fields = ", ".join(f"{name} {value}" for name, value in dict(result.witness or {}).items() if value is not None)
-    return f"{result.variant}, {result.case} on {result.mesh}, {result.direction} of {result.leaf}: {fields}"
+    place, witness = result.place, result.comparison.witness
+    known = {} if witness is None else {**asdict(witness), "index": list(witness.index)}
+    fields = ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)
+    return f"{place.variant}, {place.case} on {place.mesh}, {place.direction} of {place.leaf}: {fields}"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from samebits.schema.document_claim import Documented
+from samebits.schema.finding import Finding
 from samebits.schema.program_facts import CompiledSide, SideBySide
-from samebits.schema.result import Result
 
 Saved = Literal["saves", "saves in part", "no change", "costs", "not told"]
 
@@ -26,7 +26,7 @@ class ClaimEvidence:
         tests: whether each test passed, by name; None if the tests did not run.
     """
 
-    results: Sequence[Result] = ()
+    results: Sequence[Finding] = ()
     programs: Sequence[CompiledSide] = ()
     comparisons: Sequence[SideBySide] = ()
     tests: Mapping[str, bool] | None = None

@@ -29,8 +29,8 @@ from samebits.programs.catalogue import Locator, load
 from samebits.programs.implementations import implementation
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
-from samebits.schema.result import Result
 from samebits.user_errors import one_line
 
 
@@ -126,7 +126,7 @@ class FaultChecks:
         self._locator = Locator(name="")
         self._pair: Pair | None = None
         self._programs = Programs()
-        self._honest: dict[Request, list[Result]] = {}
+        self._honest: dict[Request, list[Finding]] = {}
 
     def check(self, fault: Fault) -> FaultOutcome:
         """Check a fault and the correct implementation at the same points.
@@ -140,8 +140,8 @@ class FaultChecks:
         if request not in self._honest:
             self._honest[request] = list(self._run(pair, request, self._programs))
         honest = self._honest[request]
-        if unfit := next((result for result in honest if result.verdict == "skipped"), None):
-            raise MeshError(f"not tried here: {unfit.reason}")
+        if unfit := next((result for result in honest if result.ruling.verdict == "skipped"), None):
+            raise MeshError(f"not tried here: {unfit.ruling.reason}")
         with modules_as_before(self._root):
             faulty_pair = plant(fault, pair)
             try:
@@ -187,11 +187,11 @@ class FaultChecks:
             programs.forget(fault.pair)
             programs.close()
 
-    def _run(self, pair: Pair, request: Request, programs: Programs) -> Iterator[Result]:
+    def _run(self, pair: Pair, request: Request, programs: Programs) -> Iterator[Finding]:
         return run_points(pair, self._locator, plan(pair, request, devices=8).points, programs)
 
 
-def _outcome(fault: Fault, honest: list[Result], results: list[Result]) -> FaultOutcome:
+def _outcome(fault: Fault, honest: list[Finding], results: list[Finding]) -> FaultOutcome:
     failed, by = [result for result in results if result.failed], "contract"
     if not _telling(fault, failed):
         # Contracts hold on every machine; what is equal on this one beyond them is held by a snapshot of verdicts.
@@ -212,39 +212,41 @@ def _outcome(fault: Fault, honest: list[Result], results: list[Result]) -> Fault
     )
 
 
-def _telling(fault: Fault, failed: list[Result]) -> list[Result]:
+def _telling(fault: Fault, failed: list[Finding]) -> list[Finding]:
     """The failures that the fault names."""
     return [
         r
         for r in failed
-        if _has_verdict(r, fault.verdict) and (fault.kind is None or fault.kind in str(r.kind or r.reason))
+        if _has_verdict(r, fault.verdict)
+        and (fault.kind is None or fault.kind in str(r.comparison.kind or r.ruling.reason))
     ]
 
 
-def _has_verdict(result: Result, verdict: str) -> bool:
+def _has_verdict(result: Finding, verdict: str) -> bool:
     """Whether a result has this verdict, or says that the planted code raised the exception of this name."""
-    if result.verdict == verdict:
+    if result.ruling.verdict == verdict:
         return True
     # The first: the text of an exception may quote another one.
-    raised = re.search(r"(?:^|\s)raised (\w+)", str(result.reason)) if result.verdict == "error" else None
+    raised = re.search(r"(?:^|\s)raised (\w+)", str(result.ruling.reason)) if result.ruling.verdict == "error" else None
     return raised is not None and raised[1] == verdict
 
 
-def _all_ok(results: list[Result]) -> bool:
-    return bool(results) and all(result.ok for result in results)
+def _all_ok(results: list[Finding]) -> bool:
+    return bool(results) and all(result.ruling.ok for result in results)
 
 
-def _without_fault(honest: list[Result]) -> str:
+def _without_fault(honest: list[Finding]) -> str:
     """The first failure of the correct implementation, which makes the fault prove nothing; empty without any."""
-    failing = next((result for result in honest if not result.ok), None)
+    failing = next((result for result in honest if not result.ruling.ok), None)
     return "" if failing is None else f"without the fault: {_say(failing)}"
 
 
-def _say(result: Result | None) -> str:
+def _say(result: Finding | None) -> str:
     if result is None:
         return "nothing failed"
-    where = f"{result.mesh} {result.direction} {result.leaf}"
-    return f"{where}: {result.verdict}, {result.reason if result.snapshot else result.evidence or result.reason}"
+    where = f"{result.place.mesh} {result.place.direction} {result.place.leaf}"
+    ruling = result.ruling
+    return f"{where}: {ruling.verdict}, {ruling.reason if ruling.snapshot else ruling.evidence or ruling.reason}"
 
 
 def _patch(fault: Fault) -> contextlib.AbstractContextManager[Any]:

@@ -24,7 +24,7 @@ from samebits.errors import CouldNotRun, RequestError
 from samebits.host.environment import Environment
 from samebits.host.permit import Permit
 from samebits.host.sealed_file import locked
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +47,7 @@ class AcceptedVerdicts:
 
 
 def accept_verdicts(
-    pair: str, root: Path, results: Sequence[Result], here: Environment, processor: Processor, allowed: Permit
+    pair: str, root: Path, results: Sequence[Finding], here: Environment, processor: Processor, allowed: Permit
 ) -> AcceptedVerdicts:
     """Write the results of a pair that have equal bits beyond their contracts.
 
@@ -69,7 +69,7 @@ def accept_verdicts(
         known = before.known(digest)
         old = set() if known is None else known.places()
         today = {place(result) for result in results if exceeds_contract(result)}
-        ran = {place(result) for result in results if result.verdict != "skipped"}
+        ran = {place(result) for result in results if result.ruling.verdict != "skipped"}
         new = today | (old - ran)
         lost, gained = len(old - new), len(new - old)
         change = "new" if known is None else "changed" if lost or gained else "unchanged"
@@ -98,14 +98,14 @@ def accept_verdicts(
     return AcceptedVerdicts(pair=pair, path=str(path), change=change, equal=len(new), lost=lost, gained=gained)
 
 
-def _require_acceptable(pair: str, results: Sequence[Result]) -> None:
+def _require_acceptable(pair: str, results: Sequence[Finding]) -> None:
     """Check that no result fails and that something was compared; bits lost since the last snapshot are accepted."""
     failed = [result for result in results if result.failed]
     if failed:
-        unanswered = all(result.verdict == "error" for result in failed)
+        unanswered = all(result.ruling.verdict == "error" for result in failed)
         raise (CouldNotRun if unanswered else RequestError)(
             f"verdicts of '{pair}' are not accepted: {len(failed)} of {len(results)} results fail; "
-            f"the first is {failed[0].verdict}: {failed[0].replay}"
+            f"the first is {failed[0].ruling.verdict}: {failed[0].replay}"
         )
-    if not any(result.verdict in (*EQUAL, "rounding") for result in results):
+    if not any(result.ruling.verdict in (*EQUAL, "rounding") for result in results):
         raise RequestError(f"verdicts of '{pair}' are not accepted: nothing was compared")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.audit.snapshots.record import (
@@ -19,7 +19,8 @@ from samebits.audit.snapshots.record import (
 )
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
-from samebits.schema.result import Problem, Result
+from samebits.schema.finding import Finding
+from samebits.schema.result import Problem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,8 +60,8 @@ class SnapshotComparison:
 
 
 def compare_to_snapshots(
-    results: Sequence[Result], pairs: Mapping[str, Path], here: Environment, processor: Processor
-) -> tuple[list[Result], SnapshotComparison, list[Problem]]:
+    results: Sequence[Finding], pairs: Mapping[str, Path], here: Environment, processor: Processor
+) -> tuple[list[Finding], SnapshotComparison, list[Problem]]:
     """Compare results with snapshots.
 
     Args:
@@ -81,7 +82,7 @@ def compare_to_snapshots(
             snapshots[pair] = read_snapshot(path)
         except SamebitsError as error:
             problems.append(Problem(pair=pair, message=str(error), exit_code=error.exit_code))
-    judged = [_held(result, snapshots.get(result.pair), digest) for result in results]
+    judged = [_held(result, snapshots.get(result.place.pair), digest) for result in results]
     known = tuple(pair for pair, snapshot in snapshots.items() if snapshot.known(digest) is not None)
     unknown = tuple(pair for pair in snapshots if pair not in known)
     verdicts = SnapshotComparison(
@@ -89,21 +90,24 @@ def compare_to_snapshots(
         known=known,
         unknown=unknown,
         elsewhere=len({environment.digest for pair in unknown for environment in snapshots[pair].environments}),
-        held=sum(result.snapshot is not None and result.verdict in EQUAL for result in judged),
-        lost=sum(result.snapshot is not None and result.verdict not in EQUAL for result in judged),
-        gained=sum(result.pair in known and result.snapshot is None and exceeds_contract(result) for result in judged),
+        held=sum(result.ruling.snapshot is not None and result.ruling.verdict in EQUAL for result in judged),
+        lost=sum(result.ruling.snapshot is not None and result.ruling.verdict not in EQUAL for result in judged),
+        gained=sum(
+            result.place.pair in known and result.ruling.snapshot is None and exceeds_contract(result)
+            for result in judged
+        ),
     )
     return judged, verdicts, problems
 
 
-def _held(result: Result, snapshot: Snapshot | None, digest: str) -> Result:
+def _held(result: Finding, snapshot: Snapshot | None, digest: str) -> Finding:
     known = None if snapshot is None else snapshot.known(digest)
     if known is None:
         return result
     return compare_to_places(result, known.places(), f"accepted {known.accepted.date}: {known.accepted.reason}")
 
 
-def compare_to_places(result: Result, equal: Collection[Place], since: str) -> Result:
+def compare_to_places(result: Finding, equal: Collection[Place], since: str) -> Finding:
     """Compare one result with the places that had equal bits in this environment; it fails if it lost them.
 
     Args:
@@ -111,12 +115,12 @@ def compare_to_places(result: Result, equal: Collection[Place], since: str) -> R
         equal: the places with equal bits beyond the contract.
         since: when this was accepted, and why, in words.
     """
-    if place(result) not in equal or result.verdict == "skipped":
+    if place(result) not in equal or result.ruling.verdict == "skipped":
         return result
-    compared = replace(result, snapshot="bitwise")
-    if result.verdict in EQUAL:
+    compared = result.with_ruling(snapshot="bitwise")
+    if result.ruling.verdict in EQUAL:
         return compared
-    reason = f"these bits were equal here before: bitwise, now {result.verdict}; {since}"
-    return replace(
-        compared, ok=False, reason=f"{reason}; {result.reason}" if not result.ok and result.reason else reason
-    )
+    reason = f"these bits were equal here before: bitwise, now {result.ruling.verdict}; {since}"
+    if not result.ruling.ok and result.ruling.reason:
+        reason += f"; {result.ruling.reason}"
+    return compared.with_ruling(ok=False, reason=reason)

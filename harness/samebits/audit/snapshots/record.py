@@ -21,8 +21,8 @@ from samebits.errors import DeclarationError
 from samebits.host.environment import Environment
 from samebits.host.processors import NAMED
 from samebits.host.sealed_file import Sealed
+from samebits.schema.finding import Finding
 from samebits.schema.json_text import canonical, content_digest
-from samebits.schema.result import Result
 
 SCHEMA: Literal["samebits-verdicts/1"] = "samebits-verdicts/1"
 
@@ -151,15 +151,20 @@ def processor_here(environment: Environment) -> Processor:
     return Processor(model=model, cpus=environment.cpus)
 
 
-def place(result: Result) -> Place:
+def place(result: Finding) -> Place:
     """The place of a result in a snapshot."""
-    point = " ".join((result.case, result.dtype, result.mesh, result.mode))
-    return result.variant, result.direction, result.leaf, point
+    point = " ".join((result.place.case, result.place.dtype, result.place.mesh, result.place.mode))
+    return result.place.variant, result.place.direction, result.place.leaf, point
 
 
-def exceeds_contract(result: Result) -> bool:
+def exceeds_contract(result: Finding) -> bool:
     """Whether a result has equal bits although its contract requires less."""
-    return result.ok and not result.exempt and result.required == "rounding" and result.verdict in EQUAL
+    return (
+        result.ruling.ok
+        and not result.ruling.exempt
+        and result.ruling.required == "rounding"
+        and result.ruling.verdict in EQUAL
+    )
 
 
 def grouped(places: Iterable[Place]) -> tuple[EqualLeaves, ...]:

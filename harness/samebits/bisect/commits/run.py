@@ -24,7 +24,7 @@ from samebits.bisect.read_documents import read_observations
 from samebits.bisect.search.history import FirstFailing, first_failing, least_runs
 from samebits.bisect.search.judgement import Judgement, untestable
 from samebits.bisect.search.space import SearchSpace
-from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.search.trials import SearchFinding, Trials
 from samebits.bisect.session import Session, again, counted, files_digest
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host import git
@@ -34,7 +34,7 @@ from samebits.host.subprocesses import ProcessResult, samebits_environment
 from samebits.programs.catalogue import SUITES
 
 
-def bisect_commits(request: CommitsRequest, session: Session) -> Finding:
+def bisect_commits(request: CommitsRequest, session: Session) -> SearchFinding:
     """Find the commit that introduced a failure.
 
     Commits that change neither the implementations nor sources that Python imports from the repository cannot be the
@@ -152,7 +152,7 @@ class CommitSearch:
     candidates: int
 
 
-def commit_finding(search: CommitSearch, first: FirstFailing[str]) -> Finding:
+def commit_finding(search: CommitSearch, first: FirstFailing[str]) -> SearchFinding:
     """The finding of a search; it judges every parent of the culprit, so that both sides of the change are known.
 
     Args:

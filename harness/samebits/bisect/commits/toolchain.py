@@ -27,7 +27,7 @@ from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement, untestable
 from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
 from samebits.bisect.search.space import space_of_sets
-from samebits.bisect.search.trials import Finding, Trials
+from samebits.bisect.search.trials import SearchFinding, Trials
 from samebits.bisect.session import Session, again, files_digest
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.cache_folder import cache_folder
@@ -246,7 +246,7 @@ class _ToolchainSearch:
         )
 
 
-def bisect_toolchain(request: ToolchainRequest, session: Session) -> Finding:
+def bisect_toolchain(request: ToolchainRequest, session: Session) -> SearchFinding:
     """Find the packages whose versions cause a failure: all minimal sets of them.
 
     Sets that pip rejects, such as a jax with an incompatible jaxlib, cannot be judged and do not count as failing.
@@ -350,7 +350,9 @@ def _other_version(text: str, pins: Pins) -> str:
     return ""
 
 
-def _finding(search: _ToolchainSearch, check: tuple[str, ...], trials: Trials[Point], sets: MinimalSets) -> Finding:
+def _finding(
+    search: _ToolchainSearch, check: tuple[str, ...], trials: Trials[Point], sets: MinimalSets
+) -> SearchFinding:
     request, names, minimal = search.request, search.names, sets.minimal
     signature = trials.signature or ""
     changes = [search.changes(packages) for packages in minimal]

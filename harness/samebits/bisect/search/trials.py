@@ -51,7 +51,7 @@ class TriedPoint:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class SearchFinding:
     """The result of a bisection; published as JSON, so keys keep their meaning.
 
     Args:
@@ -154,14 +154,14 @@ class Trials(Generic[P]):
         """The number of repeated runs of the same point."""
         return sum(row.looks - 1 for row in self._rows.values())
 
-    def finding(self, **fields: Any) -> Finding:
+    def finding(self, **fields: Any) -> SearchFinding:
         """Return the finding of this search, with the points that were tried and their counts.
 
         Args:
-            fields: those of `Finding` that the search does not know, or knows otherwise.
+            fields: those of `SearchFinding` that the search does not know, or knows otherwise.
         """
         known = {"candidates": self.space.candidates, "trials": tuple(self.tried), "runs": self.runs}
-        return Finding(**{"what": self.what, "repeats": self.repeats, **known, **fields})
+        return SearchFinding(**{"what": self.what, "repeats": self.repeats, **known, **fields})
 
     def unjudged(self, *outcomes: Outcome) -> tuple[str, ...]:
         """List the points without an answer, each with its reason.

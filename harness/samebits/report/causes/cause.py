@@ -11,8 +11,9 @@ from samebits.report.causes.groups import Key, group_failures, holds_at_its_size
 from samebits.report.causes.rules import Group, likely
 from samebits.report.document import Document
 from samebits.report.words import listed, plural, short_meshes
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.result import ACCEPTABLE, Result, requirement
+from samebits.schema.result import ACCEPTABLE, requirement
 
 _GRAVEST = ("different", "unstable", "rounding", "refused", "error")
 
@@ -40,8 +41,8 @@ class Cause:
     likely: str
     where: str
     only: tuple[str, ...]
-    results: tuple[Result, ...]
-    example: Result
+    results: tuple[Finding, ...]
+    example: Finding
     next_command: str | None
 
     @property
@@ -54,7 +55,7 @@ class Cause:
         return f"{self.subject}: {', '.join(listed)}"
 
 
-def causes(results: Iterable[Result], references: Mapping[str, str] | None = None) -> list[Cause]:
+def causes(results: Iterable[Finding], references: Mapping[str, str] | None = None) -> list[Cause]:
     """The groups of failing results, differences before errors and large groups before small ones.
 
     Args:
@@ -79,10 +80,17 @@ def first_command(listed: Iterable[Cause]) -> str | None:
     return next((cause.next_command for cause in listed if cause.next_command is not None), None)
 
 
-def _cause(key: Key, group: Sequence[Result], every: Sequence[Result]) -> Cause:
+def _cause(key: Key, group: Sequence[Finding], every: Sequence[Finding]) -> Cause:
     # Results that lack only other sizes belong to this cause, but hold where they are: they show where it ends.
     wrong = [result for result in group if not holds_at_its_sizes(result)] or list(group)
-    example = min(wrong, key=lambda result: (result.devices or 1 << 30, result.direction != "forward", result.elements))
+    example = min(
+        wrong,
+        key=lambda result: (
+            result.run.devices or 1 << 30,
+            result.place.direction != "forward",
+            result.comparison.elements,
+        ),
+    )
     restricted = tuple(only(wrong, every))
     return Cause(
         kind=key[0],
@@ -97,8 +105,8 @@ def _cause(key: Key, group: Sequence[Result], every: Sequence[Result]) -> Cause:
     )
 
 
-def _subject(group: Sequence[Result], every: Sequence[Result]) -> str:
-    sides = dict.fromkeys((result.pair, result.variant) for result in group)
+def _subject(group: Sequence[Finding], every: Sequence[Finding]) -> str:
+    sides = dict.fromkeys((result.place.pair, result.place.variant) for result in group)
     pairs = list(dict.fromkeys(pair for pair, _ in sides))
     if len(sides) == 1:
         whose = "/".join(next(iter(sides)))
@@ -106,33 +114,44 @@ def _subject(group: Sequence[Result], every: Sequence[Result]) -> str:
         whose = f"{pairs[0]} ({', '.join(variant for _, variant in sides)})"
     else:
         whose = ", ".join(pairs) if len(pairs) <= 3 else plural(len(pairs), "pair")
-    beside = sum((result.pair, result.variant) in sides and result.verdict != "skipped" for result in every)
+    beside = sum(
+        (result.place.pair, result.place.variant) in sides and result.ruling.verdict != "skipped" for result in every
+    )
     return f"{whose}: {len(group)} of {plural(beside, 'result')}"
 
 
-def _verdicts(group: Sequence[Result]) -> tuple[tuple[str, str, int], ...]:
+def _verdicts(group: Sequence[Finding]) -> tuple[tuple[str, str, int], ...]:
     """The verdicts with what is required, which says something of verdicts that another contract would accept."""
-    counts = Counter((r.verdict, requirement(r.required, r.reason) if r.verdict in ACCEPTABLE else "") for r in group)
+    counts = Counter(
+        (r.ruling.verdict, requirement(r.ruling.required, r.ruling.reason) if r.ruling.verdict in ACCEPTABLE else "")
+        for r in group
+    )
     return tuple((verdict, required, count) for (verdict, required), count in counts.items())
 
 
 def _rank(cause: Cause) -> int:
-    return min(_GRAVEST.index(result.verdict) if result.verdict in _GRAVEST else 0 for result in cause.results)
+    return min(
+        _GRAVEST.index(result.ruling.verdict) if result.ruling.verdict in _GRAVEST else 0 for result in cause.results
+    )
 
 
 _LISTED = 4
 """Names of cases or dtypes that are listed; more are counted."""
 
 
-def only(failing: Sequence[Result], results: Iterable[Result]) -> list[str]:
+def only(failing: Sequence[Finding], results: Iterable[Finding]) -> list[str]:
     """What restricts a group of failures, each in words and each by results beside it that hold.
 
     Args:
         failing: the group, without what holds at its own sizes.
         results: all of the check.
     """
-    sides = {(result.pair, result.variant) for result in failing}
-    beside = [result for result in results if (result.pair, result.variant) in sides and result.verdict != "skipped"]
+    sides = {(result.place.pair, result.place.variant) for result in failing}
+    beside = [
+        result
+        for result in results
+        if (result.place.pair, result.place.variant) in sides and result.ruling.verdict != "skipped"
+    ]
     return [
         *_only_value(failing, beside, "direction", lambda value: f"only in the {value}" + _plural_of(value)),
         *_only_value(failing, beside, "dtype", lambda value: f"only with {value}"),
@@ -143,10 +162,10 @@ def only(failing: Sequence[Result], results: Iterable[Result]) -> list[str]:
     ]
 
 
-def place_words(failing: Sequence[Result]) -> str:
+def place_words(failing: Sequence[Finding]) -> str:
     """Where a group lies, in few words: cases; dtypes; meshes; directions."""
     names = {
-        noun: list(dict.fromkeys(filter(None, (getattr(result, noun) for result in failing))))
+        noun: list(dict.fromkeys(filter(None, (getattr(result.place, noun) for result in failing))))
         for noun in ("case", "dtype", "mesh", "direction")
     }
     words = {noun: listed(these, noun) for noun, these in names.items()}
@@ -160,36 +179,37 @@ def _plural_of(direction: str) -> str:
 
 
 def _only_value(
-    failing: Sequence[Result], beside: Sequence[Result], name: str, words: Callable[[str], str]
+    failing: Sequence[Finding], beside: Sequence[Finding], name: str, words: Callable[[str], str]
 ) -> list[str]:
     """The one value that all failures share, if every result that is alike but for it holds."""
-    values = {getattr(result, name) for result in failing}
+    values = {getattr(result.place, name) for result in failing}
     if len(values) != 1:
         return []
     others = [field for field in ("case", "dtype", "direction") if field != name]
-    alike = {tuple(getattr(result, field) for field in others) for result in failing}
+    alike = {tuple(getattr(result.place, field) for field in others) for result in failing}
     if name == "case":  # cases differ in much: whatever of the other cases ran has to hold
-        control = [result for result in beside if result.case not in values]
+        control = [result for result in beside if result.place.case not in values]
     else:
         control = [
             result
             for result in beside
-            if getattr(result, name) not in values and tuple(getattr(result, field) for field in others) in alike
+            if getattr(result.place, name) not in values
+            and tuple(getattr(result.place, field) for field in others) in alike
         ]
     if not control or not all(holds_at_its_sizes(result) for result in control):
         return []
     return [words(values.pop())]
 
 
-def _only_meshes(failing: Sequence[Result], beside: Sequence[Result]) -> list[str]:
+def _only_meshes(failing: Sequence[Finding], beside: Sequence[Finding]) -> list[str]:
     """A number of devices or an axis of the mesh that separates the failures from what holds."""
-    alike = {(result.case, result.dtype, result.direction) for result in failing}
+    alike = {(result.place.case, result.place.dtype, result.place.direction) for result in failing}
     holding = [
         result
         for result in beside
-        if holds_at_its_sizes(result) and (result.case, result.dtype, result.direction) in alike
+        if holds_at_its_sizes(result) and (result.place.case, result.place.dtype, result.place.direction) in alike
     ]
-    bad, good = ({_devices(result.mesh) for result in group} - {0} for group in (failing, holding))
+    bad, good = ({_devices(result.place.mesh) for result in group} - {0} for group in (failing, holding))
     if not bad or not good:
         return []
     if min(bad) > max(good):
@@ -200,18 +220,18 @@ def _only_meshes(failing: Sequence[Result], beside: Sequence[Result]) -> list[st
     odd = {size % 2 for size in bad} == {1} and {size % 2 for size in good} == {0}
     if odd:
         return ["only where the number of devices is odd"]
-    axes = set.intersection(*(_split_axes(result.mesh) for result in failing))
-    axes -= set().union(*(_split_axes(result.mesh) for result in holding))
+    axes = set.intersection(*(_split_axes(result.place.mesh) for result in failing))
+    axes -= set().union(*(_split_axes(result.place.mesh) for result in holding))
     if axes:
         return [f"only where the mesh has the axis '{axis}'" for axis in sorted(axes)]
-    meshes = dict.fromkeys(result.mesh for result in failing)
-    apart = len(meshes) <= 2 and not {result.mesh for result in holding} & set(meshes)
+    meshes = dict.fromkeys(result.place.mesh for result in failing)
+    apart = len(meshes) <= 2 and not {result.place.mesh for result in holding} & set(meshes)
     return [f"only on {' and '.join(meshes)}"] if apart else []
 
 
-def _only_parts(failing: Sequence[Result]) -> list[str]:
+def _only_parts(failing: Sequence[Finding]) -> list[str]:
     """The devices in whose parts of the array elements differ, where those of others are equal in every result."""
-    pictures = [result.picture for result in failing if result.picture is not None]
+    pictures = [result.comparison.picture for result in failing if result.comparison.picture is not None]
     if not pictures or len(pictures) < len(failing) or any(len(picture.devices) < 2 for picture in pictures):
         return []
     parts = {tuple(devices for devices, count in picture.devices.items() if count) for picture in pictures}

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from samebits.schema.result import ACCEPTABLE, ALL_SIZES_REQUIRED, VERDICTS, Result
+from samebits.schema.finding import Finding
+from samebits.schema.result import ACCEPTABLE, ALL_SIZES_REQUIRED, VERDICTS
 
 Key = tuple[str, ...]
 
@@ -36,7 +37,7 @@ _VALUE = re.compile(r"\b(True|False|None)\b")
 _LIST = re.compile(r"#(\s*,\s*#)+,?")
 
 
-def group_failures(results: Iterable[Result], references: Mapping[str, str]) -> dict[Key, list[Result]]:
+def group_failures(results: Iterable[Finding], references: Mapping[str, str]) -> dict[Key, list[Finding]]:
     """The failing results by the key of their cause, in the order of the results.
 
     Args:
@@ -44,31 +45,33 @@ def group_failures(results: Iterable[Result], references: Mapping[str, str]) -> 
         references: by pair, the name of its reference.
     """
     every = list(results)
-    own = (result for result in every if result.failed and references.get(result.pair) == result.variant)
+    own = (result for result in every if result.failed and references.get(result.place.pair) == result.place.variant)
     moved = {point_of(result): result for result in own}
-    groups: dict[Key, list[Result]] = {}
+    groups: dict[Key, list[Finding]] = {}
     for result in every:
         if result.failed:
             groups.setdefault(_key(result, moved), []).append(result)
     return _joined(groups)
 
 
-def holds_at_its_sizes(result: Result) -> bool:
+def holds_at_its_sizes(result: Finding) -> bool:
     """Whether a result holds, or fails only because its contract requires other sizes too."""
-    return result.ok or (result.verdict in ACCEPTABLE and ALL_SIZES_REQUIRED in (result.reason or ""))
+    return result.ruling.ok or (
+        result.ruling.verdict in ACCEPTABLE and ALL_SIZES_REQUIRED in (result.ruling.reason or "")
+    )
 
 
-def point_of(result: Result) -> Key:
+def point_of(result: Finding) -> Key:
     """Where a result lies, whatever the side."""
     names = ("pair", "case", "dtype", "mesh", "mode", "direction", "leaf")
-    return tuple(str(getattr(result, name)) for name in names)
+    return tuple(str(getattr(result.place, name)) for name in names)
 
 
-def kinds_of(result: Result) -> frozenset[str]:
+def kinds_of(result: Finding) -> frozenset[str]:
     """The kinds of difference of a result; of several, all of them."""
-    if result.differences:
-        return frozenset(difference.kind for difference in result.differences)
-    return frozenset() if result.kind is None else frozenset({result.kind.partition(" (")[0]})
+    if result.comparison.differences:
+        return frozenset(difference.kind for difference in result.comparison.differences)
+    return frozenset() if result.comparison.kind is None else frozenset({result.comparison.kind.partition(" (")[0]})
 
 
 def without_numbers(text: str) -> str:
@@ -76,70 +79,70 @@ def without_numbers(text: str) -> str:
     return _LIST.sub("#", _VALUE.sub("#", _NUMBER.sub("#", " ".join(text.split()))))
 
 
-def error_text(result: Result) -> str:
+def error_text(result: Finding) -> str:
     """The error of a result without the point at which it was raised."""
-    text = " ".join((result.reason or result.evidence or "no reason is recorded").split())
+    text = " ".join((result.ruling.reason or result.ruling.evidence or "no reason is recorded").split())
     begin, raised, rest = text.partition(" raised ")
-    return rest if raised and f"'{result.case}'" in begin else text
+    return rest if raised and f"'{result.place.case}'" in begin else text
 
 
-def _is_of_mesh(result: Result, moved: Mapping[Key, Result]) -> bool:
+def _is_of_mesh(result: Finding, moved: Mapping[Key, Finding]) -> bool:
     """Whether the reference's own failure at a point explains a result: what is worse, or located, is the variant's."""
     own = moved.get(point_of(result))
-    if own is None or own.verdict not in ("rounding", "different"):
+    if own is None or own.ruling.verdict not in ("rounding", "different"):
         return False  # what lacks only a proof, or could not be told, moves nothing
-    if own.variant == result.variant:
+    if own.place.variant == result.place.variant:
         return True
-    is_worse = VERDICTS.index(result.verdict) > VERDICTS.index(own.verdict)
-    return not (is_worse or result.lines or (result.evidence or "").startswith(REFUTED))
+    is_worse = VERDICTS.index(result.ruling.verdict) > VERDICTS.index(own.ruling.verdict)
+    return not (is_worse or result.named.lines or (result.ruling.evidence or "").startswith(REFUTED))
 
 
-def _key(result: Result, moved: Mapping[Key, Result]) -> Key:
-    pair, variant = result.pair, result.variant
-    if result.verdict == "error":
+def _key(result: Finding, moved: Mapping[Key, Finding]) -> Key:
+    pair, variant = result.place.pair, result.place.variant
+    if result.ruling.verdict == "error":
         return _error_key(result)
-    if result.verdict == "unstable":
-        return ("unstable", pair, without_numbers(result.evidence or variant))
-    if result.required == "refused":
-        return ("expected error", pair, without_numbers(result.reason or ""))
-    if (result.reason or "").startswith(FELL):
+    if result.ruling.verdict == "unstable":
+        return ("unstable", pair, without_numbers(result.ruling.evidence or variant))
+    if result.ruling.required == "refused":
+        return ("expected error", pair, without_numbers(result.ruling.reason or ""))
+    if (result.ruling.reason or "").startswith(FELL):
         return ("fell", pair, variant)
     if _is_of_mesh(result, moved):
-        return ("mesh", pair, moved[point_of(result)].variant)
+        return ("mesh", pair, moved[point_of(result)].place.variant)
     if holds_at_its_sizes(result):
         return ("sizes", pair, variant)
-    if result.verdict in ("proved", "bitwise"):
+    if result.ruling.verdict in ("proved", "bitwise"):
         return ("unproved", pair, variant)
-    if result.lines:
-        first = result.lines[0]
+    if result.named.lines:
+        first = result.named.lines[0]
         # Variants, and pairs, may call one function: the line alone is the cause.
         return ("line", str(first.variant or first.reference))
     return (_family(result), pair, variant)
 
 
-def _family(result: Result) -> str:
+def _family(result: Finding) -> str:
     """The kinds of difference of a result as one word."""
     kinds = kinds_of(result)
     families = (("form", bool(kinds & FORM)), ("special", kinds <= SPECIAL), ("nonfinite", kinds <= NONFINITE))
-    usual = "rounding" if result.verdict == "rounding" else "values"
+    usual = "rounding" if result.ruling.verdict == "rounding" else "values"
     return next((name for name, fits in families if fits and kinds), usual)
 
 
-def _error_key(result: Result) -> Key:
+def _error_key(result: Finding) -> Key:
     text = error_text(result)
     if text.startswith(LOST):
         _, _, why = text.removeprefix(LOST).partition(": ")
         return ("lost", without_numbers(why.partition(";")[0]))
-    own = (result.pair, result.variant, result.case, result.dtype, result.mesh)
+    own = (result.place.pair, result.place.variant, result.place.case, result.place.dtype, result.place.mesh)
     for name in filter(None, own):
         text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.])", "*", text)
     return ("error", without_numbers(text))
 
 
-def _joined(groups: dict[Key, list[Result]]) -> dict[Key, list[Result]]:
+def _joined(groups: dict[Key, list[Finding]]) -> dict[Key, list[Finding]]:
     """The same groups, where results without a named line join the only named line that can explain them."""
     lines = [_Line(key, results) for key, results in groups.items() if key[0] == "line"]
-    joined: dict[Key, list[Result]] = {key: [] for key in groups}
+    joined: dict[Key, list[Finding]] = {key: [] for key in groups}
     for key, results in groups.items():
         joins = key[0] in ("values", "special", "nonfinite", "rounding", "unproved", "sizes")
         for result in results:
@@ -151,29 +154,29 @@ def _joined(groups: dict[Key, list[Result]]) -> dict[Key, list[Result]]:
 class _Line:
     """A group with a named line: what other results are compared with, so that thousands of them take no time."""
 
-    def __init__(self, key: Key, results: Sequence[Result]) -> None:
+    def __init__(self, key: Key, results: Sequence[Finding]) -> None:
         self.key = key
-        self.moves = results[0].lines[0].change == "moved"
+        self.moves = results[0].named.lines[0].change == "moved"
         self.family = _family(results[0])
-        self.sides = {(known.pair, known.variant) for known in results}
-        self.cases = {known.case for known in results}
-        self.directions = {(known.case, known.direction) for known in results}
+        self.sides = {(known.place.pair, known.place.variant) for known in results}
+        self.cases = {known.place.case for known in results}
+        self.directions = {(known.place.case, known.place.direction) for known in results}
         self.points = {point_of(known)[:-1] for known in results}
 
 
-def _explained_by(result: Result, family: str, lines: Iterable[_Line]) -> Key | None:
+def _explained_by(result: Finding, family: str, lines: Iterable[_Line]) -> Key | None:
     """The one line that can explain a result; the nearest counts: of its case and direction, of its case, of its side.
 
     Elements in another order differ in any way; another computation in its own. What lacks only its proof is explained
     by a leaf of the same point, and what lacks only other sizes by a line that is wrong at one of these.
     """
-    own = [line for line in lines if (result.pair, result.variant) in line.sides]
+    own = [line for line in lines if (result.place.pair, result.place.variant) in line.sides]
     if family == "unproved":
         return next((line.key for line in own if point_of(result)[:-1] in line.points), None)
     own = [line for line in own if family in ("values", "sizes") or line.moves or line.family == family]
     narrowed = (
-        [line.key for line in own if (result.case, result.direction) in line.directions],
-        [line.key for line in own if result.case in line.cases],
+        [line.key for line in own if (result.place.case, result.place.direction) in line.directions],
+        [line.key for line in own if result.place.case in line.cases],
         [line.key for line in own],
     )
     return next((keys[0] for keys in narrowed if len(keys) == 1), None)

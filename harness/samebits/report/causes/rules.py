@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from samebits.report.causes.groups import FORM, LOST, NONFINITE, SPECIAL, Key, error_text, kinds_of
+from samebits.schema.finding import Finding
 from samebits.schema.line_difference import LineDifference
-from samebits.schema.result import ALL_SIZES_REQUIRED, Result
+from samebits.schema.result import ALL_SIZES_REQUIRED
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Group:
     """
 
     key: Key
-    results: Sequence[Result]
+    results: Sequence[Finding]
     only: Sequence[str] = ()
 
     @property
@@ -35,14 +36,14 @@ class Group:
         return self.key[0]
 
     @property
-    def first(self) -> Result:
+    def first(self) -> Finding:
         """The first result."""
         return self.results[0]
 
     @property
     def line(self) -> LineDifference | None:
         """The line that the group is about: the likeliest of the first result that names one."""
-        return next((result.lines[0] for result in self.results if result.lines), None)
+        return next((result.named.lines[0] for result in self.results if result.named.lines), None)
 
 
 Rule = Callable[[Group], str | None]
@@ -69,11 +70,13 @@ def likely(group: Group) -> str:
 def _mesh(group: Group) -> str | None:
     if group.kind != "mesh":
         return None
-    meshes = ", ".join(dict.fromkeys(result.mesh for result in group.results))
-    own = [result for result in group.results if result.variant == group.key[2]]
+    meshes = ", ".join(dict.fromkeys(result.place.mesh for result in group.results))
+    own = [result for result in group.results if result.place.variant == group.key[2]]
     begin = f"the mesh or the compiler, not the variant: on {meshes} the reference itself"
-    if own and not any(result.mismatches or result.kind for result in own):
-        return f"{begin} is {own[0].verdict}, although its bits are those of one device: {own[0].evidence}"
+    if own and not any(result.comparison.mismatches or result.comparison.kind for result in own):
+        return (
+            f"{begin} is {own[0].ruling.verdict}, although its bits are those of one device: {own[0].ruling.evidence}"
+        )
     return f"{begin} differs from its result on one device"
 
 
@@ -95,9 +98,9 @@ def _lost(group: Group) -> str | None:
 def _expected_error(group: Group) -> str | None:
     if group.kind != "expected error":
         return None
-    missing = "gave a result" in (group.first.reason or "")
+    missing = "gave a result" in (group.first.ruling.reason or "")
     begin = "a check of the arguments is missing" if missing else "another error than the documented one"
-    return f"{begin}: {group.first.reason}"
+    return f"{begin}: {group.first.ruling.reason}"
 
 
 def _error(group: Group) -> str | None:
@@ -113,8 +116,8 @@ def _unstable(group: Group) -> str | None:
     if group.kind != "unstable":
         return None
     return (
-        f"{group.first.evidence}: memory that is read before it is written, sums in the order in which threads or "
-        "devices finish, or random numbers without a fixed key"
+        f"{group.first.ruling.evidence}: memory that is read before it is written, sums in the order in which threads "
+        "or devices finish, or random numbers without a fixed key"
     )
 
 
@@ -127,14 +130,14 @@ def _fell(group: Group) -> str | None:
 def _unproved(group: Group) -> str | None:
     if group.kind != "unproved":
         return None
-    why = group.first.evidence or group.first.reason or "no reason is recorded"
+    why = group.first.ruling.evidence or group.first.ruling.reason or "no reason is recorded"
     return f"the bits are equal on every input tried, but the contract requires a proof: {why}"
 
 
 def _other_sizes(group: Group) -> str | None:
     if group.kind != "sizes":
         return None
-    why = (group.first.reason or "").partition(ALL_SIZES_REQUIRED)[2].removeprefix(": ") or "none are shown"
+    why = (group.first.ruling.reason or "").partition(ALL_SIZES_REQUIRED)[2].removeprefix(": ") or "none are shown"
     return f"it holds at the sizes of the case, and {ALL_SIZES_REQUIRED}: {why}"
 
 
@@ -148,7 +151,7 @@ def _form(group: Group) -> str | None:
         "dtype": "the dtype of an output: an astype is missing or too much",
         "weak type": "the weak type of an output: a Python number in place of an array",
     }
-    detail = (group.first.evidence or "").partition("; ")[0]
+    detail = (group.first.ruling.evidence or "").partition("; ")[0]
     first = next(words[kind] for kind in ("structure", "shape", "dtype", "weak type") if kind in kinds)
     at = ", ".join(filter(None, (detail, _place(group))))
     return first + (f" ({at})" if at else "")
@@ -156,7 +159,7 @@ def _form(group: Group) -> str | None:
 
 def _literal(group: Group) -> str | None:
     """A constant that differs, where most results name the same two literals."""
-    named = [match for result in group.results if (match := _LITERAL.search(result.evidence or "")) is not None]
+    named = [match for result in group.results if (match := _LITERAL.search(result.ruling.evidence or "")) is not None]
     counts = Counter((match[1], match[2]) for match in named)
     if not counts or 2 * counts.most_common(1)[0][1] < len(group.results):
         return None
@@ -197,23 +200,23 @@ def _accuracy(group: Group) -> str | None:
     """Rounding that the contract does not accept, or a loss of accuracy."""
     less = [result for result in group.results if _loses(result)]
     if len(less) == len(group.results):
-        worst = max((result.error_ratio or 0.0) for result in less)
+        worst = max((result.accuracy.error_ratio or 0.0) for result in less)
         if worst > NARROWEST:
             return None
         factor = f" (up to {worst:.2g} times the reference's)" if worst else ""
-        bias = next((result for result in less if result.bias is not None), None)
+        bias = next((result for result in less if result.accuracy.bias is not None), None)
         text = f"precision is lost{factor}: an intermediate or a sum in a narrower dtype"
         if (line := group.line) is not None and line.change in ("narrower", "accuracy"):
             text = f"precision is lost{factor}: {line}"
         return text if bias is None else f"{text}; the errors point one way, as truncation makes them"
-    if all(result.verdict == "rounding" for result in group.results):
-        required = ", ".join(dict.fromkeys(result.required for result in group.results))
+    if all(result.ruling.verdict == "rounding" for result in group.results):
+        required = ", ".join(dict.fromkeys(result.ruling.required for result in group.results))
         return f"only rounding, which the contract does not accept (it requires {required})"
     return None
 
 
-def _loses(result: Result) -> bool:
-    return "loses accuracy" in (result.evidence or "")
+def _loses(result: Finding) -> bool:
+    return "loses accuracy" in (result.ruling.evidence or "")
 
 
 def _named_line(group: Group) -> str | None:
@@ -231,7 +234,7 @@ def _gradient(group: Group) -> str | None:
 
 
 def _other(group: Group) -> str:
-    return group.first.evidence or group.first.reason or "other values, and no line is named"
+    return group.first.ruling.evidence or group.first.ruling.reason or "other values, and no line is named"
 
 
 RULES: tuple[Rule, ...] = (

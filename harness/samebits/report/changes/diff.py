@@ -29,9 +29,10 @@ from samebits.report.changes.diff_records import (
     Slower,
 )
 from samebits.report.changes.environments import environment_changes
-from samebits.report.changes.rows import PARTS, DocumentRows, EnvelopedRun, ResultPlace, VerdictRow, document_rows
+from samebits.report.changes.rows import PARTS, DocumentRows, EnvelopedRun, VerdictRow, document_rows
 from samebits.report.train import nearest
 from samebits.report.words import typed
+from samebits.schema.finding import Place
 from samebits.schema.result import Problem, gravest
 from samebits.train.compare import Pairing, judge_beside, other_request
 from samebits.train.distance import SCALARS
@@ -97,7 +98,7 @@ def exit_code(document: DiffDocument) -> int:
 
 
 def _summary(
-    document: DiffDocument, before: Mapping[ResultPlace, float], after: Mapping[ResultPlace, float], known: int
+    document: DiffDocument, before: Mapping[Place, float], after: Mapping[Place, float], known: int
 ) -> DiffSummary:
     """The counts of a comparison whose documents have some problems in common."""
     common = before.keys() & after.keys()
@@ -138,13 +139,11 @@ def _limits(file: str, document: Any) -> Iterable[str]:
         yield f"{file} is of a run that was interrupted"
 
 
-def _parts(place: ResultPlace) -> dict[str, str]:
+def _parts(place: Place) -> dict[str, str]:
     return {name: getattr(place, name) for name in PARTS}
 
 
-def _changes(
-    before: Mapping[ResultPlace, VerdictRow], after: Mapping[ResultPlace, VerdictRow]
-) -> tuple[ChangedResult, ...]:
+def _changes(before: Mapping[Place, VerdictRow], after: Mapping[Place, VerdictRow]) -> tuple[ChangedResult, ...]:
     # A point that failed as a whole has the leaf `*`; its leaves are then not missing for another reason.
     whole = {replace(place, leaf="") for rows in (before, after) for place in rows if place.leaf == "*"}
     changes = []
@@ -191,9 +190,7 @@ def _changed(change: Change, before: VerdictRow | None, after: VerdictRow | None
     )
 
 
-def _contracts(
-    before: Mapping[ResultPlace, VerdictRow], after: Mapping[ResultPlace, VerdictRow]
-) -> tuple[ChangedContract, ...]:
+def _contracts(before: Mapping[Place, VerdictRow], after: Mapping[Place, VerdictRow]) -> tuple[ChangedContract, ...]:
     return tuple(
         ChangedContract(**_parts(place), before=before[place].promise, after=row.promise)
         for place, row in after.items()
@@ -204,7 +201,7 @@ def _contracts(
     )
 
 
-def _moved(before: Mapping[ResultPlace, str], after: Mapping[ResultPlace, str]) -> tuple[MovedReference, ...]:
+def _moved(before: Mapping[Place, str], after: Mapping[Place, str]) -> tuple[MovedReference, ...]:
     return tuple(
         MovedReference(**_parts(place), before=before[place], after=bits)
         for place, bits in after.items()
@@ -212,9 +209,7 @@ def _moved(before: Mapping[ResultPlace, str], after: Mapping[ResultPlace, str]) 
     )
 
 
-def _slower(
-    before: Mapping[ResultPlace, float], after: Mapping[ResultPlace, float], slower: Slower
-) -> tuple[ChangedFigure, ...]:
+def _slower(before: Mapping[Place, float], after: Mapping[Place, float], slower: Slower) -> tuple[ChangedFigure, ...]:
     longer = [
         ChangedFigure(**_parts(place), figure="seconds", before=before[place], after=seconds)
         for place, seconds in after.items()
@@ -232,16 +227,14 @@ def _figures(before: DocumentRows, after: DocumentRows) -> tuple[ChangedFigure, 
     )
 
 
-def _moved_losses(
-    before: Mapping[ResultPlace, EnvelopedRun], after: Mapping[ResultPlace, EnvelopedRun]
-) -> list[MovedLoss]:
+def _moved_losses(before: Mapping[Place, EnvelopedRun], after: Mapping[Place, EnvelopedRun]) -> list[MovedLoss]:
     """The runs whose losses moved, those that moved further than rounding first."""
     both = [(place, before[place], run) for place, run in after.items() if place in before]
     moved = [loss for loss in (_moved_loss(*run) for run in both) if loss is not None]
     return sorted(moved, key=lambda loss: loss.verdict != "different")
 
 
-def _moved_loss(place: ResultPlace, before: EnvelopedRun, after: EnvelopedRun) -> MovedLoss | None:
+def _moved_loss(place: Place, before: EnvelopedRun, after: EnvelopedRun) -> MovedLoss | None:
     """How far the loss of one run moved; None where it did not, or where the two runs cannot be judged."""
     if _why_not_judged(before, after) is not None or after.envelope is None:
         return None
@@ -273,7 +266,7 @@ def _why_not_judged(before: EnvelopedRun, after: EnvelopedRun) -> str | None:
     return None
 
 
-def not_judged(before: Mapping[ResultPlace, EnvelopedRun], after: Mapping[ResultPlace, EnvelopedRun]) -> Iterable[str]:
+def not_judged(before: Mapping[Place, EnvelopedRun], after: Mapping[Place, EnvelopedRun]) -> Iterable[str]:
     """A line for each run of two documents whose losses are not compared."""
     for place, run in after.items():
         why = _why_not_judged(before[place], run) if place in before else None

@@ -8,8 +8,8 @@ from typing import Literal
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.changes.environments import EnvironmentChange
-from samebits.report.changes.rows import ResultPlace
 from samebits.report.document import SCHEMA
+from samebits.schema.finding import Place
 from samebits.schema.result import Problem
 
 Change = Literal["new failure", "worse failure", "fell", "no longer compared", "still fails", "fixed", "rose", "added"]
@@ -43,11 +43,11 @@ class Slower:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChangedResult(ResultPlace):
+class ChangedResult(Place):
     """A result that is not as in the old document.
 
     Args:
-        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `ResultPlace`.
+        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `Place`.
         change: what changed; `fell` and `rose` are verdicts that satisfy the contract on both sides, and a
             `worse failure` satisfies it on neither, with a lower verdict than before.
         before, after: the verdicts; None where there is no result.
@@ -67,11 +67,11 @@ class ChangedResult(ResultPlace):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChangedContract(ResultPlace):
+class ChangedContract(Place):
     """A result of which another verdict is required, or for another reason.
 
     Args:
-        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `ResultPlace`.
+        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `Place`.
         before, after: what is required, and why.
     """
 
@@ -80,11 +80,11 @@ class ChangedContract(ResultPlace):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MovedReference(ResultPlace):
+class MovedReference(Place):
     """A leaf for which the reference itself, or its inputs, have other bits; or a program or run that has.
 
     Args:
-        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `ResultPlace`.
+        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `Place`.
         before, after: the digests.
     """
 
@@ -93,11 +93,11 @@ class MovedReference(ResultPlace):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MovedLoss(ResultPlace):
+class MovedLoss(Place):
     """A training run whose loss moved, judged as `samebits train --beside` does.
 
     Args:
-        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `ResultPlace`.
+        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `Place`.
         step: the last step at which it moved.
         before, after: the loss there.
         max_ulp: the largest distance of the losses at any step, in float32 ulps.
@@ -116,11 +116,11 @@ class MovedLoss(ResultPlace):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChangedFigure(ResultPlace):
+class ChangedFigure(Place):
     """A time that became longer, or a figure of a compiled program that changed.
 
     Args:
-        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `ResultPlace`.
+        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `Place`.
         figure: `seconds`, or as in `Facts`.
         before, after: the values.
     """
@@ -195,7 +195,7 @@ class DiffDocument:
         notes: what else limits the comparison.
     """
 
-    schema: Literal["samebits/1"] = SCHEMA
+    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["diff", "report diff"] = "diff"
     compared: str = "check"
     old: DocumentHead | None = None

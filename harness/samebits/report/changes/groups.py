@@ -16,11 +16,11 @@ from samebits.report.changes.diff_records import (
     DiffDocument,
     MovedLoss,
 )
-from samebits.report.changes.rows import ResultPlace
 from samebits.report.words import plural, short_meshes
+from samebits.schema.finding import Place
 from samebits.train.distance import FAR
 
-P = TypeVar("P", bound=ResultPlace)
+P = TypeVar("P", bound=Place)
 
 NAMED = 3
 """Outputs or cases of a group that are named; more are counted."""
@@ -231,20 +231,20 @@ def _plain(kind: str, places: Sequence[P], words: Sequence[tuple[str, str]]) -> 
     ]  # fmt: skip
 
 
-def members(rows: Sequence[ResultPlace]) -> tuple[str, ...]:
+def members(rows: Sequence[Place]) -> tuple[str, ...]:
     """The results of a group, one text each; none where it is one result."""
     if len(rows) == 1:
         return ()
     return tuple(", ".join(part for part in (row.where(), row.what()) if part) for row in rows)
 
 
-def outputs(rows: Sequence[ResultPlace]) -> str:
+def outputs(rows: Sequence[Place]) -> str:
     """The outputs of a group, named where they are few."""
     names = list(dict.fromkeys(row.what() for row in rows))
     return ", ".join(filter(None, names)) if len(names) <= NAMED else plural(len(names), "output")
 
 
-def conditions(rows: Sequence[ResultPlace]) -> str:
+def conditions(rows: Sequence[Place]) -> str:
     """The conditions of a group: `6 results: 2 cases, bfloat16 float32, context2/4 expert4_fsdp2`."""
     if len(rows) == 1:
         return rows[0].where()

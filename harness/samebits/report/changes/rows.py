@@ -9,10 +9,10 @@ from typing import Any, Literal, get_args
 
 from samebits.audit.claims.row import Holds
 from samebits.errors import RequestError
-from samebits.report.outcomes import witness_words
 from samebits.report.train import measured_envelope
 from samebits.report.words import typed
-from samebits.schema.contract import COMPUTES, MOVES, leaf_words
+from samebits.schema.contract import COMPUTES, MOVES
+from samebits.schema.finding import Finding, Place, Ruling
 from samebits.schema.result import VERDICTS
 from samebits.train.envelope import Envelope
 from samebits.train.record import RunRecord
@@ -20,49 +20,10 @@ from samebits.train.record import RunRecord
 State = Literal["ok", "failed", "skipped"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ResultPlace:
-    """What a result is of. A part that the command does not have is empty.
-
-    Args:
-        pair, variant, case, dtype, mesh, mode, direction, leaf: as in `Result`.
-        target: what the program is compiled for.
-        item: the claim, planted fault, configuration, pair of runs, golden or parallelism.
-    """
-
-    pair: str = ""
-    variant: str = ""
-    case: str = ""
-    dtype: str = ""
-    mesh: str = ""
-    mode: str = ""
-    direction: str = ""
-    leaf: str = ""
-    target: str = ""
-    item: str = ""
-
-    def side(self) -> str:
-        """Whose result it is, such as `rms_norm/multiply` or `train/context4`."""
-        return "/".join(part for part in (self.pair, self.variant, self.item) if part)
-
-    def what(self) -> str:
-        """Which output, such as `gradient of scale`; empty where the result is of all."""
-        leaf = "" if self.leaf == "*" else self.leaf
-        if self.direction == "gradient" and not self.target:
-            return leaf_words(self.direction, leaf) if leaf else "gradient"
-        return " ".join(part for part in (self.direction if self.target else "", leaf) if part)
-
-    def where(self) -> str:
-        """Under which conditions, such as `case small, bfloat16, mesh data2 (auto)`."""
-        case, mesh = f"case {self.case}" if self.case else "", f"mesh {self.mesh}" if self.mesh else ""
-        mode = f" ({self.mode})" if self.mode else ""
-        return ", ".join(part for part in (case, self.dtype, f"{mesh}{mode}".strip(), self.target) if part)
+PARTS = tuple(part.name for part in fields(Place))
 
 
-PARTS = tuple(part.name for part in fields(ResultPlace))
-
-
-def place_of(record: object, **more: str) -> ResultPlace:
+def place_of(record: object, **more: str) -> Place:
     """The place of a record that has some of the parts as attributes.
 
     Args:
@@ -70,7 +31,7 @@ def place_of(record: object, **more: str) -> ResultPlace:
         more: parts that it has under another name, or not at all.
     """
     parts = {name: getattr(record, name) for name in PARTS if hasattr(record, name)}
-    return ResultPlace(**{**parts, **more})
+    return Place(**{**parts, **more})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +50,7 @@ class VerdictRow:
         replay: the command that shows the result again.
     """
 
-    place: ResultPlace
+    place: Place
     verdict: str
     rank: int
     state: State
@@ -138,22 +99,22 @@ class DocumentRows:
         runs: of training.
     """
 
-    verdicts: dict[ResultPlace, VerdictRow] = field(default_factory=dict)
-    bits: dict[ResultPlace, str] = field(default_factory=dict)
-    seconds: dict[ResultPlace, float] = field(default_factory=dict)
-    figures: dict[tuple[ResultPlace, str], float] = field(default_factory=dict)
-    runs: dict[ResultPlace, EnvelopedRun] = field(default_factory=dict)
+    verdicts: dict[Place, VerdictRow] = field(default_factory=dict)
+    bits: dict[Place, str] = field(default_factory=dict)
+    seconds: dict[Place, float] = field(default_factory=dict)
+    figures: dict[tuple[Place, str], float] = field(default_factory=dict)
+    runs: dict[Place, EnvelopedRun] = field(default_factory=dict)
 
     def add(self, row: VerdictRow) -> None:
         """Add a result; of several at one place the last one counts."""
         self.verdicts[row.place] = row
 
-    def add_seconds(self, place: ResultPlace, seconds: float | None) -> None:
+    def add_seconds(self, place: Place, seconds: float | None) -> None:
         """Add a time: the largest of those at one place, since leaves share the time of their point."""
         if seconds:
             self.seconds[place] = max(self.seconds.get(place, 0.0), seconds)
 
-    def add_figures(self, place: ResultPlace, record: object, names: tuple[str, ...]) -> None:
+    def add_figures(self, place: Place, record: object, names: tuple[str, ...]) -> None:
         """Add the figures that a record has."""
         for name in names:
             value = getattr(record, name)
@@ -161,7 +122,7 @@ class DocumentRows:
                 self.figures[place, name] = float(value)
 
 
-def without(place: ResultPlace, *parts: str) -> ResultPlace:
+def without(place: Place, *parts: str) -> Place:
     """The place without some of its parts."""
     return replace(place, **dict.fromkeys(parts, ""))
 
@@ -195,51 +156,48 @@ def document_rows(document: Any) -> DocumentRows:
 
 def _check(document: Any, rows: DocumentRows) -> None:
     for result in document.results:
-        place = place_of(result)
-        rows.add(_of_contract(result, place))
-        rows.add_seconds(without(place, "leaf"), result.seconds)
-        if result.bits is not None:
+        rows.add(_of_contract(result))
+        rows.add_seconds(without(result.place, "leaf"), result.seconds)
+        if result.comparison.bits is not None:
             # Variants and meshes share the reference's bits on one device.
-            rows.bits.setdefault(without(place, "variant", "mesh", "mode"), result.bits)
+            rows.bits.setdefault(without(result.place, "variant", "mesh", "mode"), result.comparison.bits)
 
 
 def _prove(document: Any, rows: DocumentRows) -> None:
-    for proof in document.results:
-        place = place_of(proof)
-        rows.add(_of_contract(proof, place))
-        rows.add_seconds(place, proof.seconds)
+    for result in document.results:
+        rows.add(_of_contract(result))
+        rows.add_seconds(result.place, result.seconds)
 
 
-def _of_contract(result: Any, place: ResultPlace) -> VerdictRow:
+def _of_contract(result: Finding) -> VerdictRow:
     """The row of a result that is held against a contract."""
-    known = " (a known difference)" if result.exempt else ""
+    ruling = result.ruling
+    known = " (a known difference)" if ruling.exempt else ""
     return VerdictRow(
-        place=place,
-        verdict=result.verdict,
-        rank=VERDICTS.index(result.verdict),
-        state="ok" if result.ok else "skipped" if result.verdict == "skipped" else "failed",
-        contract=f"{result.required}{known}",
+        place=result.place,
+        verdict=ruling.verdict,
+        rank=VERDICTS.index(ruling.verdict),
+        state="ok" if ruling.ok else "skipped" if ruling.verdict == "skipped" else "failed",
+        contract=f"{ruling.required}{known}",
         # The reason of an error is what happened, and not part of the declaration.
-        why=(result.verdict != "error" and result.reason) or "",
-        undeclared=_undeclared(result),
+        why=(ruling.verdict != "error" and ruling.reason) or "",
+        undeclared=_undeclared(ruling),
         reason=_found(result),
         replay=result.replay,
     )
 
 
-def _undeclared(result: Any) -> bool:
+def _undeclared(ruling: Ruling) -> bool:
     """Whether no contract was declared; of an older document, whether the row is as if there were none."""
-    if result.undeclared is not None or result.exempt:
-        return bool(result.undeclared)
-    return (result.required, result.reason) in [(usual.lowest, usual.reason) for usual in (MOVES, COMPUTES)]
+    if ruling.undeclared is not None or ruling.exempt:
+        return bool(ruling.undeclared)
+    return (ruling.required, ruling.reason) in [(usual.lowest, usual.reason) for usual in (MOVES, COMPUTES)]
 
 
-def _found(result: Any) -> str | None:
+def _found(result: Finding) -> str | None:
     """What was found, where the result does not suffice; else why the contract accepts it."""
-    witness = result.witness
-    if witness is None or result.verdict == "error":
-        return result.reason  # type: ignore[no-any-return]
-    return witness if isinstance(witness, str) else witness_words(witness)
+    witness = result.proof.refutation or result.comparison.witness
+    return result.ruling.reason if witness is None or result.ruling.verdict == "error" else str(witness)
 
 
 def _prove_model(document: Any, rows: DocumentRows) -> None:
@@ -310,13 +268,13 @@ def _tune(document: Any, rows: DocumentRows) -> None:
 def _train(document: Any, rows: DocumentRows) -> None:
     envelope = measured_envelope(document.envelope, document.results)
     for ran in document.results:
-        place = ResultPlace(pair=document.matrix, item=ran.config)
+        place = Place(pair=document.matrix, item=ran.config)
         rows.runs[place] = EnvelopedRun(record=ran, envelope=envelope)
         rows.bits[place] = ran.bits
         rows.add_seconds(place, ran.compile_seconds + (ran.step_seconds or 0.0) * len(ran.steps))
         rows.add_figures(place, ran, ("temp_bytes",))
     for both in document.comparisons:
-        place = ResultPlace(pair=document.matrix, item=f"{both.b} against {both.a}")
+        place = Place(pair=document.matrix, item=f"{both.b} against {both.a}")
         rows.add(
             VerdictRow(
                 place=place,
@@ -336,12 +294,12 @@ def _golden(document: Any, rows: DocumentRows) -> None:
     for golden in document.results:
         state = "ok" if golden.status in _GOLDEN else "failed"
         rank = (*_GOLDEN, golden.status).index(golden.status)
-        rows.add(_row(ResultPlace(item=golden.name), golden.status, rank, state, reason=golden.message))
+        rows.add(_row(Place(item=golden.name), golden.status, rank, state, reason=golden.message))
 
 
 def _claims(document: Any, rows: DocumentRows) -> None:
     for claim in document.results:
-        place = ResultPlace(pair=claim.subject, item=claim.id)
+        place = Place(pair=claim.subject, item=claim.id)
         row = VerdictRow(
             place=place,
             verdict=claim.holds,
@@ -361,7 +319,7 @@ def _faults(document: Any, rows: DocumentRows) -> None:
         if fault.caught and not fault.honest:
             verdict = "caught, and the honest form fails too"
         row = VerdictRow(
-            place=ResultPlace(pair=fault.pair, variant=fault.side, item=fault.fault),
+            place=Place(pair=fault.pair, variant=fault.side, item=fault.fault),
             verdict=verdict,
             rank=0 if fault.by != "snapshot" else 1,
             state="ok" if fault.caught and fault.honest and not fault.error else "failed",
@@ -376,7 +334,7 @@ def _bisect(document: Any, rows: DocumentRows) -> None:
     causes = "; ".join(" + ".join(names) for names in finding.culprits)
     verdict = (causes or "cause found") if finding.found else "no cause"
     state = "failed" if finding.found else "ok"
-    place = ResultPlace(item=f"{finding.what} {document.asked}".strip())
+    place = Place(item=f"{finding.what} {document.asked}".strip())
     rows.add(_row(place, verdict, 0, state, reason=finding.sentence, replay=finding.replay))
     rows.add_seconds(place, finding.seconds)
 
@@ -384,15 +342,15 @@ def _bisect(document: Any, rows: DocumentRows) -> None:
 def _defaults(document: Any, rows: DocumentRows) -> None:
     disagree = document.results.disagreements
     sources = f"{document.first} and {document.second}"
-    rows.add(_row(ResultPlace(item=sources), "disagree" if disagree else "agree", 0, "failed" if disagree else "ok"))
+    rows.add(_row(Place(item=sources), "disagree" if disagree else "agree", 0, "failed" if disagree else "ok"))
     for key in disagree:
-        place = ResultPlace(item=sources, leaf=key.key)
+        place = Place(item=sources, leaf=key.key)
         rows.add(_row(place, f"another {key.kind}", 0, "failed", reason=f"{key.first} and {key.second}"))
 
 
 def _advise(document: Any, rows: DocumentRows) -> None:
     for advice in document.results:
-        place = ResultPlace(pair=document.model, mesh=document.mesh, target=document.target, item=advice.axis)
+        place = Place(pair=document.model, mesh=document.mesh, target=document.target, item=advice.axis)
         bound = advice.verdict == "compute-bound"
         needs = "" if advice.needed is None or math.isinf(advice.needed) else f", needs {advice.needed:g}"
         reason = f"intensity {advice.intensity:g}{needs}"
@@ -400,7 +358,7 @@ def _advise(document: Any, rows: DocumentRows) -> None:
 
 
 def _row(
-    place: ResultPlace, verdict: str, rank: int, state: Any, *, reason: str | None = None, replay: str = ""
+    place: Place, verdict: str, rank: int, state: Any, *, reason: str | None = None, replay: str = ""
 ) -> VerdictRow:
     """A row without a contract."""
     return VerdictRow(place=place, verdict=verdict, rank=rank, state=state, reason=reason, replay=replay)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from operator import attrgetter
 
 import msgspec
 
@@ -23,6 +23,7 @@ from samebits.report.words import (
     skips_words,
     verdict_counts,
 )
+from samebits.schema.finding import Finding
 
 RESULT_SCRIPTS = ("result_view.js", "result_values.js", "result_sharding.js", "result_heat.js", "result_source.js")
 """What shows one result in depth; `result_view.js` comes first."""
@@ -116,27 +117,30 @@ def _findings(document: Document) -> list[str]:
     return [*lines, *note_lines(document), *([] if remembered is None else [remembered])]
 
 
-def columns(records: Sequence[Any], left_out: Iterable[str] = ()) -> dict[str, object]:
-    """The fields of records as columns, to be read by `samebits.rows` in `static/page.js`.
+def columns(findings: Sequence[Finding]) -> dict[str, object]:
+    """The fields of findings as columns, to be read by `samebits.rows` in `static/page.js`.
 
-    Args:
-        records: dataclasses of one kind.
-        left_out: fields that the page does not need.
+    The fields of groups stand beside each other; of two with one name, that of the first group counts.
 
     Returns:
-        The number of records, and for each field its distinct values and which of them each record has; one that
-        all records share has no such list.
+        The number of findings, and for each field its distinct values and which of them each finding has; one that
+        all share has no such list.
     """
-    names = [field.name for field in fields(records[0]) if field.name not in set(left_out)] if records else []
-    return {"count": len(records), "fields": {name: _column(records, name) for name in names}}
+    paths: dict[str, str] = {}
+    for part in fields(Finding) if findings else ():
+        group = getattr(findings[0], part.name)
+        inner = fields(group) if is_dataclass(group) else ()
+        for name, path in [(each.name, f"{part.name}.{each.name}") for each in inner] or [(part.name, part.name)]:
+            paths.setdefault(name, path)
+    return {"count": len(findings), "fields": {name: _column(findings, path) for name, path in paths.items()}}
 
 
-def _column(records: Sequence[Any], name: str) -> dict[str, object]:
+def _column(findings: Sequence[Finding], path: str) -> dict[str, object]:
     places: dict[bytes, int] = {}
     values: list[msgspec.Raw] = []
-    index = []
-    for record in records:
-        text = msgspec.json.encode(getattr(record, name))
+    index, value_of = [], attrgetter(path)
+    for finding in findings:
+        text = msgspec.json.encode(value_of(finding))
         if text not in places:
             places[text] = len(values)
             values.append(msgspec.Raw(text))

@@ -12,9 +12,8 @@ from samebits.report.html.section import render, static
 from samebits.report.leaves import LeafRow, cut, leaf_rows
 from samebits.report.prove import paragraphs
 from samebits.schema.difference import extent
+from samebits.schema.finding import Finding
 from samebits.schema.program_facts import CompiledSide, SideBySide
-from samebits.schema.proof import ProofResult
-from samebits.schema.result import Result
 from samebits.schema.shown import Shown
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -61,16 +60,12 @@ def record_html(record: Shown) -> str:
 
 
 @record_html.register
-def _(record: Result) -> str:
-    details = [] if record.ok else ["\n".join(point_block([record]))]
-    return notebook_table(place(record), leaf_rows([record], ""), details=details)
-
-
-@record_html.register
-def _(record: ProofResult) -> str:
-    point = f"{record.pair}/{record.variant}, case {record.case}, {record.dtype}, mesh {record.mesh} ({record.mode})"
-    facts = list(paragraphs([record]))
-    return notebook_table(f"{point}, {record.direction}", leaf_rows([record], ""), tables=[(("proof", ""), facts)])
+def _(record: Finding) -> str:
+    title, rows = place(record), leaf_rows([record], "")
+    if record.tool == "prove":
+        return notebook_table(title, rows, tables=[(("proof", ""), list(paragraphs([record])))])
+    details = [] if record.ruling.ok else ["\n".join(point_block([record]))]
+    return notebook_table(title, rows, details=details)
 
 
 @record_html.register

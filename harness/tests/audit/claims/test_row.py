@@ -19,16 +19,18 @@ from samebits.errors import DeclarationError
 from samebits.host.subprocesses import ProcessResult
 from samebits.report.claims import ClaimsDocument, cell, exit_code, summarise
 from samebits.schema.document_claim import Documented
+from samebits.schema.finding import Finding
 from samebits.schema.program_facts import ClaimResult, CompiledSide, SideBySide
-from samebits.schema.result import Result
+from tests.support.documents import WITNESS
+from tests.support.findings import finding
 
 CLAIM = Documented(id="1.2", document="a pull request", says="the same, and smaller", saves="temp_bytes")
 
 
-def result(verdict: Any = "bitwise", **changes: Any) -> Result:
+def result(verdict: Any = "bitwise", **changes: Any) -> Finding:
     fields: dict[str, Any] = {"pair": "rope", "variant": "fast", "case": "small", "dtype": "float32", "mesh": "data2"}
     fields |= {"mode": "auto", "direction": "forward", "leaf": "out", "required": "bitwise", "ok": True}
-    return Result(**{**fields, "verdict": verdict, **changes})
+    return finding(**{**fields, "verdict": verdict, **changes})
 
 
 def program(side: str, temp: int | None, **changes: Any) -> CompiledSide:
@@ -54,7 +56,7 @@ def comparison(variant: str = "fast", **changes: Any) -> SideBySide:
     return SideBySide(**{**fields, **changes})
 
 
-def found(*results: Result, temp: int | None = 50, **changes: Any) -> ClaimEvidence:
+def found(*results: Finding, temp: int | None = 50, **changes: Any) -> ClaimEvidence:
     programs = (program("plain", 100), program("fast", temp))
     return ClaimEvidence(results or (result(),), programs, (comparison(**changes),))
 
@@ -171,10 +173,12 @@ def test_what_is_otherwise_than_declared() -> None:
 
 
 def test_a_known_difference_is_shown_with_its_witness_and_reason() -> None:
-    known = result("different", exempt=True, reason="ids below 0 wrap: 3 of 8", witness={"index": [0], "got": "0x0"})
+    known = result("different", exempt=True, reason="ids below 0 wrap: 3 of 8", witness=WITNESS)
     one = judged(found(result(), known))
     assert (one.holds, one.ok, one.exempt) == ("holds in part", True, 1)
-    assert one.findings == ("ids below 0 wrap: 3 of 8",) and "fast, small on data2" in str(one.witness)
+    assert one.findings == (
+        "ids below 0 wrap: 3 of 8",
+    ) and "fast, small on data2, forward of out: leaf out['rows'], index [1, 2], reference 6.4375" in str(one.witness)
 
 
 def test_only_the_sides_cases_and_sizes_of_the_claim_count() -> None:

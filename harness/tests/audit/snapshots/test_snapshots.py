@@ -23,7 +23,7 @@ from samebits.audit.snapshots.record import (
 )
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.host.permit import Permit, permit_in
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.support.documents import toy_result
 from tests.support.golden_samples import ELSEWHERE, HERE
 from tests.support.invoke import samebits, samebits_process
@@ -31,7 +31,7 @@ from tests.support.invoke import samebits, samebits_process
 CHIP = Processor(model="GenuineIntel 6 207", cpus=2)
 
 
-def one(**changes: Any) -> Result:
+def one(**changes: Any) -> Finding:
     """A result with equal bits whose contract is `rounding`."""
     return toy_result(**{"required": "rounding", **changes})
 
@@ -47,25 +47,25 @@ class Still(Permit):
 
 
 def accepted(
-    root: Path, results: Sequence[Result], reason: str = "seen on this machine", **here: Any
+    root: Path, results: Sequence[Finding], reason: str = "seen on this machine", **here: Any
 ) -> AcceptedVerdicts:
     permit = Still(root=root, folder=root, commit="c" * 40, author="A", reason=reason, date="2026-01-31")
     return accept_verdicts("toy", root, results, here.get("surroundings", HERE), here.get("processor", CHIP), permit)
 
 
-def held(root: Path, *results: Result, surroundings: Any = HERE, processor: Processor = CHIP) -> Any:
+def held(root: Path, *results: Finding, surroundings: Any = HERE, processor: Processor = CHIP) -> Any:
     return compare_to_snapshots(results, {"toy": root}, surroundings, processor)
 
 
 def test_a_lost_bit_fails_in_its_own_environment(tmp_path: Path) -> None:
     accepted(tmp_path, [one(), one(case="other")])
     (found, kept), verdicts, problems = held(tmp_path, LOST, one(case="other"))
-    assert (found.ok, found.failed, found.snapshot) == (False, True, "bitwise")
-    assert found.reason == (
+    assert (found.ruling.ok, found.failed, found.ruling.snapshot) == (False, True, "bitwise")
+    assert found.ruling.reason == (
         "these bits were equal here before: bitwise, now rounding; accepted 2026-01-31: seen on this machine"
     )
-    assert kept.ok
-    assert kept.snapshot == "bitwise"
+    assert kept.ruling.ok
+    assert kept.ruling.snapshot == "bitwise"
     assert (verdicts.held, verdicts.lost, problems) == (1, 1, [])
     assert verdicts.notes() == []
 
@@ -94,8 +94,8 @@ def test_environments_stand_side_by_side(tmp_path: Path) -> None:
     assert accepted(tmp_path, [LOST], surroundings=ELSEWHERE).change == "new"
     snapshot = read_snapshot(snapshot_path(tmp_path, HERE, "toy"))
     assert [known.digest for known in snapshot.environments] == [digest_of(HERE, CHIP), digest_of(ELSEWHERE, CHIP)]
-    assert not held(tmp_path, LOST)[0][0].ok
-    assert held(tmp_path, LOST, surroundings=ELSEWHERE)[0][0].ok
+    assert not held(tmp_path, LOST)[0][0].ruling.ok
+    assert held(tmp_path, LOST, surroundings=ELSEWHERE)[0][0].ruling.ok
 
 
 def test_more_than_was_accepted_can_be_accepted(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_history_stays_and_what_did_not_run_stays_too(tmp_path: Path) -> None:
     (known,) = read_snapshot(Path(narrowed.path)).environments
     assert [one.reason for one in known.history] == ["first"]
     assert known.accepted.lost == 1
-    assert held(tmp_path, LOST)[0][0].ok
-    assert not held(tmp_path, one(case="other", verdict="rounding", mismatches=1))[0][0].ok
+    assert held(tmp_path, LOST)[0][0].ruling.ok
+    assert not held(tmp_path, one(case="other", verdict="rounding", mismatches=1))[0][0].ruling.ok
 
 
 def test_a_failing_pair_is_not_accepted(tmp_path: Path) -> None:

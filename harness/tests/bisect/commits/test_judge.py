@@ -51,6 +51,12 @@ def test_a_passing_check_reports_the_searched_place() -> None:
     assert judged(0, document(), wanted="elsewhere: different").numbers == {}
 
 
+@pytest.mark.parametrize("command", ["check", "prove"])
+def test_what_an_older_samebits_wrote_says_the_same(command: str) -> None:
+    older = read_observations(document(ok=False, command=command, schema="samebits/1"))
+    assert older == read_observations(document(ok=False, command=command)) and older
+
+
 def test_the_signature_of_a_failed_check_is_its_first_place() -> None:
     found = judged(1, document(ok=False))
     assert (found.outcome, found.signature, found.numbers["mismatches"]) == ("fail", f"{PLACE}: different", 7)

@@ -12,7 +12,7 @@ import pytest
 from samebits.bisect.commits.request import CommitsRequest
 from samebits.bisect.commits.run import bisect_commits, changing
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
-from samebits.bisect.search.trials import Finding, NothingFails, Trials
+from samebits.bisect.search.trials import NothingFails, SearchFinding, Trials
 from samebits.bisect.session import Session
 from samebits.errors import RequestError
 from samebits.host.git import Commit
@@ -27,7 +27,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def search(history: History, good: str, bad: str, run: Pretended | None = None, **more: Any) -> Finding:
+def search(history: History, good: str, bad: str, run: Pretended | None = None, **more: Any) -> SearchFinding:
     run = run or Pretended()
     request = CommitsRequest(good=good, bad=bad, check=CHECK, root=history.tree, run=run, **more)
     return bisect_commits(request, Session())

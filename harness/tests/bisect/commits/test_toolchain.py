@@ -26,7 +26,7 @@ from samebits.bisect.commits.toolchain import (
     read_pins,
     required_pins,
 )
-from samebits.bisect.search.trials import Finding, NothingFails
+from samebits.bisect.search.trials import NothingFails, SearchFinding
 from samebits.bisect.session import Session
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.subprocesses import ProcessResult
@@ -91,7 +91,7 @@ class Pretended:
         return {line for lines in self.built[-1].values() for line in lines}
 
 
-def search(tree: Path, files: tuple[Path, Path], world: Pretended, extra: Pins | None = None) -> Finding:
+def search(tree: Path, files: tuple[Path, Path], world: Pretended, extra: Pins | None = None) -> SearchFinding:
     request = ToolchainRequest(
         good=files[0], bad=files[1], check=CHECK, root=tree, extra=extra or {}, build=world.build, run=world.run
     )

@@ -13,7 +13,7 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.schema.contract import DIRECTIONS, Direction
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.check.corpus.formula import Formula, Function
 
 
@@ -26,7 +26,7 @@ class Asked:
     directions: tuple[Direction, ...] = DIRECTIONS
 
 
-def checked(formula: Formula, sides: Mapping[str, Function], asked: Asked) -> dict[str, list[Result]]:
+def checked(formula: Formula, sides: Mapping[str, Function], asked: Asked) -> dict[str, list[Finding]]:
     """The results of `check` by variant."""
     pair = formula.pair(sides, asked.seeds)
     request = Request(variants=tuple(sides), dtypes=asked.dtypes, directions=_directions(formula, asked), full=True)
@@ -37,7 +37,7 @@ def checked(formula: Formula, sides: Mapping[str, Function], asked: Asked) -> di
             results = list(run_points(pair, Locator(name=pair.name), points, programs))
     finally:
         programs.close()
-    return {name: [result for result in results if result.variant == name] for name in sides}
+    return {name: [result for result in results if result.place.variant == name] for name in sides}
 
 
 @contextlib.contextmanager
@@ -65,10 +65,14 @@ def alarms(formula: Formula, asked: Asked, honest: Sequence[str] | None = None) 
     for name, results in checked(formula, sides, asked).items():
         assert results, f"'{name}' was not run"
         for result in results:
-            where = f"{name} {result.dtype} {result.direction}"
-            if not result.ok and where not in seen:
+            where = f"{name} {result.place.dtype} {result.place.direction}"
+            if not result.ruling.ok and where not in seen:
                 seen.add(where)
-                yield where, f"{result.case} {result.leaf}: {result.verdict}, {result.evidence or result.reason}"
+                yield (
+                    where,
+                    f"{result.place.case} {result.place.leaf}: {result.ruling.verdict}, "
+                    f"{result.ruling.evidence or result.ruling.reason}",
+                )
 
 
 def greens(formula: Formula, asked: Asked, twins: Sequence[str] | None = None) -> Iterator[tuple[str, str]]:
@@ -77,23 +81,26 @@ def greens(formula: Formula, asked: Asked, twins: Sequence[str] | None = None) -
     A slip that is in the gradient alone is equal forward, so that the gradient is asked for only then.
     """
     left = {name: side for name, side in formula.twins.items() if twins is None or name in twins}
-    found: dict[tuple[str, str, str], list[Result]] = {}
+    found: dict[tuple[str, str, str], list[Finding]] = {}
     for direction in DIRECTIONS:
         if direction in _directions(formula, asked) and left:
             narrow = Asked(dtypes=asked.dtypes, seeds=asked.seeds, directions=(direction,))
             for name, results in checked(formula, left, narrow).items():
                 for result in results:
-                    found.setdefault((name, result.case, result.dtype), []).append(result)
+                    found.setdefault((name, result.place.case, result.place.dtype), []).append(result)
         left = {name: side for name, side in left.items() if any(_equal(r, name) for r in found.items())}
     for (name, case, dtype), results in found.items():
-        if not any(result.verdict == "different" for result in results):
-            said = "; ".join(f"{r.direction} {r.leaf}: {r.verdict}, {r.evidence or r.reason}" for r in results)
+        if not any(result.ruling.verdict == "different" for result in results):
+            said = "; ".join(
+                f"{r.place.direction} {r.place.leaf}: {r.ruling.verdict}, {r.ruling.evidence or r.ruling.reason}"
+                for r in results
+            )
             yield f"{name} {dtype}", f"{case}: {said}"
 
 
-def _equal(found: tuple[tuple[str, str, str], list[Result]], name: str) -> bool:
+def _equal(found: tuple[tuple[str, str, str], list[Finding]], name: str) -> bool:
     key, results = found
-    return key[0] == name and not any(result.verdict == "different" for result in results)
+    return key[0] == name and not any(result.ruling.verdict == "different" for result in results)
 
 
 def proofs(formula: Formula, asked: Asked) -> Iterator[tuple[str, str]]:
@@ -103,7 +110,7 @@ def proofs(formula: Formula, asked: Asked) -> Iterator[tuple[str, str]]:
     request = Request(variants=tuple(sides), dtypes=asked.dtypes, directions=_directions(formula, asked), full=True)
     arguments: dict[tuple[str, str, str], list[Any]] = {}
     for one in prove_points(pair, Locator(name=pair.name), plan(pair, request, devices=1)):
-        arguments.setdefault((one.variant, one.case, one.dtype), []).append(one)
+        arguments.setdefault((one.place.variant, one.place.case, one.place.dtype), []).append(one)
     for (name, case, dtype), found in arguments.items():
         if name in formula.honest:
             for one in found:

@@ -92,7 +92,7 @@ def test_the_line_that_sets_a_dtype(number: int) -> None:
         compared = call(reference, variant, x, gradients=number < 2)
         assert compared.verdict == "different"
         for leaf in compared.leaves:
-            (line,) = leaf.lines
+            (line,) = leaf.named.lines
             assert line.change == "dtype" and line.variant_code == mine
             assert line.reference_code.startswith(theirs) if theirs else True
             assert str(line).endswith(": the dtype of the output is set there")
@@ -102,7 +102,7 @@ def test_an_argument_of_another_dtype_has_no_line() -> None:
     x = jax.random.normal(jax.random.key(0), (8, 16))
     args = x, x.astype(jnp.bfloat16)
     (leaf,) = samebits.check(lambda a, b: a, lambda a, b: b, *args, gradients=False).leaves
-    assert leaf.lines == () and leaf.no_lines == "on either side the output has the dtype of an argument"
+    assert leaf.named.lines == () and leaf.named.why == "on either side the output has the dtype of an argument"
 
 
 def softmax_narrow(x: Any) -> Any:
@@ -135,6 +135,6 @@ def test_the_line_from_which_numbers_are_narrower(number: int) -> None:
     reference, variant, code = LOSSES[number]
     compared = samebits.check(reference, variant, jax.random.normal(jax.random.key(0), (8, 16)), gradients=False)
     assert "loses accuracy" in compared.failure()
-    (line,) = compared.leaves[0].lines
+    (line,) = compared.leaves[0].named.lines
     assert line.change == "narrower" and line.variant_code == code
     assert "floats are narrower from there than anywhere in the reference" in compared.failure()

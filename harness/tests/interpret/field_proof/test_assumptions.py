@@ -22,13 +22,13 @@ from samebits.programs.program_cache import Programs
 from samebits.programs.sides import TracedSides
 from samebits.prove.prover import Prover, Unproved
 from samebits.report.prove import show_pair
+from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
-from samebits.schema.proof import ProofResult
 from tests.interpret.executed import asked
 from tests.support.toys import toy
 
 
-def proved(pair: Pair) -> tuple[list[ProofResult], str]:
+def proved(pair: Pair) -> tuple[list[Finding], str]:
     """What is proved of a pair, and how it is printed."""
     found = list(prove_points(pair, Locator(name=pair.name), plan(pair, Request(full=True), 8)))
     console = Console(file=io.StringIO(), width=200)
@@ -59,7 +59,11 @@ def test_a_field_proof_assumes_integers_that_do_not_route() -> None:
 def test_they_are_published_and_printed() -> None:
     pair = dataclasses.replace(toy(thrice, summed=summed), dtypes=("float32", "int32"))
     found, text = proved(pair)
-    forward = {one.dtype: one.routing for one in found if one.direction == "forward" and one.method == "fields"}
+    forward = {
+        one.place.dtype: one.proof.routing
+        for one in found
+        if one.place.direction == "forward" and one.proof.method == "fields"
+    }
     assert forward == {"float32": (), "int32": ("x",)}
     assert "assumes    these values of x; false where other integers or booleans are given" in text
 
@@ -70,9 +74,9 @@ def test_each_assumption_is_published_and_printed() -> None:
         return jnp.exp(jnp.clip(x, -1000, 1000))
 
     found, text = proved(toy(lambda x, *, factor=1.0: jnp.exp(x), clipped=clipped))
-    forward = [one for one in found if one.variant == "clipped" and one.direction == "forward"]
+    forward = [one for one in found if one.place.variant == "clipped" and one.place.direction == "forward"]
     for one in forward:
-        words = {each.word: each for each in one.assumptions}
+        words = {each.word: each for each in one.proof.assumptions}
         assert {"shapes", "casts", "comparisons", "range"} == set(words)
         assert words["shapes"].inherent and words["casts"].inherent and not words["range"].inherent
         for each in words.values():
@@ -92,11 +96,13 @@ def test_without_assumptions_only_what_rests_on_none_is_proved() -> None:
     with_them, without = (
         list(prove_points(pair, Locator(name=pair.name), chosen, assuming=assuming)) for assuming in (True, False)
     )
-    assert {one.verdict for one in with_them if one.variant == "masked"} == {"rounding"}
-    assert {one.verdict for one in without if one.variant == "masked"} == {"error"}
-    (reason,) = {one.reason for one in without if one.variant == "masked" and one.direction == "forward"}
+    assert {one.ruling.verdict for one in with_them if one.place.variant == "masked"} == {"rounding"}
+    assert {one.ruling.verdict for one in without if one.place.variant == "masked"} == {"error"}
+    (reason,) = {
+        one.ruling.reason for one in without if one.place.variant == "masked" and one.place.direction == "forward"
+    }
     assert reason == "the proof rests on assumptions (comparisons, range), and none are accepted"
-    assert not any(one.ok for one in without if one.variant == "masked")
+    assert not any(one.ruling.ok for one in without if one.place.variant == "masked")
 
 
 def test_another_value_is_another_proof() -> None:
@@ -211,6 +217,6 @@ def test_the_report_names_products_where_there_are_some() -> None:
     pair = toy(turned, hot=hot(), flipped=flipped)
     found, text = proved(pair)
     clause = "products of matrices keep float32, as on a CPU; false where"
-    assert {one.variant for one in found if one.products} == {"hot"}
+    assert {one.place.variant for one in found if one.proof.products} == {"hot"}
     assert [clause in line for line in text.splitlines() if "assumes" in line].count(True) == 2  # forward, gradient
-    assert all(one.method == "labels" and one.verdict == "proved" for one in found)
+    assert all(one.proof.method == "labels" and one.ruling.verdict == "proved" for one in found)

@@ -29,8 +29,8 @@ def pair(reference: Any, variant: Any, values: Any = None) -> Pair:
 
 def evidence(made: Pair, direction: str) -> str:
     (found,) = of(run(made, gradients=direction == "gradient"), variant="variant", direction=direction)
-    assert found.verdict == "different", found
-    return found.evidence or ""
+    assert found.ruling.verdict == "different", found
+    return found.ruling.evidence or ""
 
 
 def soft_max(x: Any) -> Any:

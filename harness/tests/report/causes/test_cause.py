@@ -32,11 +32,11 @@ def test_one_fault_in_a_reorder_is_one_group() -> None:
         cases=("bshd", "bshd_undo"),
         meshes=("context1", "context2"),
     )
-    assert {result.dtype for result in cause.results} == {"bfloat16", "float32", "int32"}
-    assert {result.direction for result in cause.results} == {"forward", "gradient"}
+    assert {result.place.dtype for result in cause.results} == {"bfloat16", "float32", "int32"}
+    assert {result.place.direction for result in cause.results} == {"forward", "gradient"}
     assert cause.likely.startswith("the right elements in the wrong order, a permutation: optimized_impls/")
     assert cause.only == ("only on meshes of several devices", "only in case bshd")
-    assert (cause.example.mesh, cause.example.direction) == ("context2", "forward")
+    assert (cause.example.place.mesh, cause.example.place.direction) == ("context2", "forward")
     assert cause.next_command == cause.example.replay != ""
 
 
@@ -153,8 +153,8 @@ def test_several_faults_of_one_run_are_several_groups() -> None:
     )
     rows += planted_results("sequence_reorder", "two receivers exchanged", cases=("bshd",), variants=("permute",), **at)
     first, second = causes(rows)
-    assert {result.variant for result in first.results} != {result.variant for result in second.results}
-    assert {first.example.variant, second.example.variant} == {"structured", "permute"}
+    assert {result.place.variant for result in first.results} != {result.place.variant for result in second.results}
+    assert {first.example.place.variant, second.example.place.variant} == {"structured", "permute"}
 
 
 def test_results_that_hold_have_no_cause() -> None:

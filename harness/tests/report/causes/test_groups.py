@@ -8,19 +8,19 @@ import pytest
 
 from samebits.report.causes.groups import error_text, group_failures, kinds_of, without_numbers
 from samebits.schema.difference import Difference
+from samebits.schema.finding import Finding
 from samebits.schema.line_difference import LineDifference
-from samebits.schema.result import Result
 from tests.support.documents import different, result
 
 LINE = LineDifference(change="other", variant="norm.py:8", reference="plain.py:3", primitive="add")
 MOVED = LineDifference(change="moved", variant="norm.py:8", reference="plain.py:3", primitive="reverse")
 
 
-def error(reason: str, **more: Any) -> Result:
+def error(reason: str, **more: Any) -> Finding:
     return result(verdict="error", ok=False, leaf="*", reason=reason, **more)
 
 
-def sizes(*results: Result) -> list[int]:
+def sizes(*results: Finding) -> list[int]:
     return sorted(len(group) for group in group_failures(results, {"norm": "einsum"}).values())
 
 

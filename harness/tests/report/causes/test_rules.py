@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,25 +9,26 @@ import pytest
 from samebits.report.causes.groups import group_failures
 from samebits.report.causes.rules import Group, likely
 from samebits.schema.difference import Difference
+from samebits.schema.finding import Finding
 from samebits.schema.line_difference import LineDifference
-from samebits.schema.result import Result
 from tests.support.documents import different, result
+from tests.support.findings import changed
 
 LINE = LineDifference(change="other", variant="norm.py:8", reference="plain.py:3", primitive="add")
 MOVED = LineDifference(change="moved", variant="norm.py:8", reference="plain.py:3", primitive="reverse")
 LITERAL = "the reference has the literal 1e-06 (float32) at a.py:4 where this has 1e-05 (float32) at b.py:9"
 
 
-def cause(*results: Result, only: tuple[str, ...] = ()) -> str:
+def cause(*results: Finding, only: tuple[str, ...] = ()) -> str:
     ((key, group),) = group_failures(results, {"norm": "einsum"}).items()
     return likely(Group(key, group, only))
 
 
-def error(reason: str) -> Result:
+def error(reason: str) -> Finding:
     return result(verdict="error", ok=False, leaf="*", reason=reason)
 
 
-def of_kinds(*kinds: str, **more: Any) -> Result:
+def of_kinds(*kinds: str, **more: Any) -> Finding:
     return different(differences=tuple(Difference(kind=kind, elements=1) for kind in kinds), **more)
 
 
@@ -66,7 +66,7 @@ def test_a_reference_of_equal_bits_on_the_mesh_does_not_differ() -> None:
     moved = different()
     assert {key[0] for key in group_failures([unproved, moved], {"norm": "einsum"})} == {"unproved", "values"}
     undecided = error("could not tell")
-    keys = group_failures([replace(undecided, variant="einsum"), different(leaf="*")], {"norm": "einsum"})
+    keys = group_failures([changed(undecided, variant="einsum"), different(leaf="*")], {"norm": "einsum"})
     assert "mesh" not in {key[0] for key in keys}
 
 

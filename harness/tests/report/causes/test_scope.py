@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from samebits.report.causes.cause import only, place_words
+from samebits.schema.finding import Finding
 from samebits.schema.picture import HeatMap, Picture
-from samebits.schema.result import Result
 from tests.support.documents import different, result
 
 
-def on(*meshes: str) -> list[Result]:
+def on(*meshes: str) -> list[Finding]:
     return [different(mesh=mesh) for mesh in meshes]
 
 
-def holding(*meshes: str) -> list[Result]:
+def holding(*meshes: str) -> list[Finding]:
     return [result(mesh=mesh) for mesh in meshes]
 
 
@@ -35,7 +35,7 @@ def holding(*meshes: str) -> list[Result]:
         (on("data4"), holding("data2", "data8"), ["only on data4"]),
     ],
 )
-def test_a_restriction(failing: list[Result], beside: list[Result], words: list[str]) -> None:
+def test_a_restriction(failing: list[Finding], beside: list[Finding], words: list[str]) -> None:
     assert only(failing, [*failing, *beside]) == words
 
 
@@ -50,7 +50,7 @@ def test_a_restriction(failing: list[Result], beside: list[Result], words: list[
         (on("data2"), [result(mesh="data4", variant="slice")]),
     ],
 )
-def test_no_restriction_without_its_evidence(failing: list[Result], beside: list[Result]) -> None:
+def test_no_restriction_without_its_evidence(failing: list[Finding], beside: list[Finding]) -> None:
     assert [words for words in only(failing, [*failing, *beside]) if "device" in words or "with" in words] == []
 
 

@@ -16,10 +16,11 @@ from samebits.report.prove import ProofDocument
 from samebits.schema.contract import COMPUTES as DEFAULT
 from samebits.schema.result import Problem
 from tests.support.documents import ENVIRONMENT, different, document, result
+from tests.support.findings import changed
 
 SAME = result(leaf="same", bits="aa")
 ROUNDING = result(verdict="rounding", required="rounding", reason="summed backwards")
-BITWISE = replace(ROUNDING, verdict="bitwise")
+BITWISE = changed(ROUNDING, verdict="bitwise")
 ERROR = result(leaf="*", verdict="error", ok=False, reason="raised ValueError")
 SKIPPED = result(verdict="skipped", ok=False)
 
@@ -38,11 +39,11 @@ def changes(base: Any, branch: Any, **more: Any) -> DiffDocument:
         ((SKIPPED,), (result(verdict="different", ok=False),), "new failure", 1),
         ((BITWISE,), (ROUNDING,), "fell", 1),
         ((result(verdict="proved"),), (result(),), "fell", 1),
-        ((BITWISE,), (replace(ROUNDING, reason="another order of the sum, agreed"),), "fell", 0),
-        ((BITWISE,), (replace(ROUNDING, verdict="different", exempt=True),), "fell", 0),
+        ((BITWISE,), (changed(ROUNDING, reason="another order of the sum, agreed"),), "fell", 0),
+        ((BITWISE,), (changed(ROUNDING, verdict="different", exempt=True),), "fell", 0),
         ((different(),), (different(),), "still fails", 0),
         ((different(verdict="rounding"),), (different(),), "worse failure", 1),
-        ((different(),), (replace(ERROR, leaf="out['rows']"),), "worse failure", 1),
+        ((different(),), (changed(ERROR, leaf="out['rows']"),), "worse failure", 1),
         ((different(),), (different(verdict="rounding"),), "still fails", 0),
         ((different(),), (result(leaf="out['rows']"),), "fixed", 0),
         ((ROUNDING,), (BITWISE,), "rose", 0),
@@ -71,10 +72,10 @@ COMPUTES = result(verdict="rounding", required="rounding", reason=DEFAULT.reason
     ("old", "new", "declared"),
     [
         (MOVES, COMPUTES, False),
-        (replace(MOVES, undeclared=False), COMPUTES, True),
-        (MOVES, replace(COMPUTES, undeclared=False, reason="in another order"), True),
-        (replace(MOVES, undeclared=None), replace(COMPUTES, undeclared=None), False),  # of an older version
-        (replace(MOVES, undeclared=None), replace(ROUNDING, undeclared=None), True),
+        (changed(MOVES, undeclared=False), COMPUTES, True),
+        (MOVES, changed(COMPUTES, undeclared=False, reason="in another order"), True),
+        (changed(MOVES, undeclared=None), changed(COMPUTES, undeclared=None), False),  # of an older version
+        (changed(MOVES, undeclared=None), changed(ROUNDING, undeclared=None), True),
     ],
 )
 def test_a_default_that_follows_the_verdict(old: Any, new: Any, declared: bool) -> None:

@@ -12,6 +12,7 @@ from samebits.report.changes.diff_text import LINES, WORST, diff_markdown
 from samebits.report.document import read_as
 from samebits.schema.result import Problem
 from tests.support.documents import ENVIRONMENT, different, document, result
+from tests.support.findings import changed
 from tests.support.invoke import REPOSITORY
 
 
@@ -48,7 +49,7 @@ def test_at_most_sixty_lines(count: int) -> None:
     newer = replace(ENVIRONMENT, versions={**ENVIRONMENT.versions, "jax": "0.12.0"})
     old = [result(pair=f"p{number}", bits="1", seconds=1.0) for number in range(count)]
     new = [
-        replace(row, verdict="different", ok=False, required="rounding", bits="2", seconds=9.0, case="small")
+        changed(row, verdict="different", ok=False, required="rounding", bits="2", seconds=9.0, case="small")
         for row in old
     ]
     problems = tuple(Problem(pair=f"p{number}", message="new") for number in range(count))

@@ -14,6 +14,7 @@ from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.terminal import console
 from samebits.schema.result import Problem
 from tests.support.documents import ENVIRONMENT, different, document, result
+from tests.support.findings import changed
 
 BITWISE = result()
 ROUNDING = result(verdict="rounding")
@@ -42,7 +43,7 @@ def test_one_cause_is_one_line() -> None:
     meshes = [f"data{size}" for size in (1, 2, 4, 8)]
     old = [result(mesh=mesh, case=case) for mesh in meshes for case in "ab"]
     lines = shown(
-        compare_documents(document(*old), document(*(replace(row, verdict="different", ok=False) for row in old)))
+        compare_documents(document(*old), document(*(changed(row, verdict="different", ok=False) for row in old)))
     )
     (failure,) = [line for line in lines if line.startswith("NEW FAILURE")]
     assert failure.endswith("out: bitwise -> different; 8 results: cases a b, bfloat16, data1/2/4/8")
@@ -50,7 +51,7 @@ def test_one_cause_is_one_line() -> None:
 
 def test_long_lists_are_counted() -> None:
     many = [result(pair=f"p{number}") for number in range(CAP + 3)]
-    found = compare_documents(document(*many), document(*(replace(row, verdict="rounding") for row in many)))
+    found = compare_documents(document(*many), document(*(changed(row, verdict="rounding") for row in many)))
     lines = shown(found)
     assert sum(line.startswith("FELL  p") for line in lines) == CAP
     assert "FELL  3 more groups; --html FILE and --json FILE write all of them" in lines
@@ -89,7 +90,7 @@ def test_no_time_is_no_sentence() -> None:
 
 
 def test_a_declared_fall_is_called_so() -> None:
-    found = compare_documents(document(BITWISE), document(replace(ROUNDING, reason="agreed")))
+    found = compare_documents(document(BITWISE), document(changed(ROUNDING, reason="agreed")))
     assert any(line.startswith("FELL, AS DECLARED  norm/") for line in shown(found))
 
 

@@ -10,7 +10,7 @@ from samebits.audit.claims.row import ClaimRow
 from samebits.audit.defaults.compare import Agreement, Disagreement
 from samebits.audit.faults.fault import FaultRow
 from samebits.audit.guide.advice import Advice
-from samebits.bisect.search.trials import Finding
+from samebits.bisect.search.trials import SearchFinding
 from samebits.errors import CouldNotRun, RequestError
 from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
@@ -28,7 +28,6 @@ from samebits.report.prove_model import StepDocument
 from samebits.report.train import TrainDocument
 from samebits.report.tune import TuneDocument
 from samebits.schema.program_facts import ClaimResult, CompiledSide, Facts, SideBySide
-from samebits.schema.proof import ProofResult
 from samebits.schema.tuning import TuningBest, TuningTrial
 from samebits.train.compare import Pairing
 from samebits.train.golden.check import CheckedGolden
@@ -36,6 +35,7 @@ from samebits.train.record import RunRecord
 from samebits.train.step_leaf import StepLeaf
 from tests.support.blank import blank
 from tests.support.documents import different, document, result
+from tests.support.findings import finding
 
 PLACE = {"pair": "norm", "case": "small", "dtype": "float32", "mesh": "data2", "direction": "forward"}
 
@@ -61,7 +61,7 @@ def tuned(best: str, *, equal: bool) -> TuneDocument:
 
 def proved(verdict: Any, *, ok: bool) -> ProofDocument:
     where = {**PLACE, "variant": "fast", "mode": "auto", "leaf": "out", "required": "proved"}
-    proof = blank(ProofResult, **where, verdict=verdict, ok=ok, witness=None if ok else "out[0]")
+    proof = finding("prove", **where, verdict=verdict, ok=ok, witness=None if ok else "out[0]")
     return blank(ProofDocument, results=(proof,))
 
 
@@ -100,8 +100,11 @@ CASES: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
         ("norm/fast/f", "caught", "not caught"),
     ),
     "bisect": (
-        blank(BisectDocument, finding=Finding(what="pairs", found=False, sentence="nothing fails")),
-        blank(BisectDocument, finding=Finding(what="pairs", found=True, sentence="norm", culprits=(("norm", "rope"),))),
+        blank(BisectDocument, finding=SearchFinding(what="pairs", found=False, sentence="nothing fails")),
+        blank(
+            BisectDocument,
+            finding=SearchFinding(what="pairs", found=True, sentence="norm", culprits=(("norm", "rope"),)),
+        ),
         ("pairs", "no cause", "norm + rope"),
     ),
     "defaults": (
@@ -169,7 +172,7 @@ def test_a_command_without_verdicts() -> None:
 
 def test_two_searches_have_nothing_in_common() -> None:
     """Of other configurations: a cause of one says nothing about the other."""
-    cause = Finding(what="steps", found=True, sentence="step 3", culprits=(("step 3",),))
+    cause = SearchFinding(what="steps", found=True, sentence="step 3", culprits=(("step 3",),))
     first, second = (blank(BisectDocument, asked=f"--config {name}", finding=cause) for name in ("moe", "dense"))
     with pytest.raises(CouldNotRun, match="they have none in common"):
         compare_documents(first, second)

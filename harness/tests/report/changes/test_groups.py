@@ -8,13 +8,14 @@ import pytest
 
 from samebits.report.changes.diff import compare_documents
 from samebits.report.changes.groups import all_groups, amount, conditions, result_groups
-from samebits.report.changes.rows import ResultPlace, place_of
+from samebits.schema.finding import Place
 from tests.support.documents import document, result
+from tests.support.findings import changed
 
 
 def test_each_result_is_in_one_group() -> None:
     old = [result(mesh=f"data{size}", leaf=leaf, seconds=1.0) for size in (2, 4) for leaf in "ab"]
-    new = [replace(row, verdict="different", ok=False, seconds=9.0) for row in old]
+    new = [changed(row, verdict="different", ok=False, seconds=9.0) for row in old]
     found = compare_documents(document(*old), document(*new, result(pair="new")))
     groups = all_groups(found)
     assert [(group.kind, group.count, group.fails) for group in groups] == [
@@ -37,10 +38,10 @@ def test_what_fails_stands_before_what_does_not() -> None:
 
 
 def test_many_are_counted_and_few_are_named() -> None:
-    rows = [replace(place_of(result()), case=name) for name in "abcd"]
+    rows = [replace(result().place, case=name) for name in "abcd"]
     assert conditions(rows) == "4 results: 4 cases, bfloat16, data2"
     assert conditions(rows[:2]) == "2 results: cases a b, bfloat16, data2"
-    assert conditions([ResultPlace(item="x"), ResultPlace(item="y")]) == "2 results"
+    assert conditions([Place(item="x"), Place(item="y")]) == "2 results"
 
 
 @pytest.mark.parametrize(

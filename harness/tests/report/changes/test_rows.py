@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.report.changes.rows import DocumentRows, ResultPlace, place_of, without
+from samebits.report.changes.rows import DocumentRows, without
+from samebits.schema.finding import Place
 from tests.support.documents import result
 
 
@@ -12,28 +13,28 @@ from tests.support.documents import result
     ("place", "side", "what", "where"),
     [
         (
-            place_of(result()),
+            result().place,
             "norm/multiply",
             "out",
             "case small, bfloat16, mesh data2 (auto)",
         ),
-        (ResultPlace(pair="p", variant="v", direction="gradient", leaf="x"), "p/v", "gradient of x", ""),
-        (ResultPlace(pair="p", direction="gradient", leaf="*"), "p", "gradient", ""),
+        (Place(pair="p", variant="v", direction="gradient", leaf="x"), "p/v", "gradient of x", ""),
+        (Place(pair="p", direction="gradient", leaf="*"), "p", "gradient", ""),
         (
-            ResultPlace(pair="p", direction="gradient", leaf="copies == 0", target="cpu"),
+            Place(pair="p", direction="gradient", leaf="copies == 0", target="cpu"),
             "p",
             "gradient copies == 0",
             "cpu",
         ),
-        (ResultPlace(item="train/context4"), "train/context4", "", ""),
+        (Place(item="train/context4"), "train/context4", "", ""),
     ],
 )
-def test_a_place_in_words(place: ResultPlace, side: str, what: str, where: str) -> None:
+def test_a_place_in_words(place: Place, side: str, what: str, where: str) -> None:
     assert (place.side(), place.what(), place.where()) == (side, what, where)
 
 
 def test_leaves_share_the_time_of_their_point() -> None:
-    rows, point = DocumentRows(), ResultPlace(pair="p", leaf="a")
+    rows, point = DocumentRows(), Place(pair="p", leaf="a")
     for leaf, seconds in (("a", 2.0), ("b", 2.0), ("c", None)):
-        rows.add_seconds(without(ResultPlace(pair="p", leaf=leaf), "leaf"), seconds)
+        rows.add_seconds(without(Place(pair="p", leaf=leaf), "leaf"), seconds)
     assert rows.seconds == {without(point, "leaf"): 2.0}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from samebits.report.html.check_section import check_section, columns
 from samebits.report.html.sections import html_page, section_of
-from samebits.schema.result import Result
+from samebits.schema.finding import Finding
 from tests.support.documents import document, result
 
 
@@ -36,17 +36,16 @@ def test_skips_that_fail_the_run_are_the_headline() -> None:
 
 
 def test_columns_hold_each_distinct_value_once() -> None:
-    made = columns([result(mesh="data2"), result(mesh="data4"), result(mesh="data2")], left_out=("replay",))
+    made = columns([result(mesh="data2"), result(mesh="data4"), result(mesh="data2")])
     assert made["count"] == 3
     fields = made["fields"]
     assert isinstance(fields, dict)
     assert [bytes(value) for value in fields["mesh"]["values"]] == [b'"data2"', b'"data4"']
     assert fields["mesh"]["index"] == [0, 1, 0]
-    assert "index" not in fields["pair"]
-    assert "replay" not in fields
+    assert "index" not in fields["pair"] and "place" not in fields
 
 
-def cards(*results: Result) -> list[str]:
+def cards(*results: Finding) -> list[str]:
     body = str(check_section(document(*results)).body)
     return [part.partition("</h4>")[0] for part in body.split("<article")[1:]]
 

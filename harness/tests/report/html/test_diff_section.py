@@ -9,13 +9,14 @@ from samebits.report.html.diff_section import GROUPS, diff_section
 from samebits.report.html.sections import page_of, section_of
 from samebits.schema.result import Problem
 from tests.support.documents import ENVIRONMENT, different, document, result
+from tests.support.findings import changed
 
 EVIL = '<script>alert("x")</script>'
 
 
 def test_the_banner_says_what_is_worse_and_what_to_run() -> None:
     old = [result(mesh=f"data{size}") for size in (2, 4)]
-    new = [replace(row, verdict="different", ok=False) for row in old]
+    new = [changed(row, verdict="different", ok=False) for row in old]
     section = diff_section(compare_documents(document(*old), document(*new)))
     assert section.state == "failed"
     assert section.headline == (
@@ -30,7 +31,7 @@ def test_parts_stand_apart() -> None:
     old = document(result(bits="11", seconds=1.0), different(), result(leaf="gone"))
     new = document(
         result(bits="22", seconds=9.0, required="rounding"),
-        replace(different(), verdict="bitwise", ok=True),
+        changed(different(), verdict="bitwise", ok=True),
         problems=(Problem(pair="p", message=EVIL),),
     )
     body = diff_section(compare_documents(old, replace(new, environment=newer))).body
@@ -58,7 +59,7 @@ def test_names_are_text() -> None:
 
 def test_a_page_is_for_reading() -> None:
     many = [result(pair=f"p{number}") for number in range(GROUPS + 5)]
-    found = compare_documents(document(*many), document(*(replace(row, verdict="rounding") for row in many)))
+    found = compare_documents(document(*many), document(*(changed(row, verdict="rounding") for row in many)))
     body = diff_section(found).body
     assert body.count("<details class=") - body.count("folded-body") <= 1
     assert "5 more groups; --json FILE has all of them." in body

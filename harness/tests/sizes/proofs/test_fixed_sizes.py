@@ -51,7 +51,7 @@ def test_a_proof_says_which_size_is_a_number_and_why() -> None:
 
     proof = samebits.prove(_flipped, honest, X, sizes={"x": "n, w"}, gradients=False)
     assert proof.verdict == "proved", str(proof)
-    assert proof.leaves[0].family is not None and proof.leaves[0].family.kept == {"n": 12}
+    assert proof.leaves[0].proof.family is not None and proof.leaves[0].proof.family.kept == {"n": 12}
     assert "x float32[12, w]; n=12 alone (it cannot be traced with symbols for sizes: " in str(proof)
 
 
@@ -70,7 +70,7 @@ def test_a_rule_for_gradients_is_code_too() -> None:
 
     wrong.defvjp(lambda x: (wrong(x), None), lambda _, c: (c if len(c) == 16 else c[::-1],))
     proof = samebits.prove(_flipped, wrong, X, sizes={"x": "n, w"})
-    assert {leaf.leaf: leaf.verdict for leaf in proof.leaves} == {"out": "proved", "x": "different"}
+    assert {leaf.place.leaf: leaf.ruling.verdict for leaf in proof.leaves} == {"out": "proved", "x": "different"}
     assert "at n=16, w=1: x[0, 0] is the cotangent of out[15, 0]" in str(proof)
 
 
@@ -82,7 +82,7 @@ def test_an_output_that_is_the_same_at_other_sizes_stays_proved() -> None:
         return {"flipped": x if len(x) == 16 else x[::-1], "same": x}
 
     proof = samebits.prove(both, wrong, X, sizes={"x": "n, w"}, gradients=False)
-    assert {leaf.leaf: leaf.verdict for leaf in proof.leaves} == {
+    assert {leaf.place.leaf: leaf.ruling.verdict for leaf in proof.leaves} == {
         "out['flipped']": "different",
         "out['same']": "proved",
     }
@@ -94,8 +94,8 @@ def test_one_program_says_which_size_is_a_number() -> None:
 
     proof = samebits.prove(mean, jax.jit(mean), X, sizes={"x": "n, w"}, gradients=False)
     (leaf,) = proof.leaves
-    assert leaf.verdict == "proved" and leaf.family is not None and leaf.family.one_program
-    assert leaf.family.kept == {"n": 12} and "n=12 alone" in str(proof)
+    assert leaf.ruling.verdict == "proved" and leaf.proof.family is not None and leaf.proof.family.one_program
+    assert leaf.proof.family.kept == {"n": 12} and "n=12 alone" in str(proof)
 
 
 @pytest.mark.parametrize(("number", "verdict"), [(16, "different"), (None, "proved")])

@@ -108,7 +108,7 @@
   parts.sharding = (result, head) => {
     const arrays = samebits.pieces(result, head);
     if (arrays.length === 0) {
-      return result.proof_alone ? [element("p", { class: "note" }, "This point was proved and not executed; the layouts under Inputs are the declared ones.")] : null;
+      return result.alone ? [element("p", { class: "note" }, "This point was proved and not executed; the layouts under Inputs are the declared ones.")] : null;
     }
     const known = arrays.filter((array) => array.pieces !== null && array.pieces.length > 1);
     const other = arrays.filter((array) => !known.includes(array));

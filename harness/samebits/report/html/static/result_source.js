@@ -41,7 +41,7 @@
     const sources = sides.map((side) => head.sources?.find((source) => source.side === side)).filter((source) => source !== undefined);
     const shown = [];
     if (result.lines.length > 0) shown.push(element("p", {}, "Likeliest causes first:"), element("ol", { class: "causes-of" }, ...result.lines.map(cause)));
-    if (result.no_lines !== null) shown.push(element("p", { class: "note" }, `No line is named: ${result.no_lines}`));
+    if (result.why !== null) shown.push(element("p", { class: "note" }, `No line is named: ${result.why}`));
     const texts = sources.filter((source) => source.text !== null);
     if (texts.length > 0) {
       const beside = element("div", { class: "beside" }, ...texts.map((source) => listing(source, marked)));

@@ -46,7 +46,7 @@ samebits.resultView = (result, context = {}) => {
       ["promised for", result.domain],
       ["not interpreted", result.not_interpreted],
       ["other machines", result.machine],
-      ["executed", result.proof_alone ? "no: proved without running this point" : null],
+      ["executed", result.alone ? "no: proved without running this point" : null],
     ]);
     const rows = result.assumptions.map((each) => [`${each.text}${each.inherent ? "" : " (of this program, not of the method)"}`, each.false_where]);
     const table = rows.length === 0 ? null : samebits.table(["The proof assumes", "which is false where"], rows, "Assumptions of the proof");

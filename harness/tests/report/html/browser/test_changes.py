@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from samebits.report.changes.diff import compare_documents
 from samebits.report.html.sections import page_of, section_of
 from tests.report.html.browser.conftest import Opener
 from tests.support.documents import document, result
+from tests.support.findings import changed
 
 OLD = [result(pair=name, mesh=mesh) for name in ("norm", "rope") for mesh in ("data2", "data4")]
-NEW = [replace(row, verdict="different", ok=False) for row in OLD]
+NEW = [changed(row, verdict="different", ok=False) for row in OLD]
 DIFF = page_of([section_of(compare_documents(document(*OLD), document(*NEW)))])
 
 

@@ -46,9 +46,9 @@ def test_every_string_of_a_record_is_planted() -> None:
 
     planting = Planting()
     planted = planting.plant(document(result(), different()))
-    assert planted.results[1].witness is not None
-    assert "<script>" in planted.results[1].pair and planted.results[0].pair == planted.pairs[0].pair
-    assert "<script>" in planted.results[1].witness["reference_hex"]
-    assert planted.results[1].verdict == "different", "one of a fixed set of words"
+    assert planted.results[1].comparison.witness is not None
+    assert "<script>" in planted.results[1].place.pair and planted.results[0].place.pair == planted.pairs[0].pair
+    assert "<script>" in planted.results[1].comparison.witness.reference_hex
+    assert planted.results[1].ruling.verdict == "different", "one of a fixed set of words"
     assert "<script>" in (planted.environment.versions["jax"] or "")
     assert any("<script>" in key for key in planted.environment.versions)

@@ -17,13 +17,15 @@ from samebits.report.document import Document, PairHead
 from samebits.report.html import sections as page_module
 from samebits.report.html.section import static
 from samebits.report.html.sections import html_page, section_of
+from samebits.schema.difference import Witness
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair_facts import CaseInputs
 from samebits.schema.picture import HeatMap, Picture, Window
-from samebits.schema.result import Result
 from tests.report.html.browser.conftest import Opener
 from tests.report.html.browser.samples import sample
 from tests.support.documents import different, document
+from tests.support.findings import changed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
@@ -43,13 +45,21 @@ WINDOW = Window(
 )
 
 
-def drawn(**changes: Any) -> Result:
+def drawn(**changes: Any) -> Finding:
     """A result that differs, with its picture."""
     ulps = {"0": 1, "2^0": 4, "2^10": 3, "2^30": 1, "none": 1}
     picture = Picture(heat=HEAT, ulps=ulps, inputs={"ordinary": 0, "special": 10}, window=WINDOW)
-    witness = {"leaf": "out", "index": [2, 1, 4], "reference": "nan", "optimized": "2", "kind": "NaN vs number",
-               "reference_hex": "0x7fc0", "optimized_hex": "0x4000", "input": "special"}  # fmt: skip
-    return replace(different(mismatches=10, picture=picture, witness=witness), **changes)
+    witness = Witness(
+        leaf="out",
+        index=(2, 1, 4),
+        reference="nan",
+        optimized="2",
+        reference_hex="0x7fc0",
+        optimized_hex="0x4000",
+        kind="NaN vs number",
+        input="special",
+    )
+    return different(**{"mismatches": 10, "picture": picture, "witness": witness, **changes})
 
 
 def shown(opened: Opener, of: Document, **window: Any) -> Locator:
@@ -204,19 +214,19 @@ def test_the_order_of_devices_is_the_meshs(opened: Opener) -> None:
     assert [text.split("\t") for text in rows.all_inner_texts()] == [["5", "data 0", "[0:2]"], ["3", "data 1", "[2:4]"]]
 
 
-def _raw(field: str, text: str) -> Callable[[Result], Result]:
+def _raw(field: str, text: str) -> Callable[[Finding], Finding]:
     """A result whose picture has another text in one place."""
 
-    def changed(result: Result) -> Result:
-        assert result.picture is not None and result.picture.window is not None
-        picture = result.picture
+    def planted(result: Finding) -> Finding:
+        assert result.comparison.picture is not None and result.comparison.picture.window is not None
+        picture = result.comparison.picture
         if field == "counts":
-            return replace(result, picture=replace(picture, heat=replace(HEAT, counts=text)))
+            return changed(result, picture=replace(picture, heat=replace(HEAT, counts=text)))
         if field == "elements":
-            return replace(result, picture=replace(picture, window=replace(WINDOW, elements=text)))
-        return replace(result, layout={"out": text}, array=text, leaf="out")
+            return changed(result, picture=replace(picture, window=replace(WINDOW, elements=text)))
+        return changed(result, layout={"out": text}, array=text, leaf="out")
 
-    return changed
+    return planted
 
 
 @pytest.mark.sampled(3)

@@ -1,4 +1,4 @@
-"""What a proof of a leaf says of its contract, and the exit code of `prove` over all leaves."""
+"""What a finding says of its contract, and the exit code of `prove` over all leaves."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from samebits.schema.proof import ProofResult, exit_code
+from samebits.schema.finding import Finding, at, exit_code_of_proofs, point_of
+from samebits.schema.point import Point
 from samebits.schema.result import Problem
+from tests.support.findings import finding
 
 
-def proof_result(**changes: Any) -> ProofResult:
+def proof_result(**changes: Any) -> Finding:
     usual: dict[str, Any] = {
         "variant": "fast",
         "case": "small",
@@ -23,7 +25,7 @@ def proof_result(**changes: Any) -> ProofResult:
         "required": "bitwise",
         "ok": True,
     }
-    return ProofResult(**{**usual, **changes})
+    return finding("prove", **{**usual, **changes})
 
 
 HELD = proof_result()
@@ -43,7 +45,7 @@ UNDECIDED = proof_result(verdict="error", ok=False)
     ],
     ids=["held", "different", "undecided", "below its contract", "exempt and equal", "exempt and equal on a domain"],
 )
-def test_what_fails_and_what_refutes(found: ProofResult, failed: bool, refutes: bool) -> None:
+def test_what_fails_and_what_refutes(found: Finding, failed: bool, refutes: bool) -> None:
     assert (found.failed, found.refutes) == (failed, refutes)
 
 
@@ -59,14 +61,19 @@ def test_what_fails_and_what_refutes(found: ProofResult, failed: bool, refutes: 
         ([], 0, 3),
     ],
 )
-def test_exit_codes(found: list[ProofResult], problem: int, code: int) -> None:
+def test_exit_codes(found: list[Finding], problem: int, code: int) -> None:
     problems = [Problem(pair="norm", message="why", exit_code=problem)] if problem else []
-    assert exit_code(found, problems) == code
-    assert exit_code(found, problems, interrupted=True) == (code or 3)
+    assert exit_code_of_proofs(found, problems) == code
+    assert exit_code_of_proofs(found, problems, interrupted=True) == (code or 3)
 
 
-def test_bounds_and_the_contract_are_added_to_a_copy() -> None:
-    bounded = HELD.with_bounds(1e-6, 2e-6, 1e-7, "dot_general")
-    assert (bounded.bound_reference, bounded.bound_optimized) == (1e-6, 2e-6)
-    assert (bounded.likely, bounded.loses_most) == (1e-7, "dot_general")
-    assert HELD.held(required="rounding").required == "rounding" and HELD.required == "bitwise"
+def test_groups_are_changed_in_a_copy() -> None:
+    changed = HELD.with_ruling(required="rounding").with_proof(method="fields")
+    assert (changed.ruling.required, changed.proof.method) == ("rounding", "fields")
+    assert changed.place == HELD.place and (HELD.ruling.required, HELD.proof.method) == ("bitwise", None)
+
+
+def test_a_point_is_the_point_of_its_place() -> None:
+    point = Point(variant="fast", case="small", dtype="float32", mesh="data1", mode="explicit", direction="gradient")
+    assert point_of(at("norm", point, "x")) == point
+    assert at("norm", point, "x").what() == "gradient of x"

@@ -1,0 +1,350 @@
+"""What a tool found of one thing: a record of groups that judges fill and reports read; groups pass whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from samebits.schema.all_sizes import Sizes, SizesShown
+from samebits.schema.assumption import Assumption
+from samebits.schema.contract import leaf_words
+from samebits.schema.difference import Difference, Witness
+from samebits.schema.line_difference import NamedLines
+from samebits.schema.picture import MagnitudeRow, Picture
+from samebits.schema.point import Point
+from samebits.schema.result import VERDICTS, Problem, ShakenLeaf, Summary, Verdict, code_of
+from samebits.schema.shown import Shown
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """What a finding is of. A part that the command does not have is empty.
+
+    Args:
+        pair, variant, case, dtype, mesh, mode, direction: the point of the sweep; `variant` is the reference's own
+            name where the reference on the mesh is held against the reference on one device.
+        leaf: `out...`, or the argument's name for a gradient; `*` where the point gave no leaves.
+        target: what the program is compiled for.
+        item: the claim, planted fault, configuration, pair of runs, golden or parallelism.
+    """
+
+    pair: str = ""
+    variant: str = ""
+    case: str = ""
+    dtype: str = ""
+    mesh: str = ""
+    mode: str = ""
+    direction: str = ""
+    leaf: str = ""
+    target: str = ""
+    item: str = ""
+
+    def side(self) -> str:
+        """Whose result it is, such as `rms_norm/multiply` or `train/context4`."""
+        return "/".join(part for part in (self.pair, self.variant, self.item) if part)
+
+    def what(self) -> str:
+        """Which output, such as `gradient of scale`; empty where the result is of all."""
+        leaf = "" if self.leaf == "*" else self.leaf
+        if self.direction == "gradient" and not self.target:
+            return leaf_words(self.direction, leaf) if leaf else "gradient"
+        return " ".join(part for part in (self.direction if self.target else "", leaf) if part)
+
+    def where(self) -> str:
+        """Under which conditions, such as `case small, bfloat16, mesh data2 (auto)`."""
+        case, mesh = f"case {self.case}" if self.case else "", f"mesh {self.mesh}" if self.mesh else ""
+        mode = f" ({self.mode})" if self.mode else ""
+        return ", ".join(part for part in (case, self.dtype, f"{mesh}{mode}".strip(), self.target) if part)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ruling:
+    """The verdict, held against the declaration.
+
+    Args:
+        verdict, required, ok: what was found, the lowest accepted, and whether it suffices. Of a proof: `proved` (the
+            same bits for every input), `rounding` (the same formulas), `different` (refuted), `refused` (the expected
+            error), or `error` (neither shown nor refuted).
+        reason: why less than `bitwise` is accepted, why this does not suffice, or why there is an error.
+        evidence: how the verdict was found, in words.
+        exempt: an exemption of the declaration covers it.
+        undeclared: whether neither a contract nor an exemption of the declaration covers it, so that what is required
+            follows from what was proved; None where no contract counts, and in documents of older versions.
+        domain: for which inputs the contract promises it.
+        machine: where `bitwise` is required, why another machine may have other bits; None where none can.
+        snapshot: the verdict that was accepted for this environment, where there is one.
+    """
+
+    verdict: Verdict
+    required: str
+    ok: bool
+    reason: str | None = None
+    evidence: str | None = None
+    exempt: bool = False
+    undeclared: bool | None = None
+    domain: str | None = None
+    machine: str | None = None
+    snapshot: Verdict | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    """Both sides element by element, all inputs taken together.
+
+    Args:
+        elements, mismatches, max_ulp, kind: how many there are and differ, how far at most; the most severe class.
+        differences: the elements that differ by their class, the largest class first.
+        witness: a differing element that shows what the verdict says.
+        picture: where and how far the elements differ whose bits do, and values around the witness; None where none do.
+        array: dtype and shape of the leaf, such as `bfloat16[8,16]`; None where the point gave no leaves.
+        bits: a digest of what the reference gave on one device, over all inputs: two documents show where it moved.
+    """
+
+    elements: int = 0
+    mismatches: int = 0
+    max_ulp: int | None = None
+    kind: str | None = None
+    differences: tuple[Difference, ...] = ()
+    witness: Witness | None = None
+    picture: Picture | None = None
+    array: str | None = None
+    bits: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Errors:
+    """How accurate both sides are, relative to the leaf's largest value.
+
+    Args:
+        error_reference, error_optimized, error_ratio: errors against the float64 oracle, and how many times larger the
+            variant's RMS error is: the median over the draws.
+        error_ratio_low, error_ratio_high, draws: the smallest and the largest ratio, and over how many draws.
+        error_group, bias: the group of elements that loses accuracy, and its bias in units in the last place where it
+            is a bias that says so.
+        bound, bound_used: what rounding in the reference explains; and how much of it, per element, the difference of
+            the sides uses.
+        magnitudes: the errors of both sides at other magnitudes of the inputs, where one of these shows a difference.
+        bound_reference, bound_optimized, likely, loses_most: of a proof: what rounding can do to each side at most;
+            what is likely for the variant; the operation of the variant that can lose most.
+    """
+
+    error_reference: float | None = None
+    error_optimized: float | None = None
+    error_ratio: float | None = None
+    error_ratio_low: float | None = None
+    error_ratio_high: float | None = None
+    draws: int | None = None
+    error_group: str | None = None
+    bias: float | None = None
+    bound: float | None = None
+    bound_used: float | None = None
+    magnitudes: tuple[MagnitudeRow, ...] = ()
+    bound_reference: float | None = None
+    bound_optimized: float | None = None
+    likely: float | None = None
+    loses_most: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proof:
+    """What was proved, how and under which assumptions; or why nothing was.
+
+    Args:
+        method: `labels`, `fields`, `all sizes`, `trace` (of expected errors), or none.
+        domain, words: what must hold of the inputs, as a text and as facts `FACT=INPUT` that a contract's domain must
+            state.
+        unkept: of `words`, those that the inputs of the case do not keep.
+        routing: the arguments for whose values alone it holds; over fields, all integers and booleans.
+        products: whether labels moved floats by products with one-hot matrices, which keep float32 on a CPU.
+        log2_error, points, degree, unknown: of a proof over finite fields: the base-two logarithm of its error
+            probability, the random points, the degree of the polynomials, and the calls of uninterpreted functions.
+        assumptions: everything that the proof takes for granted, each with how it could be false.
+        constants: which constants are roundings of others, where the formulas are equal but for these.
+        no_movement: the equation that is more than movement.
+        refutation: where the sides are not the same.
+        sizes: where something is proved, whether that is for `all` sizes of a family or for `these` of the case; None
+            where nothing is, and in documents of older versions.
+        family: of a proof for all sizes, which these are.
+        alone: `proved` without an execution of this very point: of each variant and direction the check executes
+            some points with every case, dtype, mesh and mode among them, and with `--full` all.
+        not_interpreted: why the verdict rests on execution alone: the primitive without a rule and its line, or what
+            else could not be interpreted; None where the programs were.
+    """
+
+    method: str | None = None
+    domain: str | None = None
+    words: tuple[str, ...] = ()
+    unkept: tuple[str, ...] = ()
+    routing: tuple[str, ...] = ()
+    products: bool = False
+    log2_error: float | None = None
+    points: int = 0
+    degree: int = 0
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    assumptions: tuple[Assumption, ...] = ()
+    constants: tuple[str, ...] = ()
+    no_movement: str | None = None
+    refutation: str | None = None
+    sizes: Sizes | None = None
+    family: SizesShown | None = None
+    alone: bool = False
+    not_interpreted: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Executed:
+    """How a point was executed.
+
+    Args:
+        devices: how many devices were used.
+        device_order: the devices' places in `jax.devices()`, in the order of the mesh, its last axis fastest; empty
+            where that is 0, 1, 2 and so on.
+        layout: how each argument and output really lay on the devices.
+        emulated: operations of this backend that were emulated.
+        remembered: where it was not executed in this run, when it was, in UTC; everything that it depends on is
+            unchanged since. None where it was executed.
+    """
+
+    devices: int = 0
+    device_order: tuple[int, ...] = ()
+    layout: Mapping[str, str] = field(default_factory=dict)
+    emulated: tuple[str, ...] = ()
+    remembered: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding(Shown):
+    """What a tool found of one thing, such as a leaf of a variant on a mesh; published, so keys keep their meaning.
+
+    Args:
+        tool: the command that made it, such as `check`.
+        place: of what.
+        ruling: the verdict, held against the declaration.
+        comparison: both sides element by element.
+        accuracy: how accurate both sides are.
+        proof: what was proved.
+        named: where `different` fails, the places of the source that make the leaf differ.
+        shaken: the same leaf under other compiler options, where that was asked for and its bits are equal as usual.
+        run: how the point was executed.
+        seconds: the time of the whole point, compile waits included; of a proof, for this leaf.
+        replay: the command that shows this finding again.
+    """
+
+    tool: str = "check"
+    place: Place
+    ruling: Ruling
+    comparison: Compared = Compared()
+    accuracy: Errors = Errors()
+    proof: Proof = Proof()
+    named: NamedLines = field(default_factory=NamedLines)
+    shaken: tuple[ShakenLeaf, ...] = ()
+    run: Executed = Executed()
+    seconds: float = 0.0
+    replay: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it fails the command: not sufficient, and not merely skipped."""
+        return not self.ruling.ok and self.ruling.verdict != "skipped"
+
+    @property
+    def refutes(self) -> bool:
+        """Whether it shows that the declaration does not hold: a difference, or none where one is exempted."""
+        ruling = self.ruling
+        return not ruling.ok and (
+            ruling.verdict == "different" or (ruling.exempt and ruling.verdict == "proved" and not self.proof.unkept)
+        )
+
+    def with_ruling(self, **changes: Any) -> Finding:
+        """The same with some of the ruling changed."""
+        return replace(self, ruling=replace(self.ruling, **changes))
+
+    def with_proof(self, **changes: Any) -> Finding:
+        """The same with some of the proof changed."""
+        return replace(self, proof=replace(self.proof, **changes))
+
+
+def point_of(place: Place) -> Point:
+    """The point of the sweep at a place."""
+    return Point(**{name: getattr(place, name) for name in Point.__slots__})
+
+
+def at(pair: str, point: Point, leaf: str = "*") -> Place:
+    """The place of a leaf of a point."""
+    return Place(pair=pair, leaf=leaf, **{name: getattr(point, name) for name in Point.__slots__})
+
+
+def breakable(findings: Iterable[Finding]) -> tuple[Assumption, ...]:
+    """What findings that hold assume beyond shapes and rounding, which other values could break; each text once.
+
+    Args:
+        findings: of a check or of proofs.
+    """
+    taken: dict[tuple[str, str], Assumption] = {}
+    holding = (assumption for each in findings if each.ruling.ok for assumption in each.proof.assumptions)
+    for assumption in (each for each in holding if not each.inherent):
+        key = assumption.word, assumption.text
+        if key not in taken or taken[key].counterexample is None:
+            taken[key] = assumption
+    return tuple(taken.values())
+
+
+def summarise(
+    results: Iterable[Finding],
+    *,
+    selected: int,
+    product: int,
+    seconds: float,
+    notes: tuple[str, ...] = (),
+    interrupted: bool = False,
+) -> Summary:
+    """The counts over results."""
+    results = list(results)
+    counts = Counter(result.ruling.verdict for result in results)
+    return Summary(
+        cases=len(results),
+        ok=sum(result.ruling.ok for result in results),
+        failed=sum(result.failed for result in results),
+        skipped=counts["skipped"],
+        exempt=sum(result.ruling.exempt and result.ruling.ok for result in results),
+        verdicts={verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
+        selected=selected,
+        product=product,
+        seconds=round(seconds, 3),
+        notes=notes,
+        interrupted=interrupted,
+    )
+
+
+def exit_code(
+    results: Iterable[Finding], problems: Iterable[Problem] = (), *, no_skips: bool = False, interrupted: bool = False
+) -> int:
+    """The exit code of a check: 0 all hold, 1 something differs, 2 declaration or request wrong, 3 could not tell.
+
+    The most severe outcome decides: a difference over a wrong declaration, that over what could not run.
+    """
+    results = list(results)
+    failed = [result for result in results if result.failed]
+    skips = sum(result.ruling.verdict == "skipped" for result in results)
+    nothing_checked = skips == len(results)
+    return code_of(
+        problems,
+        failed=any(result.ruling.verdict != "error" for result in failed),
+        undecided=bool(failed) or interrupted or (no_skips and skips > 0) or nothing_checked,
+    )
+
+
+def exit_code_of_proofs(
+    proofs: Sequence[Finding], problems: Iterable[Problem] = (), *, interrupted: bool = False
+) -> int:
+    """Return 0 where every leaf reaches its contract by proof, 1 where one is refuted, 3 where proof does not decide.
+
+    Args:
+        proofs: of all leaves.
+        problems: the pairs that could not be proved at all.
+        interrupted: whether leaves are left.
+    """
+    short = not proofs or any(not proof.ruling.ok for proof in proofs)
+    return code_of(problems, failed=any(proof.refutes for proof in proofs), undecided=interrupted or short)

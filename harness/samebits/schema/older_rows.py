@@ -1,0 +1,56 @@
+"""Rows of `samebits/1`, where the fields of all groups of a finding stood side by side, as rows of `samebits/2`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, get_type_hints
+
+from samebits.schema.finding import Finding
+
+_RENAMED = {"proof_alone": "alone", "no_lines": "why"}
+"""Fields that have another name in their group."""
+
+
+@cache
+def group_of(tool: str) -> dict[str, str]:
+    """Return the group of each field; of a proof, what it requires of the inputs before what the contract states.
+
+    Args:
+        tool: that wrote the row, `check` or `prove`.
+    """
+    groups = {name: kind for name, kind in get_type_hints(Finding).items() if is_dataclass(kind)}
+    ordered = sorted(groups, key=lambda name: tool == "prove" and name == "proof")  # the last one wins
+    if tool != "prove":
+        ordered.reverse()
+    return {field.name: group for group in ordered for field in fields(groups[group])}
+
+
+def nested(row: Mapping[str, Any], tool: str) -> dict[str, Any]:
+    """Return a row with its fields in their groups; what is not a field of a group stays where it is.
+
+    Args:
+        row: of `samebits/1`.
+        tool: that wrote it, `check` or `prove`.
+    """
+    known, finding = group_of(tool), dict[str, Any](tool=tool)
+    for key, value in row.items():
+        name = "refutation" if (tool, key) == ("prove", "witness") else _RENAMED.get(key, key)
+        if name in known:
+            finding.setdefault(known[name], {})[name] = value
+        else:
+            finding[key] = value
+    return finding
+
+
+def upgraded(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document of `samebits/1` as one of `samebits/2`.
+
+    Args:
+        raw: the JSON object.
+    """
+    document, command = {**raw, "schema": "samebits/2"}, raw.get("command")
+    if command in ("check", "prove") and isinstance(raw.get("results"), list):
+        document["results"] = [nested(row, command) if isinstance(row, dict) else row for row in raw["results"]]
+    return document
