@@ -8,6 +8,7 @@ from typing import Annotated
 from samebits.cli import engine_options, options
 from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
+from samebits.rooms import door
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +43,5 @@ def accept(chosen: AcceptOptions) -> int:
     environment.prepare(devices=chosen.devices, platform=chosen.platform, processes=chosen.workers or 1)
     settings = chosen.engine_settings()  # how many workers there are depends on the platform
     from samebits.cli.pipeline import run_command
-    from samebits.cli.snapshot_run import AcceptCommand
 
-    command = AcceptCommand(
-        pairs=chosen.pairs,
-        request=chosen.request(),
-        root=chosen.root,
-        settings=settings,
-        reason=chosen.reason,
-        author=chosen.author,
-    )
-    return run_command(command, files)
+    return run_command(door("cli.snapshot_run").AcceptCommand(chosen=chosen, settings=settings), files)

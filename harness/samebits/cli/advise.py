@@ -7,6 +7,7 @@ from typing import Annotated
 
 from samebits.cli import options
 from samebits.cli.declared import option
+from samebits.rooms import door
 
 SEQ = 8192
 """The default length of a sequence, in tokens: that of the guide's examples."""
@@ -44,6 +45,10 @@ class AdviseOptions(ModelSizes, options.ReportOptions):
     no_wraparound: Annotated[bool, option("ICI axes are lines, not rings: half the bandwidth.")] = False
     compile: Annotated[bool, option("Compile the MLP for the slice, and read its communication volume.")] = False
 
+    def sizes(self) -> dict[str, int | None]:
+        """Return the sizes of the model by name; those that are None are the known model's."""
+        return {field.name: getattr(self, field.name) for field in fields(ModelSizes)}
+
 
 @options.command(AdviseOptions)
 def advise(chosen: AdviseOptions) -> int:
@@ -56,21 +61,6 @@ def advise(chosen: AdviseOptions) -> int:
     not published.
     """
     files = chosen.report_files()
-    from samebits.cli.advise_run import AdviseCommand
     from samebits.cli.pipeline import run_command
 
-    command = AdviseCommand(
-        model=chosen.model,
-        sizes={field.name: getattr(chosen, field.name) for field in fields(ModelSizes)},
-        target=chosen.target,
-        mesh=chosen.mesh,
-        roles=chosen.axis,
-        batch=chosen.batch,
-        seq=chosen.seq,
-        dtype=chosen.dtype,
-        layers_per_stage=chosen.layers_per_stage,
-        over=chosen.over,
-        wraparound=not chosen.no_wraparound,
-        compiled=chosen.compile,
-    )
-    return run_command(command, files)
+    return run_command(door("cli.advise_run").AdviseCommand(chosen=chosen), files)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samebits.audit.guide.advice import Advice, Interconnect, advise
@@ -12,6 +11,7 @@ from samebits.audit.guide.chips import WIDTHS, Chip, chip_of, slice_devices
 from samebits.audit.guide.communication import BlockTraffic
 from samebits.audit.guide.models import dimensions
 from samebits.audit.guide.setup import TrainingSetup
+from samebits.cli.advise import AdviseOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.errors import RequestError
 from samebits.report.advise import (
@@ -43,35 +43,9 @@ class Judgements:
 
 @dataclass(frozen=True, kw_only=True)
 class AdviseCommand(Command[AdviseInputs, Judgements, AdviseDocument]):
-    """Judge the parallelisms of a mesh.
+    """Judge the parallelisms of a mesh."""
 
-    Args:
-        model: a known one, or None.
-        sizes: of the model, by name; those that are None are the known model's.
-        target: a chip or a slice.
-        mesh: its spelling.
-        roles: `OWN=GUIDE`, for axes that the guide names otherwise.
-        batch: sequences in all; None for one per device.
-        seq: tokens of a sequence.
-        dtype: of what is communicated.
-        layers_per_stage: of a pipeline.
-        over: `AXIS=N` or `AXIS=d2d`.
-        wraparound: whether ICI axes are rings.
-        compiled: whether the MLP is compiled for the slice.
-    """
-
-    model: str | None
-    sizes: Mapping[str, int | None]
-    target: str
-    mesh: str
-    roles: tuple[str, ...]
-    batch: int | None
-    seq: int
-    dtype: str
-    layers_per_stage: int
-    over: tuple[str, ...]
-    wraparound: bool
-    compiled: bool
+    chosen: AdviseOptions
 
     def load(self, run: CommandRun) -> AdviseInputs:
         """The published figures of chip and model.
@@ -79,44 +53,47 @@ class AdviseCommand(Command[AdviseInputs, Judgements, AdviseDocument]):
         Raises:
             RequestError: one is unknown, or they do not fit together.
         """
-        chip = chip_of(self.target)
-        if self.dtype not in WIDTHS:
-            raise RequestError(f"--dtype {self.dtype}: expected one of {', '.join(WIDTHS)}")
-        mesh = guide_mesh(MeshSpec.parse(self.mesh), self.roles)
+        chosen = self.chosen
+        chip = chip_of(chosen.target)
+        if chosen.dtype not in WIDTHS:
+            raise RequestError(f"--dtype {chosen.dtype}: expected one of {', '.join(WIDTHS)}")
+        mesh = guide_mesh(MeshSpec.parse(chosen.mesh), chosen.axis)
         setup = TrainingSetup(
-            model=dimensions(self.model, dict(self.sizes)),
+            model=dimensions(chosen.model, chosen.sizes()),
             mesh=mesh,
-            batch=mesh.devices if self.batch is None else self.batch,
-            seq=self.seq,
-            width=WIDTHS[self.dtype],
-            layers_per_stage=self.layers_per_stage,
+            batch=mesh.devices if chosen.batch is None else chosen.batch,
+            seq=chosen.seq,
+            width=WIDTHS[chosen.dtype],
+            layers_per_stage=chosen.layers_per_stage,
         )
-        _require_fit(mesh, self.target)
+        _require_fit(mesh, chosen.target)
         return AdviseInputs(
-            setup=setup, chip=chip, wires=Interconnect(over=_over(self.over), wraparound=self.wraparound)
+            setup=setup, chip=chip, wires=Interconnect(over=_over(chosen.over), wraparound=not chosen.no_wraparound)
         )
 
     def execute(self, run: CommandRun, inputs: AdviseInputs, results: list[Judgements]) -> None:
         """Judge all parallelisms, and compile the MLP."""
-        advice = advise(inputs.setup, inputs.chip, self.dtype, inputs.wires)
-        compiled = _compile(inputs.setup, self.target, self.dtype) if self.compiled else None
+        chosen = self.chosen
+        advice = advise(inputs.setup, inputs.chip, chosen.dtype, inputs.wires)
+        compiled = _compile(inputs.setup, chosen.target, chosen.dtype) if chosen.compile else None
         results.append(Judgements(advice=tuple(advice), compiled=compiled))
 
     def document(self, run: CommandRun, inputs: AdviseInputs, results: list[Judgements]) -> AdviseDocument:
         """The judgements with the figures that they rest on."""
         (judged,) = results
         setup, chip = inputs.setup, inputs.chip
+        chosen = self.chosen
         return AdviseDocument(
             model=setup.model.name,
-            target=self.target,
+            target=chosen.target,
             mesh=setup.mesh.id,
             batch=setup.batch,
-            seq=self.seq,
-            dtype=self.dtype,
-            layers_per_stage=self.layers_per_stage,
-            dimensions={name: getattr(setup.model, name) for name in (*self.sizes, "source")},
-            figures=figures(chip, self.dtype),
-            derived=derived(chip, self.dtype),
+            seq=chosen.seq,
+            dtype=chosen.dtype,
+            layers_per_stage=chosen.layers_per_stage,
+            dimensions={name: getattr(setup.model, name) for name in (*chosen.sizes(), "source")},
+            figures=figures(chip, chosen.dtype),
+            derived=derived(chip, chosen.dtype),
             results=judged.advice,
             compiled=judged.compiled,
             assumes=_assumes(setup.mesh, inputs.wires, int(chip.torus.value)),

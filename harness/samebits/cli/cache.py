@@ -10,6 +10,7 @@ from samebits.cli import options
 from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
 from samebits.host.cache_folder import CACHES
+from samebits.rooms import door
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +46,6 @@ def cache(chosen: CacheOptions) -> int:
         raise RequestError(f"--older-than is for `samebits cache clear`, not for {chosen.action}")
     if chosen.only and chosen.action in ("where", "limit"):
         raise RequestError(f"--only is for `samebits cache show` and `clear`, not for {chosen.action}")
-    from samebits.cli.cache_run import CacheCommand
     from samebits.cli.pipeline import run_command
 
-    command = CacheCommand(
-        action=chosen.action, size=chosen.size, only=chosen.only or tuple(CACHES), days=chosen.older_than
-    )
-    return run_command(command, files)
+    return run_command(door("cli.cache_run").CacheCommand(chosen=chosen), files)

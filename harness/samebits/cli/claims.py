@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Annotated
 
 from samebits.cli import options
 from samebits.cli.declared import argument, option
+from samebits.rooms import door
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,15 +36,8 @@ def claims(chosen: ClaimsOptions) -> int:
     Exit codes: 0 every row is as declared, 1 one is not, 2 the request or a declaration is wrong, 3 undecided.
     """
     files = chosen.report_files()
-    from samebits.cli.claims_run import ClaimsCommand, list_jobs
     from samebits.cli.pipeline import run_command
 
-    command = ClaimsCommand(
-        pairs=chosen.pairs,
-        ids=chosen.claim,
-        root=chosen.root,
-        cached=not chosen.no_cache,
-        workers=chosen.workers or os.cpu_count() or 1,
-        whole=chosen.whole,
-    )
-    return list_jobs(command) if chosen.list_ else run_command(command, files)
+    claims_run = door("cli.claims_run")
+    command = claims_run.ClaimsCommand(chosen=chosen)
+    return claims_run.list_jobs(command) if chosen.list_ else run_command(command, files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import threading
 from collections import Counter
@@ -16,6 +17,7 @@ import click
 from samebits.audit.claims.jobs import ClaimJob, FinishedJob, claim_jobs, command_job, passed_tests, run_jobs
 from samebits.audit.claims.row import ClaimRow, claim_row, command_claim_row
 from samebits.audit.claims.savings import ClaimEvidence
+from samebits.cli.claims import ClaimsOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.supervision import importing
 from samebits.errors import COULD_NOT_TELL, CouldNotRun, RequestError, SamebitsError
@@ -71,20 +73,11 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
     """Judge claims.
 
     Args:
-        pairs: names of pairs, or `module:PAIR`; empty means all, and the model.
-        ids: shell patterns of claims.
-        root: the tree, or None for the current one.
-        cached: whether compiled programs are read from and written to the cache.
-        workers: processes at once.
-        whole: whether the Markdown has everything, however long it is.
+        chosen: the options.
+        gathered: what the jobs gave so far.
     """
 
-    pairs: Sequence[str]
-    ids: Sequence[str]
-    root: Path | None
-    cached: bool
-    workers: int = 1
-    whole: bool = False
+    chosen: ClaimsOptions
     gathered: JobResults = field(default_factory=JobResults)
 
     on_interrupt = "interrupted; what ended so far is shown"
@@ -96,7 +89,7 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
         Raises:
             RequestError: there are none.
         """
-        return _chosen(self.pairs, self.ids, self.root, run)
+        return _claims_of(self.chosen, run)
 
     def execute(self, run: CommandRun, inputs: ClaimInputs, results: list[FinishedJob]) -> None:
         """Run the jobs on several processes, and read what they wrote while it is there."""
@@ -105,7 +98,9 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
             jobs = self.jobs(inputs, Path(folder))
             bar = opened.enter_context(run.progress("claims", Counter(job.kind for job in jobs)))
             # Closed before the report is shown, which ends this process without waiting: its children would go on.
-            ended = opened.enter_context(contextlib.closing(run_jobs(jobs, self.workers, stop)))
+            ended = opened.enter_context(
+                contextlib.closing(run_jobs(jobs, self.chosen.workers or os.cpu_count() or 1, stop))
+            )
             try:
                 for finished in ended:
                     results.append(finished)
@@ -117,11 +112,12 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
 
     def jobs(self, inputs: ClaimInputs, folder: Path) -> list[ClaimJob]:
         """What has to run, the longest first; their files lie in the folder."""
-        root = ("--root", str(self.root)) if self.root is not None else ()
+        chosen = self.chosen
+        root = ("--root", str(chosen.root)) if chosen.root is not None else ()
         jobs = [
             job
             for name, (pair, claims) in inputs.pairs.items()
-            for job in claim_jobs(pair, name, claims, folder, root, cached=self.cached)
+            for job in claim_jobs(pair, name, claims, folder, root, cached=not chosen.no_cache)
         ]
         jobs += [command_job(inputs.model, claim, folder, inputs.tree) for claim in inputs.of_model]
         return sorted(jobs, key=lambda job: (ORDER.index(job.kind), -job.weight))
@@ -151,12 +147,13 @@ def list_jobs(command: ClaimsCommand) -> int:
     return 0
 
 
-def _chosen(named: Sequence[str], ids: Sequence[str], root: Path | None, run: CommandRun) -> ClaimInputs:
-    """The claims asked for, by pair.
+def _claims_of(chosen: ClaimsOptions, run: CommandRun) -> ClaimInputs:
+    """Return the claims asked for, by pair.
 
     Raises:
         RequestError: there are none, with the known ones.
     """
+    named, ids, root = chosen.pairs, chosen.claim, chosen.root
     pairs: dict[str, tuple[Pair, tuple[Documented, ...]]] = {}
     known: list[str] = []
     tree = root or default_root()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from samebits.cli import engine_options, options
 from samebits.cli.declared import argument, option
 from samebits.errors import RequestError
+from samebits.rooms import door
 from samebits.schema.target import Target
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ class CompileOptions(engine_options.EngineOptions, options.ContinuousIntegration
     root: options.AnyTree = None
     no_cache: options.NoCache = False
 
+    def targets(self) -> tuple[Target, ...]:
+        """Return what is compiled for.
+
+        Raises:
+            RequestError: there is no such target.
+        """
+        return tuple(Target(name=name) for name in dict.fromkeys(self.target))
+
 
 @options.command(CompileOptions, "compile")
 def compile_(chosen: CompileOptions) -> int:
@@ -56,66 +65,42 @@ def compile_(chosen: CompileOptions) -> int:
     worker process too.
     """
     files = chosen.report_files()
-    targets = tuple(Target(name=name) for name in dict.fromkeys(chosen.target))
     # Compiling needs no accelerator: the default backend stays the CPU, and a TPU of this machine is left to others.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     from samebits.host import environment
 
-    environment.prepare(devices=max((target.cpu_devices or 0 for target in targets), default=0) or None)
+    environment.prepare(devices=max((target.cpu_devices or 0 for target in chosen.targets()), default=0) or None)
     if chosen.pairs == ("model",):
-        return _compile_model(chosen, targets, files, chosen.engine_settings())
+        return _compile_model(chosen, files, chosen.engine_settings())
     if chosen.preset is not None:
         raise RequestError("--preset belongs to `samebits compile model`")
-    return _compile_pairs(chosen, targets, files, chosen.engine_settings())
+    return _compile_pairs(chosen, files, chosen.engine_settings())
 
 
-def _compile_model(
-    chosen: CompileOptions, targets: tuple[Target, ...], files: ReportFiles, settings: EngineSettings
-) -> int:
-    from samebits.cli.compile_model_run import CompileModelCommand
+def _compile_model(chosen: CompileOptions, files: ReportFiles, settings: EngineSettings) -> int:
     from samebits.cli.pipeline import run_command
 
     if chosen.variant or chosen.direction or chosen.compiler_options or chosen.tune:
         raise RequestError("compile model takes --preset, --target and --case (a run of the preset), no other filter")
     chosen.require_none("compile model")
-    command = CompileModelCommand(
-        preset=chosen.preset,
-        targets=targets,
-        runs=chosen.case,
-        root=chosen.root,
-        cached=not chosen.no_cache,
-        settings=settings,
-    )
-    return run_command(command, files)
+    return run_command(door("cli.compile_model_run").CompileModelCommand(chosen=chosen, settings=settings), files)
 
 
-def _compile_pairs(
-    chosen: CompileOptions, targets: tuple[Target, ...], files: ReportFiles, settings: EngineSettings
-) -> int:
-    from samebits.cli.compile_run import CompileCommand, TuneCommand
+def _compile_pairs(chosen: CompileOptions, files: ReportFiles, settings: EngineSettings) -> int:
     from samebits.cli.pipeline import run_command
     from samebits.compile.request import CompileOption, CompileRequest
 
+    compile_run = door("cli.compile_run")
     request = CompileRequest(
-        targets=targets,
+        targets=chosen.targets(),
         sides=chosen.variant,
         cases=chosen.case,
         directions=chosen.direction,
         options=tuple(CompileOption.parse(text) for text in chosen.compiler_options),
     )
-    cached = not chosen.no_cache
-    if chosen.tune:
-        if chosen.compiler_options:
-            raise RequestError("--tune tries the values of a static argument, no compiler options; leave out --option")
-        chosen.require_none("compile --tune")
-        tune = TuneCommand(pairs=chosen.pairs, request=request, root=chosen.root, cached=cached, settings=settings)
-        return run_command(tune, files)
-    command = CompileCommand(
-        pairs=chosen.pairs,
-        request=request,
-        root=chosen.root,
-        cached=cached,
-        settings=settings,
-        whole=chosen.whole,
-    )
-    return run_command(command, files)
+    if not chosen.tune:
+        return run_command(compile_run.CompileCommand(chosen=chosen, request=request, settings=settings), files)
+    if chosen.compiler_options:
+        raise RequestError("--tune tries the values of a static argument, no compiler options; leave out --option")
+    chosen.require_none("compile --tune")
+    return run_command(compile_run.TuneCommand(chosen=chosen, request=request, settings=settings), files)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from samebits.cli.compile import CompileOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import run_items
 from samebits.engine.compile_model_work import CompiledModelStep, CompileModelWork, model_step_items
@@ -40,19 +41,11 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
     """Compile the training steps of a preset.
 
     Args:
-        preset: of the model; None where the model has one.
-        targets: one, or none for the preset's own.
-        runs: names of its runs; none for all.
-        root: the tree of the model.
-        cached: whether programs are read from and written to the cache on disk.
+        chosen: the options.
         settings: where and how steps are compiled.
     """
 
-    preset: str | None
-    targets: Sequence[Target]
-    runs: Sequence[str]
-    root: Path | None
-    cached: bool
+    chosen: CompileOptions
     settings: EngineSettings
 
     def load(self, run: CommandRun) -> CompileModelInputs:
@@ -61,28 +54,29 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
         Raises:
             RequestError: there is no such preset or run, or more than one target.
         """
-        tree = self.root or default_root()
+        tree = self.chosen.root or default_root()
         model = load_model(tree)
-        preset = _preset(model, self.preset)
-        if len(self.targets) > 1:
+        preset = _preset(model, self.chosen.preset)
+        targets = self.chosen.targets()
+        if len(targets) > 1:
             raise RequestError("compile model takes one --target")
         named = {config.name: config for config in preset.runs}
-        for name in self.runs:
+        for name in self.chosen.case:
             if name not in named:
                 raise RequestError(f"preset '{preset.name}' has no run '{name}'; {suggest(name, list(named))}")
         return CompileModelInputs(
             model=model,
             tree=tree,
             preset=preset,
-            runs=[named[name] for name in self.runs or named],
-            target=self.targets[0] if self.targets else Target(name=preset.target),
+            runs=[named[name] for name in self.chosen.case or named],
+            target=targets[0] if targets else Target(name=preset.target),
             environment=run.start_backend(ray=self.settings.ray),
         )
 
     def execute(self, run: CommandRun, inputs: CompileModelInputs, results: list[CompiledStep]) -> None:
         """Compile step by step, and have the steps in the order of the preset."""
         items = model_step_items(inputs.tree, inputs.preset.name, inputs.runs, inputs.target)
-        work = CompileModelWork(inputs.tree, inputs.preset.name, inputs.target, cached=self.cached)
+        work = CompileModelWork(inputs.tree, inputs.preset.name, inputs.target, cached=not self.chosen.no_cache)
         rows: dict[str, CompiledModelStep] = {}
         ran = run_items(run, work, items, self.settings, self._head(inputs), inputs.tree, run.problem)
         with contextlib.closing(ran):
@@ -106,7 +100,7 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
                 "preset": inputs.preset.name,
                 "target": inputs.target.name,
                 "runs": [config.name for config in inputs.runs],
-                "cached": self.cached,
+                "cached": not self.chosen.no_cache,
             },
             environment=asdict(inputs.environment),
         )

@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from samebits.cli.common import say
+from samebits.cli.compile import CompileOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import InOrder, run_in_order
 from samebits.cli.select_pairs import declaration_lines, load_pairs
@@ -54,20 +54,14 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
     """Compile a request, and show each case on each target as it is done.
 
     Args:
-        pairs: names of pairs, or `module:PAIR`; empty means those of the tree that declare production shapes.
-        request: targets, filters and options.
-        root: the tree, or None for the current one.
-        cached: whether programs are read from and written to the cache on disk.
+        chosen: the options.
+        request: targets, filters and compiler options.
         settings: where and how programs are compiled.
-        whole: whether the Markdown has everything, however long it is.
     """
 
-    pairs: Sequence[str]
+    chosen: CompileOptions
     request: CompileRequest
-    root: Path | None
-    cached: bool
     settings: EngineSettings
-    whole: bool = False
 
     on_interrupt = "interrupted; what was compiled so far is shown"
     handles_signals = True
@@ -83,10 +77,10 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
         Raises:
             RequestError: a pair that was named declares none, or no pair does.
         """
-        declared = load_pairs(self.pairs, self.root, run)
+        declared = load_pairs(self.chosen.pairs, self.chosen.root, run)
         pairs = [(locator, pair) for locator, pair in declared if pair.compiled]
         without = [pair.name for _, pair in declared if not pair.compiled]
-        if without and (self.pairs or not pairs):
+        if without and (self.chosen.pairs or not pairs):
             raise RequestError(
                 f"pair '{without[0]}' declares no production shapes to compile; "
                 "write compiled=(RealSize(...),) in its declaration"
@@ -108,8 +102,8 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
                     show_blocks(run.console, [block_fold(block)])
 
         blocks = InOrder[CompiledPrograms](items, lambda item: item.key, show)
-        work = CompileWork(self.request, cached=self.cached, threads=threads)
-        run_in_order(run, work, blocks, self.settings, _head("compile", self, inputs), self.root or Path())
+        work = CompileWork(self.request, cached=not self.chosen.no_cache, threads=threads)
+        run_in_order(run, work, blocks, self.settings, _head("compile", self, inputs), self.tree())
 
     def document(self, run: CommandRun, inputs: CompileInputs, results: list[CompiledPrograms]) -> CompileDocument:
         """All programs and comparisons."""
@@ -134,12 +128,12 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
             len(real.claims)
             for _, pair in inputs.pairs
             for real in pair.compiled
-            if not self.request.cases or any(fnmatchcase(real.case.id, case) for case in self.request.cases)
+            if not self.chosen.case or any(fnmatchcase(real.case.id, case) for case in self.chosen.case)
         )
 
     def outcomes(self, inputs: CompileInputs, document: CompileDocument) -> Outcomes:
         """One row per claim."""
-        return compile_outcomes(document, declaration_lines([pair for _, pair in inputs.pairs], self.root))
+        return compile_outcomes(document, declaration_lines([pair for _, pair in inputs.pairs], self.chosen.root))
 
     def exit_code(self, inputs: CompileInputs, document: CompileDocument) -> int:
         """1 where a claim is not as declared."""
@@ -151,9 +145,9 @@ def _head(name: str, command: CompileCommand | TuneCommand, inputs: CompileInput
     return JournalHead(
         command=name,
         request={
-            "pairs": list(command.pairs),
-            "root": str((command.root or Path()).resolve()),
-            "cached": command.cached,
+            "pairs": list(command.chosen.pairs),
+            "root": str(command.tree().resolve()),
+            "cached": not command.chosen.no_cache,
             **asdict(command.request),
         },
         environment=asdict(inputs.environment),
@@ -203,17 +197,13 @@ class TuneCommand(Command[CompileInputs, TunedCase, TuneDocument]):
     """Try the declared values of a request's pairs.
 
     Args:
-        pairs: names of pairs, or `module:PAIR`; empty means those of the tree that declare a sweep.
-        request: targets and filters; no options.
-        root: the tree, or None for the current one.
-        cached: whether programs are read from and written to the cache on disk.
+        chosen: the options.
+        request: targets and filters.
         settings: where and how values are compiled and run.
     """
 
-    pairs: Sequence[str]
+    chosen: CompileOptions
     request: CompileRequest
-    root: Path | None
-    cached: bool
     settings: EngineSettings
 
     on_interrupt = "interrupted; what was tried so far is shown"
@@ -225,10 +215,10 @@ class TuneCommand(Command[CompileInputs, TunedCase, TuneDocument]):
         Raises:
             RequestError: a pair that was named declares none, or no pair does.
         """
-        declared = load_pairs(self.pairs, self.root, run)
+        declared = load_pairs(self.chosen.pairs, self.chosen.root, run)
         pairs = [(locator, pair) for locator, pair in declared if any(real.tune for real in pair.compiled)]
         without = [pair.name for _, pair in declared if not any(real.tune for real in pair.compiled)]
-        if without and (self.pairs or not pairs):
+        if without and (self.chosen.pairs or not pairs):
             raise RequestError(
                 f"pair '{without[0]}' declares no values to tune; write tune={{'ARGUMENT': (VALUE, VALUE)}} and "
                 "tune_sizes in a RealSize of its declaration"
@@ -251,8 +241,8 @@ class TuneCommand(Command[CompileInputs, TunedCase, TuneDocument]):
                 show_blocks(run.console, tuned_folds(results[-1].trials, results[-1].best))
 
         blocks = InOrder[TunedValues](items, lambda item: item.key, show)
-        work = TuneWork(self.request, cached=self.cached, threads=self._threads(items))
-        run_in_order(run, work, blocks, self.settings, _head("tune", self, inputs), self.root or Path())
+        work = TuneWork(self.request, cached=not self.chosen.no_cache, threads=self._threads(items))
+        run_in_order(run, work, blocks, self.settings, _head("tune", self, inputs), self.tree())
 
     def _threads(self, items: Sequence[Item]) -> int:
         """How many values a process compiles at once, where there are fewer processes than processors."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from samebits.cli import options
 from samebits.cli.declared import argument, option
+from samebits.rooms import door
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,6 @@ def defaults(chosen: DefaultsOptions) -> int:
     Exit codes: 0 they agree, 1 they do not, 2 the request is wrong, 3 nothing was compared.
     """
     files = chosen.report_files()
-    from samebits.cli.defaults_run import DefaultsCommand
     from samebits.cli.pipeline import run_command
 
-    return run_command(DefaultsCommand(first=chosen.first, second=chosen.second, ignore=chosen.ignore), files)
+    return run_command(door("cli.defaults_run").DefaultsCommand(chosen=chosen), files)

@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from samebits.audit.defaults.compare import Agreement, compare_sources
 from samebits.audit.defaults.sources import Source, read_source
+from samebits.cli.defaults import DefaultsOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.report.defaults import DefaultsDocument
 
 
 @dataclass(frozen=True, kw_only=True)
 class DefaultsCommand(Command[tuple[Source, Source], Agreement, DefaultsDocument]):
-    """Compare two sources.
+    """Compare two sources."""
 
-    Args:
-        first, second: files, or `module:Name`.
-        ignore: shell patterns of keys that are left out.
-    """
-
-    first: str
-    second: str
-    ignore: Sequence[str]
+    chosen: DefaultsOptions
 
     def load(self, run: CommandRun) -> tuple[Source, Source]:
         """Both sources."""
-        return read_source(self.first), read_source(self.second)
+        return read_source(self.chosen.first), read_source(self.chosen.second)
 
     def execute(self, run: CommandRun, inputs: tuple[Source, Source], results: list[Agreement]) -> None:
         """Compare them."""
-        results.append(compare_sources(*inputs, self.ignore))
+        results.append(compare_sources(*inputs, self.chosen.ignore))
 
     def document(self, run: CommandRun, inputs: tuple[Source, Source], results: list[Agreement]) -> DefaultsDocument:
         """The comparison with its sources."""
-        return DefaultsDocument(first=self.first, second=self.second, results=results[0])
+        return DefaultsDocument(first=self.chosen.first, second=self.chosen.second, results=results[0])
 
     def exit_code(self, inputs: tuple[Source, Source], document: DefaultsDocument) -> int:
         """1 where they disagree."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from samebits.cli import engine_options, options
 from samebits.cli.declared import argument, option
+from samebits.rooms import door
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +36,6 @@ def faults(chosen: FaultsOptions) -> int:
     environment.prepare(platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
     # How many workers there are depends on the platform.
     settings = chosen.engine_settings(platform=chosen.platform, shard=chosen.shard)
-    from samebits.cli.faults_run import FaultsCommand
     from samebits.cli.pipeline import run_command
 
-    command = FaultsCommand(
-        patterns=chosen.patterns,
-        faults=chosen.fault,
-        root=chosen.root,
-        settings=settings,
-        verbose=chosen.verbose,
-    )
-    return run_command(command, files)
+    return run_command(door("cli.faults_run").FaultsCommand(chosen=chosen, settings=settings), files)

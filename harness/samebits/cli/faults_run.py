@@ -9,6 +9,7 @@ from pathlib import Path
 
 from samebits.audit.faults import find
 from samebits.audit.faults.fault import FaultRow
+from samebits.cli.faults import FaultsOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import InOrder, run_in_order
 from samebits.engine.drive import Done
@@ -36,18 +37,12 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
     """Plant faults and check each.
 
     Args:
-        patterns: shell patterns of pairs; none for all.
-        faults: names of faults or shell patterns of them; none for all.
-        root: the tree, or None for the current one.
+        chosen: the options.
         settings: where and how faults are checked.
-        verbose: whether each fault is shown as soon as it is checked, however many there are.
     """
 
-    patterns: Sequence[str]
-    faults: Sequence[str]
-    root: Path | None
+    chosen: FaultsOptions
     settings: EngineSettings
-    verbose: bool = False
 
     on_interrupt = "interrupted; the faults that were checked so far are shown"
     handles_signals = True
@@ -58,16 +53,16 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
         Raises:
             RequestError: there are none, or a pattern fits none.
         """
-        tree = (self.root or default_root()).resolve()
+        tree = (self.chosen.root or default_root()).resolve()
         known = find.all_faults(tree)
-        of_pairs = [number for number, fault in enumerate(known) if _fits(fault.pair, self.patterns)]
+        of_pairs = [number for number, fault in enumerate(known) if _fits(fault.pair, self.chosen.patterns)]
         pairs = list(dict.fromkeys(fault.pair for fault in known))
-        for pattern in _unmatched(self.patterns, pairs):
+        for pattern in _unmatched(self.chosen.patterns, pairs):
             raise RequestError(f"no fault is planted in '{pattern}'; {suggest(pattern, pairs)}")
         called = list(dict.fromkeys(known[number].name for number in of_pairs))
-        for pattern in _unmatched(self.faults, called):
+        for pattern in _unmatched(self.chosen.fault, called):
             raise RequestError(f"no fault is called '{pattern}'; expected some of {', '.join(map(repr, called))}")
-        numbers = [number for number in of_pairs if _fits(known[number].name, self.faults)]
+        numbers = [number for number in of_pairs if _fits(known[number].name, self.chosen.fault)]
         # Else each fault would fail by itself on an accelerator that is in use.
         run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
         items, shard = fault_items(tree, numbers), self.settings.shard
@@ -89,7 +84,11 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
         blocks = InOrder[FaultRow](inputs.items, lambda item: item.key, show)
         head = JournalHead(
             command="faults",
-            request={"tree": str(inputs.tree), "patterns": list(self.patterns), "faults": list(self.faults)},
+            request={
+                "tree": str(inputs.tree),
+                "patterns": list(self.chosen.patterns),
+                "faults": list(self.chosen.fault),
+            },
             shard=None if self.settings.shard is None else str(self.settings.shard),
         )
         settings = replace(self.settings, shard=None)  # the items are those of the shard

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from samebits.cli import options
+from samebits.rooms import door
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +20,6 @@ class ListOptions(options.JsonOption):
 def list_pairs(chosen: ListOptions) -> int:
     """The pairs of a tree: sides, cases, dtypes, meshes, and how much of the product a check runs."""
     files = chosen.report_files()
-    from samebits.cli.list_run import ListCommand
     from samebits.cli.pipeline import run_command
 
-    return run_command(ListCommand(devices=chosen.devices, root=chosen.root), files)
+    return run_command(door("cli.list_run").ListCommand(chosen=chosen), files)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
+from samebits.cli.list import ListOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.supervision import importing
 from samebits.errors import SamebitsError
@@ -17,27 +17,21 @@ from samebits.schema.result import Problem
 
 @dataclass(frozen=True, kw_only=True)
 class ListCommand(Command[list[str], PairRow, Listing]):
-    """List the pairs of a tree.
+    """List the pairs of a tree."""
 
-    Args:
-        devices: how many a check would have; None for as many as it takes by default.
-        root: the tree, or None for the current one.
-    """
-
-    devices: int | None
-    root: Path | None
+    chosen: ListOptions
 
     def load(self, run: CommandRun) -> list[str]:
         """The names of the pairs."""
-        return list(names(self.root or default_root()))
+        return list(names(self.chosen.root or default_root()))
 
     def execute(self, run: CommandRun, inputs: list[str], results: list[PairRow]) -> None:
         """Load and plan one pair after the other; one that is wrong is a problem, and the others go on."""
         for name in inputs:
             try:
                 with importing(name):
-                    pair = load(Locator(name=name, root=None if self.root is None else str(self.root)))
-                    results.append(PairRow.of(pair, plan(pair, Request(), self.devices or asked_devices())))
+                    pair = load(Locator(name=name, root=None if self.chosen.root is None else str(self.chosen.root)))
+                    results.append(PairRow.of(pair, plan(pair, Request(), self.chosen.devices or asked_devices())))
             except SamebitsError as error:
                 run.problem(Problem(pair=name, message=str(error), exit_code=error.exit_code))
 

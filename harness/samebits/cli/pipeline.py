@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import click
 from rich.console import Console
@@ -134,7 +134,7 @@ class CommandRun:
 
 
 class Command(ABC, Generic[Inputs, Item, Report]):
-    """What a command does in each step."""
+    """What a command does in each step; its field `chosen` is the record of its options."""
 
     on_interrupt = ""
     """What is said after Ctrl-C, when the results so far are reported; empty where a part of them is worth nothing."""
@@ -163,7 +163,10 @@ class Command(ABC, Generic[Inputs, Item, Report]):
 
     def tree(self) -> Path:
         """The tree that the command runs on, whose commit the document names; the current folder by default."""
-        return getattr(self, "root", None) or Path()
+        return self._chosen("root") or getattr(self, "root", None) or Path()
+
+    def _chosen(self, option: str) -> Any:
+        return getattr(getattr(self, "chosen", None), option, None)
 
     def json(self, document: Report) -> str:
         """The document as JSON text."""
@@ -175,11 +178,15 @@ class Command(ABC, Generic[Inputs, Item, Report]):
 
         return page_of([section_of(document)])
 
-    whole: bool = False
-    """Whether the Markdown has everything, however long it is."""
+    @property
+    def whole(self) -> bool:
+        """Whether the Markdown has everything, however long it is."""
+        return bool(self._chosen("whole"))
 
-    verbose: bool = False
-    """Whether all is shown, however long it is; otherwise one screen."""
+    @property
+    def verbose(self) -> bool:
+        """Whether all is shown, however long it is; otherwise one screen."""
+        return bool(self._chosen("verbose"))
 
     @property
     def shows_live(self) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from samebits.audit.snapshots.accept import AcceptedVerdicts, accept_verdicts
 from samebits.audit.snapshots.hold import SnapshotComparison, compare_to_snapshots
 from samebits.audit.snapshots.record import FOLDER, Processor, processor_here
+from samebits.cli.accept import AcceptOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import load_pairs, plans
 from samebits.engine.run_work import EngineSettings
@@ -18,7 +19,7 @@ from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.permit import Permit, permit_in
 from samebits.programs.catalogue import default_root
-from samebits.programs.plan import LoadedPair, Request
+from samebits.programs.plan import LoadedPair
 from samebits.report.snapshots import AcceptDocument
 from samebits.schema.finding import Finding
 from samebits.schema.result import Problem
@@ -56,19 +57,12 @@ class AcceptCommand(Command[AcceptInputs, AcceptedVerdicts, AcceptDocument]):
     """Check pairs and accept what they give here.
 
     Args:
-        pairs: names of pairs; empty means the whole tree.
-        request: the filters.
-        root: the tree, or None for the current one.
+        chosen: the options.
         settings: where and how points run.
-        reason, author: recorded in the files.
     """
 
-    pairs: Sequence[str]
-    request: Request
-    root: Path | None
+    chosen: AcceptOptions
     settings: EngineSettings
-    reason: str
-    author: str | None
 
     def load(self, run: CommandRun) -> AcceptInputs:
         """The pairs and their plans, once it is known that verdicts may be accepted now.
@@ -76,11 +70,13 @@ class AcceptCommand(Command[AcceptInputs, AcceptedVerdicts, AcceptDocument]):
         Raises:
             RequestError: they may not.
         """
-        tree = self.root or default_root()
-        permit = permit_in(tree, tree / FOLDER, things="verdicts", reason=self.reason, author_given=self.author)
-        declared = load_pairs(self.pairs, self.root, run)
+        tree = self.chosen.root or default_root()
+        permit = permit_in(
+            tree, tree / FOLDER, things="verdicts", reason=self.chosen.reason, author_given=self.chosen.author
+        )
+        declared = load_pairs(self.chosen.pairs, self.chosen.root, run)
         here = run.start_backend(shown=False, workers=self.settings.processes)
-        loaded, problems, _ = plans(declared, self.request, here.devices)
+        loaded, problems, _ = plans(declared, self.chosen.request(), here.devices)
         for problem in problems:
             run.problem(problem)
         run.show_head(here, None)

@@ -16,6 +16,7 @@ import pytest
 from samebits.audit.claims import jobs
 from samebits.audit.claims.jobs import ClaimJob, passed_tests, run_jobs
 from samebits.cli import claims_run, pipeline
+from samebits.cli.claims import ClaimsOptions
 from samebits.cli.claims_run import ClaimInputs, ClaimsCommand
 from samebits.cli.pipeline import ReportFiles, run_command
 from samebits.errors import CouldNotRun
@@ -95,7 +96,7 @@ def test_an_end_from_outside_ends_the_jobs_too(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(pipeline, "exit_without_waiting", lambda code: None)
     claim = Documented(id="9.1", document="a page", says="it lists", command=("list",), prints="twice")
     inputs = ClaimInputs(pairs={}, tree=tmp_path, model="toy", of_model=(claim,))
-    monkeypatch.setattr(claims_run, "_chosen", lambda *asked: inputs)
+    monkeypatch.setattr(claims_run, "_claims_of", lambda *asked: inputs)
 
     def cancel() -> None:
         while not (started.exists() and started.read_text().endswith("\n")):
@@ -103,7 +104,7 @@ def test_an_end_from_outside_ends_the_jobs_too(tmp_path: Path, monkeypatch: pyte
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=cancel, daemon=True).start()
-    command = ClaimsCommand(pairs=(), ids=(), root=tmp_path, cached=False)
+    command = ClaimsCommand(chosen=ClaimsOptions(root=tmp_path, no_cache=True))
     assert run_command(command, ReportFiles(json=tmp_path / "r.json")) == 3
     assert json.loads((tmp_path / "r.json").read_text())["summary"]["interrupted"]
     assert list(temporary.iterdir()) == []
