@@ -19,15 +19,14 @@ from samebits.numerics.bits import same_bits as same_bits
 from samebits.programs.implementations import implementation as implementation
 from samebits.programs.like import like as like
 from samebits.programs.plan import Request as Request
-from samebits.schema.adapt import Adapt as Adapt
 from samebits.schema.case import Arg as Arg
 from samebits.schema.case import AxisSize as AxisSize
 from samebits.schema.case import Case as Case
 from samebits.schema.case import ContextMesh as ContextMesh
 from samebits.schema.case import Refusal as Refusal
-from samebits.schema.compile_claim import Claim as Claim
 from samebits.schema.compile_statement import REFERENCE as REFERENCE
 from samebits.schema.compile_statement import VARIANT as VARIANT
+from samebits.schema.compile_statement import Claim as Claim
 from samebits.schema.compile_statement import compiled_side as compiled_side
 from samebits.schema.contract import Contract as Contract
 from samebits.schema.contract import Direction as Direction
@@ -42,6 +41,7 @@ from samebits.schema.model import Model as Model
 from samebits.schema.model import Parts as Parts
 from samebits.schema.model import Preset as Preset
 from samebits.schema.model import Training as Training
+from samebits.schema.pair import Adapt as Adapt
 from samebits.schema.pair import Pair as Pair
 from samebits.schema.program_facts import Facts as Facts
 from samebits.schema.real_size import RealSize as RealSize
@@ -49,7 +49,7 @@ from samebits.schema.values import Integers as Integers
 from samebits.schema.values import Normal as Normal
 from samebits.schema.values import Uniform as Uniform
 from samebits.testing.asserts import assert_same_bits as assert_same_bits
-from samebits.testing.plugin import compile_test as compile_test
-from samebits.testing.plugin import pair_test as pair_test
+from samebits.testing.pair_tests import compile_test as compile_test
+from samebits.testing.pair_tests import pair_test as pair_test
 
 __all__: list[str]

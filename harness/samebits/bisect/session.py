@@ -16,7 +16,7 @@ from samebits.bisect.search.trials import Judged, Say, Trials
 from samebits.errors import RequestError
 from samebits.host.cache_folder import cache_folder
 from samebits.host.file_reads import READS
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE
 from samebits.host.process_sources import sources_of_process
 
 P = TypeVar("P")

@@ -20,7 +20,7 @@ from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.as_written import simulate
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.estimate import ErrorEstimate, estimate_errors
-from samebits.interpret.rounding_error.matrix_units import PASSES
+from samebits.interpret.rounding_error.rules import PASSES
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.programs.inputs import Array

@@ -26,15 +26,14 @@ from samebits.check.sequential_test import More, Ratios
 from samebits.errors import DeclarationError, NotCovered
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.equation import Array
-from samebits.interpret.field_proof.constants import rounded_literals
+from samebits.interpret.field_proof.comparison import rounded_literals
 from samebits.interpret.field_proof.float64_noise import Excuses, IdealValue, floor_of, floored_values
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.problem import Question
-from samebits.interpret.rounding_error.culprit import loses_most, tie
-from samebits.interpret.rounding_error.estimate import ErrorEstimate, estimate_errors, ideal_values
+from samebits.interpret.rounding_error.estimate import ErrorEstimate, estimate_errors, ideal_values, loses_most, tie
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison, same_bits, witness_at
-from samebits.programs.given_values import keeps_places
+from samebits.programs.inputs import keeps_places
 from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site
 from samebits.prove.prover import Prover, Unproved

@@ -10,8 +10,8 @@ from typing import Any
 
 from samebits.check.outcome import LeafOutcome
 from samebits.check.rounding import COMPILER, RoundingEvidence
-from samebits.interpret.field_proof.assumptions import of_inputs_tried
 from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.field_proof.result import of_inputs_tried
 from samebits.interpret.other_values import Counterexample
 from samebits.schema.all_sizes import Sizes
 from samebits.schema.assumption import Assumption

@@ -117,7 +117,7 @@ class LineFinder:
 
     def _of_types(self, job: PendingPoint, path: str) -> tuple[LineDifference, ...]:
         """Find the lines at which an output gets its dtype; of a gradient that is not compared, a forward output."""
-        from samebits.interpret.alignment.dtype_lines import dtype_lines
+        from samebits.interpret.alignment.sources import dtype_lines
 
         direction = "forward" if path == "*" else job.point.direction
         names, first, second = self._programs(job, direction)
@@ -125,7 +125,7 @@ class LineFinder:
 
     def _losing(self, job: PendingPoint, path: str, losing: Blame | None) -> tuple[LineDifference, ...]:
         """Find the line of the variant that loses accuracy: where numbers become narrower, or a known operation."""
-        from samebits.interpret.alignment.dtype_lines import losing_line, narrower_lines
+        from samebits.interpret.alignment.sources import losing_line, narrower_lines
 
         names, first, second = self._programs(job, job.point.direction)
         lines = narrower_lines(first, second, names.index(path)) if path in names else ()

@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 from samebits.check.execution import Execution, PendingPoint
 from samebits.check.movement_proof import MovementProof
 from samebits.errors import CouldNotRun, NotCovered
-from samebits.interpret.field_proof.assumptions import of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.field_proof.result import of_movement
 from samebits.interpret.given_integers import like_given
-from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
+from samebits.interpret.machine_independence.domain import Independence, independence_at_all_inputs
 from samebits.interpret.other_values import Counterexample
 from samebits.interpret.problem import Question
 from samebits.programs.program_cache import Program

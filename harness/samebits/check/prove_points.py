@@ -27,8 +27,8 @@ from samebits.check.trace_order import TraceOrder
 from samebits.check.verdict import judge_refusal, named_lines, without_leaves
 from samebits.errors import CouldNotRun, NoExplicitForm, NotCovered
 from samebits.host.isolation import note
-from samebits.interpret.field_proof.assumptions import not_exercised, of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.field_proof.result import not_exercised, of_movement
 from samebits.interpret.given_integers import like_given
 from samebits.interpret.label_proof import LabelIdentity
 from samebits.interpret.problem import Question
@@ -41,13 +41,19 @@ from samebits.programs.plan import Plan
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
 from samebits.programs.sides import Site, TracedSides
-from samebits.prove.mesh_queries import Query, conditions_of, other_devices, place_of_devices, platform_of_process
+from samebits.prove.mesh_queries import (
+    Query,
+    SideQueries,
+    conditions_of,
+    other_devices,
+    place_of_devices,
+    platform_of_process,
+)
 from samebits.prove.partitioned_gather import needed_by_sums
-from samebits.prove.primal_outputs import with_primal
 from samebits.prove.problem import cotangents_of, facts_not_kept, other_outputs
 from samebits.prove.prover import Prover, Unproved
+from samebits.prove.same_program import with_primal
 from samebits.prove.selftest import check_proofs
-from samebits.prove.side_queries import SideQueries
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.domain import RequiredFact, in_words
 from samebits.schema.finding import Compared, Errors, Finding, Proof, at

@@ -29,7 +29,7 @@ from samebits.check.sites import traced_point
 from samebits.check.trace_order import TraceOrder
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.host.isolation import note
-from samebits.interpret.machine_independence.proof import Independence
+from samebits.interpret.machine_independence.domain import Independence
 from samebits.numerics.bits import Comparison
 from samebits.programs.asked import recorded
 from samebits.programs.host_trees import check_comparator

@@ -10,7 +10,7 @@ from samebits.programs.alone import baseline, on_mesh_of
 from samebits.programs.captured_values import equations
 from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site, TracedSides
-from samebits.prove.primal_outputs import with_primal
+from samebits.prove.same_program import with_primal
 from samebits.schema.point import Point
 from samebits.user_errors import one_line
 

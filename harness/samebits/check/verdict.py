@@ -11,7 +11,7 @@ from samebits.check.judge import Ruled, rule
 from samebits.check.outcome import LeafOutcome
 from samebits.check.picture import BRIEF, FULL, LeafArrays, picture
 from samebits.check.runner import PointRun
-from samebits.interpret.field_proof.assumptions import not_exercised, of_values
+from samebits.interpret.field_proof.result import not_exercised, of_values
 from samebits.numerics.bits import Comparison
 from samebits.schema.assumption import Assumption
 from samebits.schema.case import Refusal

@@ -12,8 +12,6 @@ from pathlib import Path
 from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note, proof_notes
 from samebits.check.judge import where
 from samebits.check.line_evidence import few_lines, not_searched
-from samebits.cli.check_shake import repeats_note, shake_by_flags, shake_problems, shake_summary
-from samebits.cli.check_subprocess import CheckArguments
 from samebits.cli.journaled import journaled
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import declaration_lines, import_sides, load_pairs, plans, problem_of
@@ -47,6 +45,10 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
 from samebits.schema.result import Problem
+from samebits.schema.shake_summary import ShakeSummary
+
+RARE = 1 / 20
+"""How often a side gives other bits, in the probability that is printed of seeing it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,6 +148,8 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
                 if run.stop.asked:
                     return
         if self.effort.shake and not run.stop.asked:
+            from samebits.cli.check_shake import CheckArguments, shake_by_flags
+
             arguments = CheckArguments(
                 pairs=tuple(self.pairs),
                 request=self.request,
@@ -201,15 +205,13 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
         verdicts = None
         if whole:
             results[:], verdicts = compare_with_snapshots(results, inputs.loaded, inputs.environment, run)
-        for problem in shake_problems(results):
-            run.problem(problem)
+        shake = self._shaken(run, inputs, results) if self.effort.shake else None
         run.notes += proof_notes(results, all_sizes=self.effort.all_sizes)
         run.notes += repeats_note(self.effort.repeats)
         run.notes += take_notes()
         skips = sum(result.ruling.verdict == "skipped" for result in results)
         if self.no_skips and skips:
             run.notes.append(f"--no-skips: the {skips} skipped results fail this run")
-        shaken = self.effort.shake
         return Document(
             environment=inputs.environment,
             pairs=tuple(pair_head(item, results) for item in inputs.loaded),
@@ -225,10 +227,17 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
             ),
             request=request_of(self._head(inputs)),
             shard=None if whole else str(self.settings.shard),
-            shake=shake_summary(results, inputs.environment.platform, inputs.not_run) if shaken else None,
+            shake=shake,
             snapshot=verdicts,
             no_skips=self.no_skips,
         )
+
+    def _shaken(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> ShakeSummary:
+        from samebits.cli.check_shake import shake_problems, shake_summary
+
+        for problem in shake_problems(results):
+            run.problem(problem)
+        return shake_summary(results, inputs.environment.platform, inputs.not_run)
 
     def markdown(self, document: Document) -> str:
         """A table for a pull request."""
@@ -297,6 +306,17 @@ def points_of(inputs: CheckInputs) -> dict[str, str]:
     """What runs, as text: every point by its number, in order, as several processes must have it alike."""
     points = [f"{item.pair.name}/{point}" for item in inputs.loaded for point in item.plan.points]
     return {f"point {number}": point for number, point in enumerate(points)}
+
+
+def repeats_note(repeats: int) -> list[str]:
+    """What more than the usual two runs can see."""
+    if repeats <= 2:
+        return []
+    probability = 1 - (1 - RARE) ** repeats
+    return [
+        f"--repeat {repeats}: each program ran {repeats} times on its first input; "
+        f"one that changes its bits in 1 of 20 runs is seen with probability {probability:.1%}"
+    ]
 
 
 def _totals(loaded: Sequence[LoadedPair], shard: Shard | None) -> Counter[tuple[str, str]]:

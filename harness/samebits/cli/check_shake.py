@@ -2,19 +2,125 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from samebits.check.shake_options import LEFT_OUT, accepted, flag_options
-from samebits.cli.check_subprocess import CheckArguments, add_outcomes, check_elsewhere, with_flags
-from samebits.errors import CouldNotRun
+from samebits.check.shake import outcomes_under, with_shaken, worth_shaking
+from samebits.check.shake_options import LEFT_OUT, ShakeOption, accepted, flag_options
+from samebits.errors import CouldNotRun, RequestError
 from samebits.host.environment import Environment
+from samebits.programs.plan import Request
+from samebits.report.document import Document, read_document
 from samebits.schema.finding import Finding
 from samebits.schema.result import Problem
 from samebits.schema.shake_summary import ShakeSummary, shake_of
 
-RARE = 1 / 20
-"""How often a side gives other bits, in the probability that is printed of seeing it."""
+# The same check in another process, under flags that XLA reads once.
+FILTERS = {
+    "variants": "--variant",
+    "cases": "--case",
+    "dtypes": "--dtype",
+    "meshes": "--mesh",
+    "modes": "--mode",
+    "directions": "--direction",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckArguments:
+    """A check as it can be started anew.
+
+    Args:
+        pairs: as asked for; none are all of the tree.
+        request: the filters.
+        root: the tree, or None for the current one.
+        workers: how many processes; 0 for none, and None for one per processor.
+        assuming: whether a verdict may rest on a proof with assumptions.
+    """
+
+    pairs: tuple[str, ...]
+    request: Request
+    root: Path | None = None
+    workers: int | None = None
+    assuming: bool = True
+
+    def words(self) -> list[str]:
+        """What follows `samebits`."""
+        words = ["check", *self.pairs]
+        for field, option in FILTERS.items():
+            for name in getattr(self.request, field):
+                words += [option, name]
+        for sizes in self.request.sizes:
+            words += ["--sizes", sizes]
+        words += ["--full"] if self.request.full else []
+        words += [] if self.assuming else ["--no-assumptions"]
+        words += ["--root", str(self.root)] if self.root is not None else []
+        if self.workers == 0:
+            return [*words, "--in-process"]
+        return words + (["--workers", str(self.workers)] if self.workers else [])
+
+
+def check_elsewhere(arguments: CheckArguments, variables: Mapping[str, str]) -> Document:
+    """Run a check in a process of its own.
+
+    Args:
+        arguments: the check.
+        variables: of the environment, beside those of this process.
+
+    Returns:
+        Its document, whatever its exit code: failing results are in it.
+
+    Raises:
+        CouldNotRun: it wrote no document.
+    """
+    with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
+        path = Path(folder) / "check.json"
+        command = [sys.executable, "-m", "samebits", *arguments.words(), "--json", str(path)]
+        environment = {**os.environ, **variables}
+        process = subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace", check=False
+        )
+        try:
+            return read_document(path)
+        except RequestError as error:
+            ending = f"exit code {process.returncode}: {_last_words(process.stderr)}"
+            if path.is_file():
+                raise CouldNotRun(f"its document cannot be used: {error}; it ended with {ending}") from None
+            raise CouldNotRun(f"ended without a document, with {ending}") from None
+
+
+def _last_words(stderr: str) -> str:
+    """The line of a process's stderr that says why it ended: the last one, unless XLA rejected a flag."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return next((line for line in lines if "nknown flag" in line), lines[-1] if lines else "no message")[:300]
+
+
+def with_flags(option: ShakeOption) -> dict[str, str]:
+    """The variables under which XLA reads an option as a flag of its process."""
+    flags = " ".join(f"--{name}={value}" for name, value in option.settings)
+    return {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
+
+
+def add_outcomes(option: ShakeOption, usual: Sequence[Finding], there: Sequence[Finding]) -> list[Finding]:
+    """Results with what an option of the process did to them; a leaf of which no bit moved is not evidence."""
+    others = {result.place: result for result in there}
+    shaken = []
+    for result in usual:
+        other = others.get(result.place)
+        if not worth_shaking(result) or other is None:
+            shaken.append(result)
+            continue
+        differs = other.comparison.mismatches > 0 or not worth_shaking(other)
+        moved = {result.place.leaf: result.comparison.bits != other.comparison.bits}
+        outcomes = outcomes_under(option, [result], {result.place.leaf: other} if differs else {}, moved, changed=False)
+        shaken.append(with_shaken(result, list(outcomes.values())))
+    return shaken
 
 
 def shake_by_flags(
@@ -55,15 +161,4 @@ def shake_problems(results: Sequence[Finding]) -> list[Problem]:
             exit_code=3,
         )
         for (pair, option), many in count.items()
-    ]
-
-
-def repeats_note(repeats: int) -> list[str]:
-    """What more than the usual two runs can see."""
-    if repeats <= 2:
-        return []
-    probability = 1 - (1 - RARE) ** repeats
-    return [
-        f"--repeat {repeats}: each program ran {repeats} times on its first input; "
-        f"one that changes its bits in 1 of 20 runs is seen with probability {probability:.1%}"
     ]

@@ -15,17 +15,14 @@ from samebits.cli.pipeline import CommandRun
 from samebits.cli.prove_run import ProveCommand, ProveInputs
 from samebits.engine.journal import Journal
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
-from samebits.functions.as_pair import MESH, takes_mesh
+from samebits.functions.as_pair import MESH, check_renames, side_names, split_by_default, takes_mesh
 from samebits.functions.call_assumptions import with_call_assumptions
-from samebits.functions.default_layout import split_by_default
-from samebits.functions.names import check_renames, side_names
 from samebits.functions.run import function_plan, function_request, pair_mesh, to_prove, with_gradients
 from samebits.functions.session import session
 from samebits.host.backend_start import require_answer
 from samebits.host.isolation import note, take_notes
-from samebits.programs.binding import order_remark
 from samebits.programs.catalogue import Locator
-from samebits.programs.implementations import function_named
+from samebits.programs.implementations import function_named, order_remark
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.report.document import Document
 from samebits.report.prove import show_pair

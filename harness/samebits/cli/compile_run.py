@@ -28,8 +28,8 @@ from samebits.engine.tune_work import TunedValues, TuneWork, tune_items
 from samebits.engine.work import Item
 from samebits.errors import RequestError
 from samebits.host import environment
+from samebits.host.accelerator import mismatch
 from samebits.host.environment import Environment
-from samebits.host.libtpu import mismatch
 from samebits.programs.catalogue import Locator
 from samebits.report.compile import CompileDocument, ProgramBlock, block_fold, exit_code, summarise
 from samebits.report.outcomes import Outcomes, compile_outcomes

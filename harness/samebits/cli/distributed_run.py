@@ -13,8 +13,8 @@ from rich.console import Console
 
 from samebits.cli.common import say
 from samebits.cli.pipeline import Command, CommandRun, ReportFiles, exit_without_waiting, run_command
-from samebits.cluster.inputs import RunInputs, compare_inputs, described, sources
 from samebits.cluster.process_group import ProcessGroup
+from samebits.cluster.start import RunInputs, compare_inputs, described, sources
 from samebits.errors import COULD_NOT_TELL, RequestError, SamebitsError
 from samebits.host import environment
 from samebits.host.group import RunEnded

@@ -193,10 +193,9 @@ def functions_file(
         DeclarationError: a function does not exist.
         RequestError: their arguments cannot be inferred.
     """
+    from samebits.functions.as_pair import side_names
     from samebits.functions.infer_arguments import infer_arguments
-    from samebits.functions.names import side_names
-    from samebits.programs.binding import order_remark
-    from samebits.programs.implementations import function_named
+    from samebits.programs.implementations import function_named, order_remark
 
     reference, variant = (function_named(text) for text in functions)
     arguments = infer_arguments(reference, variant, declared, statics)

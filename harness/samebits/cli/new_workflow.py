@@ -8,7 +8,7 @@ from pathlib import Path
 
 from samebits.errors import RequestError
 from samebits.host import git
-from samebits.host.libtpu import package_version
+from samebits.host.accelerator import package_version
 
 ACTION = f"samebits/samebits@v{package_version('samebits')}"
 """The action of this version."""

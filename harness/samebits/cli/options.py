@@ -14,10 +14,10 @@ import click
 from samebits.cli.common import EXIT_CODE, SHOW_TRACEBACK, guarded, printed
 from samebits.cli.declared import RecordCommand, option
 from samebits.errors import RequestError
+from samebits.host.installed import builtin_tree
 from samebits.host.isolation import without_arguments
 from samebits.host.output_files import require_reports
 from samebits.host.own_output import kept_apart
-from samebits.host.package import builtin_tree
 
 if TYPE_CHECKING:
     from samebits.cli.pipeline import ReportFiles

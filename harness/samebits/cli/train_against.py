@@ -17,7 +17,7 @@ from samebits.cli.common import say
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.environment import Environment
 from samebits.host.git import checkout, commit_of, top_folder
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE
 from samebits.host.repository_sources import imported_sources
 from samebits.host.subprocesses import ProcessResult, run_process, samebits_environment
 from samebits.report.changes.environments import environment_changes, environment_sentence

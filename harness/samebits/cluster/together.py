@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from samebits.cluster.board import Post
-from samebits.cluster.process_group import ProcessGroup
+from samebits.cluster.process_group import Post, ProcessGroup
 from samebits.errors import CouldNotRun
 from samebits.host.group import FailedElsewhere
 from samebits.schema.finding import Finding

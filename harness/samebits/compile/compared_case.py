@@ -10,8 +10,7 @@ from samebits.compile.compiler import CompiledProgram
 from samebits.compile.region import OptimizedModule, first_difference
 from samebits.errors import CouldNotRun, SamebitsError
 from samebits.schema.case import Refusal
-from samebits.schema.program_facts import CompiledSide, OptionEffect, ProgramIdentity, SideBySide
-from samebits.schema.program_region import ProgramRegion
+from samebits.schema.program_facts import CompiledSide, OptionEffect, ProgramIdentity, ProgramRegion, SideBySide
 from samebits.schema.real_size import RealSize
 
 

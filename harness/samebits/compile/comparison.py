@@ -12,8 +12,7 @@ from typing import Any
 
 from samebits.hlo.counts import difference
 from samebits.schema.case import Refusal
-from samebits.schema.compile_claim import Claim
-from samebits.schema.compile_statement import NUMBERS
+from samebits.schema.compile_statement import NUMBERS, Claim
 from samebits.schema.program_facts import ClaimResult, CompiledSide, OptionEffect, ProgramIdentity, SideBySide, ratio
 
 _REFUSED = "refused: {}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from samebits.errors import CouldNotRun, RequestError
-from samebits.host.libtpu import EXTRA, package_version, prepare_libtpu
+from samebits.host.accelerator import EXTRA, package_version, prepare_libtpu
 from samebits.host.stderr_capture import quiet
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.target import GENERATIONS, Target

@@ -18,7 +18,7 @@ from samebits.errors import CouldNotRun
 from samebits.hlo.canonical import entry_arguments, instruction_digests, is_inline
 from samebits.hlo.module import HloComputation, HloModule, Instruction, config
 from samebits.hlo.printed import PrintedModule
-from samebits.schema.program_region import ProgramRegion, RegionLevel, RegionLine
+from samebits.schema.program_facts import ProgramRegion, RegionLevel, RegionLine
 from samebits.user_errors import one_line
 
 ENTRY = "entry computation"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from samebits.bisect.endpoints import EndpointsRequest
 from samebits.bisect.pairs import JudgePoint, Point, judge_here, replay
 from samebits.bisect.search.judgement import Judgement, untestable
+from samebits.engine.check_work import from_text, lost_words, to_text
 from samebits.engine.drive import Limits, drive
 from samebits.engine.one_by_one import OneByOne
-from samebits.engine.rows import from_text, lost_words, to_text
 from samebits.engine.work import Executor, Item, Loss
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.file_reads import READS

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.compile.cache import CompileCache
+from samebits.engine.check_work import lost_words
 from samebits.engine.compiling_work import CompileError
 from samebits.engine.one_by_one import OneByOne
-from samebits.engine.rows import lost_words
 from samebits.engine.work import Item, Loss
 from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.programs.replay import of_tree

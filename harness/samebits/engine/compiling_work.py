@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic
 
 from samebits.compile.cache import CompileCache
 from samebits.compile.request import CompileRequest
-from samebits.engine.rows import finished, lost_words, remarks, trouble
+from samebits.engine.check_work import finished, lost_words, remarks, trouble
 from samebits.engine.work import Event, Item, Loss, Reached, Row, Started, Work
 from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.programs.catalogue import Locator, load

@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from samebits.engine.check_work import from_text, to_text
 from samebits.engine.matrix_runs import MatrixRuns, TrainedRun, Wanted, guarded, not_run, other_bits
-from samebits.engine.rows import from_text, to_text
 from samebits.engine.work import Item
 from samebits.errors import CouldNotRun
 from samebits.schema.model import Config, Defect, Matrix

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from samebits.audit.faults import find
 from samebits.audit.faults.fault import Fault, FaultRow
+from samebits.engine.check_work import lost_words
 from samebits.engine.one_by_one import OneByOne
-from samebits.engine.rows import lost_words
 from samebits.engine.work import Item, Loss
 from samebits.errors import MeshError
 from samebits.programs.replay import of_tree

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from samebits.engine.check_work import lost_words
 from samebits.engine.one_by_one import OneByOne
-from samebits.engine.rows import lost_words
 from samebits.engine.work import Item, Loss
 from samebits.programs.replay import of_tree
 from samebits.train.golden.check import CheckedGolden

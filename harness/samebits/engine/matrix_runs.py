@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from samebits.engine.rows import to_text
+from samebits.engine.check_work import to_text
 from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.schema.model import Config, Defect, Matrix
 from samebits.schema.result import Problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
-from samebits.engine.rows import finished, remarks, trouble
+from samebits.engine.check_work import finished, remarks, trouble
 from samebits.engine.work import Event, Item, Reached, Row, Started, Work
 
 

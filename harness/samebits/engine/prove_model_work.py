@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from samebits.engine.check_work import finished, lost_words, trouble
 from samebits.engine.one_by_one import OneByOne
 from samebits.engine.prove_work import leave_accelerators
-from samebits.engine.rows import finished, lost_words, trouble
 from samebits.engine.work import Event, Item, Loss
 from samebits.programs.replay import of_tree
 from samebits.schema.model import Config, Defect, Model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from samebits.engine.rows import finished, lost_words, remarks, trouble
+from samebits.engine.check_work import finished, lost_words, remarks, trouble
 from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair

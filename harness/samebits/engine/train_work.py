@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from samebits.engine.check_work import from_text, lost_words
 from samebits.engine.detection_runs import DetectionRuns
 from samebits.engine.matrix_runs import MatrixRuns, TrainedRun, Wanted, compared_with, not_run, other_bits
 from samebits.engine.one_by_one import OneByOne
-from samebits.engine.rows import from_text, lost_words
 from samebits.engine.work import Item, Loss
 from samebits.errors import COULD_NOT_TELL, CouldNotRun, RequestError
 from samebits.programs.replay import of_tree

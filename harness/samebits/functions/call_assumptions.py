@@ -14,8 +14,7 @@ from typing import Any
 from samebits.errors import CouldNotRun
 from samebits.functions.as_pair import PositionalCall
 from samebits.functions.request import short_text
-from samebits.programs.binding import parameters_of
-from samebits.programs.implementations import implementation
+from samebits.programs.implementations import implementation, parameters_of
 from samebits.schema.assumption import Assumption
 from samebits.schema.finding import Finding, point_of
 from samebits.schema.meshes import MeshSpec

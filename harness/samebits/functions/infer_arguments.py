@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samebits.errors import DeclarationError, RequestError
-from samebits.programs.binding import bind, class_remark, parameters_of, signature_text
+from samebits.programs.implementations import bind, class_remark, parameters_of, signature_text
 from samebits.programs.inputs import dtype_of, is_key, key_implementation
 from samebits.schema.argument_text import argument_word, parse_argument
 from samebits.schema.case import Arg

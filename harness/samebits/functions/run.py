@@ -201,7 +201,7 @@ def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tu
         return pair, ()  # running it gives the error, with its line
     import jax
 
-    from samebits.programs.ignored import ignored_note  # imports jax
+    from samebits.programs.side_call import ignored_note  # imports jax
 
     notes: tuple[str, ...] = ()
     if pair.ignore:

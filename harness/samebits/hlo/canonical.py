@@ -19,8 +19,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from samebits.hlo.module import HloComputation, HloModule, Instruction, config
-from samebits.hlo.proto import copy_of
+from samebits.hlo.module import HloComputation, HloModule, Instruction, config, copy_of
 
 COMMUTATIVE = ("add", "and", "maximum", "minimum", "multiply", "or", "xor")
 """Operations whose operands are sorted in the unordered digest."""

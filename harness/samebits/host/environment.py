@@ -20,12 +20,14 @@ from samebits.host.accelerator import (
     gpu_plugin,
     gpu_variables,
     jax_platforms,
+    only_cpu,
+    package_version,
     platform_of,
+    prepare_libtpu,
     requested_platform,
     require_one_process,
     why_not_started,
 )
-from samebits.host.libtpu import only_cpu, package_version, prepare_libtpu
 from samebits.host.processors import instruction_sets, usable_processors
 from samebits.schema.json_text import canonical
 

@@ -24,8 +24,7 @@ from types import FrameType
 from typing import Any
 
 from samebits.host.cache_folder import CACHES, cache_root
-from samebits.host.installed import is_installed
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE, is_installed
 
 FILE, FOLDER, HOST, OUTSIDE = "file:", "folder:", "host:", "outside:"
 """How a read begins: the content of a file, the names in a folder, the name of the machine, or what cannot be compared.

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from samebits.host.accelerator import package_version
 from samebits.host.environment import PACKAGES
-from samebits.host.libtpu import package_version
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE
 
 SUFFIXES = (".py", ".toml", ".yaml", ".yml")
 """Of files that declarations and implementations are written in, or read."""

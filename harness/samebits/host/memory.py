@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from samebits.host.control_groups import control_groups, lines_of
+from samebits.host.processors import control_groups, lines_of
 
 GIB = 2**30
 

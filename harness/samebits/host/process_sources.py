@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from samebits.host.accelerator import package_version
 from samebits.host.file_reads import loaded_files
-from samebits.host.installed import is_installed
-from samebits.host.libtpu import package_version
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE, is_installed
 from samebits.host.processors import instruction_sets
 
 _VARIABLES = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "PYTHONPATH", "HOME")

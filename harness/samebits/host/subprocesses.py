@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.errors import CouldNotRun
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE
 
 PATIENCE = 3.0
 """Seconds that a process has for its end before it is killed."""

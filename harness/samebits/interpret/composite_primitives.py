@@ -2,27 +2,358 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from numpy.typing import NDArray
 
-from samebits.errors import NotCovered
+from samebits.errors import MissingRule, NotCovered
 from samebits.interpret import windows
+from samebits.interpret.devices import Axes
 from samebits.interpret.domain import AbstractDomain, InterpreterProtocol, Value
 from samebits.interpret.equation import Step, Type
-from samebits.interpret.linear_algebra import cholesky, lu, symmetric_product, triangular_solve
 from samebits.interpret.random_keys import RANDOM, bits_as_float
-from samebits.interpret.rewritten import rewritten
-from samebits.interpret.windows_of_arrays import (
-    convolution,
-    reduce_window,
-    select_and_gather_add,
-    select_and_scatter_add,
-)
+
+# Equations as other programs: a primitive written in simpler ones, traced by jax and interpreted in its place.
+Program = Callable[..., Any]
+
+
+def rewritten(
+    interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], program: Program, *static: Any
+) -> list[Value]:
+    """The outputs of an equation, computed by another program of the same types.
+
+    Args:
+        interpreter: evaluates it.
+        step: the equation.
+        values: its operands.
+        program: a jax function at module level of the static arguments and then the operands.
+        static: hashable.
+
+    Raises:
+        NotCovered: the domain has no rule for a part of it; the message names the equation.
+    """
+    try:
+        return interpreter.closed(_traced(program, static, step.inputs), values, Axes())
+    except NotCovered as error:
+        within = type(error)(f"{step}, as {program.__name__}: {error}")
+        if isinstance(within, MissingRule):
+            within.primitive, within.place = step.name, step.place
+        raise within from error
+
+
+@functools.lru_cache(maxsize=256)
+def _traced(program: Program, static: tuple[Any, ...], kinds: tuple[Type, ...]) -> Any:
+    import jax  # here, because the interpreter itself needs none
+
+    types = [jax.ShapeDtypeStruct(kind.shape, kind.dtype) for kind in kinds]
+    with jax.enable_x64(True), jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
+        return jax.make_jaxpr(functools.partial(program, *static))(*types)
+
+
+# Triangular solves and factorisations without iteration, written out in sums, products, quotients and roots.
+def triangular_solve(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+    """By substitution; only the triangle is read."""
+    flags = tuple(bool(step.params[name]) for name in ("left_side", "lower", "transpose_a", "unit_diagonal"))
+    if step.params.get("conjugate_a"):
+        return rewritten(interpreter, step, values, substitution_conjugated, *flags)
+    return rewritten(interpreter, step, values, substitution, *flags)
+
+
+def substitution_conjugated(left: bool, lower: bool, transposed: bool, unit: bool, a: Any, b: Any) -> Any:
+    """`substitution` with the conjugate of the matrix."""
+    return substitution(left, lower, transposed, unit, jnp.conj(a), b)
+
+
+def substitution(left: bool, lower: bool, transposed: bool, unit: bool, a: Any, b: Any) -> Any:
+    """Solve op(A) X = B, or X op(A) = B.
+
+    Args:
+        left, lower, transposed, unit: as `jax.lax.linalg.triangular_solve`.
+        a: `[..., n, n]`.
+        b: `[..., n, m]`, or `[..., m, n]` for the right side.
+    """
+    if transposed != (not left):  # X op(A) = B is op(A)^T X^T = B^T
+        a, lower = jnp.swapaxes(a, -1, -2), not lower
+    b = b if left else jnp.swapaxes(b, -1, -2)
+    size = a.shape[-1]
+    rows: dict[int, Any] = {}
+    for number in range(size) if lower else reversed(range(size)):
+        known = sorted(rows)
+        row = b[..., number, :]
+        if known:
+            factors = a[..., number, known[0] : known[-1] + 1]
+            row = _less(row, factors, jnp.stack([rows[other] for other in known], -2))
+        rows[number] = row if unit else row / a[..., number, number, None]
+    solution = jnp.stack([rows[number] for number in range(size)], -2)
+    return solution if left else jnp.swapaxes(solution, -1, -2)
+
+
+def _less(start: Any, factors: Any, rows: Any) -> Any:
+    """`start [..., m] - factors [..., k] @ rows [..., k, m]`, added up in one product."""
+    unit = jnp.ones((*factors.shape[:-1], 1), factors.dtype)
+    left = jnp.concatenate([unit, -factors], -1)
+    right = jnp.concatenate([start[..., None, :], rows], -2)
+    return jnp.einsum("...k,...km->...m", left, right, precision=lax.Precision.HIGHEST)
+
+
+def cholesky(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+    """Column by column; only the lower triangle is read, and the upper one is zero."""
+    return rewritten(interpreter, step, values, cholesky_by_columns)
+
+
+def cholesky_by_columns(x: Any) -> Any:
+    """The lower factor L of L L^T, of `[..., n, n]`."""
+    size = x.shape[-1]
+    columns: list[Any] = []
+    for number in range(size):
+        column = x[..., number:, number]
+        if columns:
+            before = jnp.stack(columns, -2)  # [..., columns, n]
+            column = _less(column, before[..., :, number], before[..., :, number:])
+        root = jnp.sqrt(column[..., :1])
+        below = jnp.concatenate([root, column[..., 1:] / root], -1)
+        columns.append(jnp.concatenate([jnp.zeros((*x.shape[:-2], number), x.dtype), below], -1))
+    return jnp.stack(columns, -1)
+
+
+def lu(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+    """With partial pivoting; the factors in one matrix, the pivots and the permutation."""
+    return rewritten(interpreter, step, values, lu_by_columns)
+
+
+def lu_by_columns(a: Any) -> Any:
+    """LU of `[..., m, n]`, as `jax.lax.linalg.lu`."""
+    if a.ndim > 2:
+        return jax.vmap(lu_by_columns)(a)
+    rows, columns = a.shape
+    order = jnp.arange(rows, dtype=jnp.int32)
+    below, above, pivots = jnp.zeros((rows, 0), a.dtype), jnp.zeros((0, columns), a.dtype), []
+    for number in range(min(rows, columns)):
+        column = a[number:, number]
+        if number:
+            column = _less(column, above[:, number], jnp.swapaxes(below[number:], 0, 1))
+        best = (jnp.argmax(jnp.abs(column)) + number).astype(jnp.int32)
+        pivots.append(best)
+        swap = _swap(rows, number, best)
+        a, below, order = a[swap], below[swap], order[swap]
+        column = column[swap[number:] - number]
+        row = a[number, number:]
+        if number:
+            row = _less(row, below[number], above[:, number:])
+        above = jnp.concatenate([above, jnp.concatenate([jnp.zeros(number, a.dtype), row])[None]])
+        quotients = jnp.concatenate([jnp.zeros(number + 1, a.dtype), column[1:] / column[:1]])
+        below = jnp.concatenate([below, quotients[:, None]], 1)
+    return _joined(below, above, a.dtype), jnp.stack(pivots), order
+
+
+def _swap(rows: int, number: int, best: Any) -> Any:
+    places = jnp.arange(rows, dtype=jnp.int32)
+    return jnp.where(places == number, best, jnp.where(places == best, number, places))
+
+
+def _joined(below: Any, above: Any, dtype: Any) -> Any:
+    """Both factors in one matrix, without the ones on the diagonal of the lower one."""
+    (rows, steps), columns = below.shape, above.shape[1]
+    lower = jnp.concatenate([below, jnp.zeros((rows, columns - steps), dtype)], 1)
+    upper = jnp.concatenate([above, jnp.zeros((rows - steps, columns), dtype)])
+    return jnp.where(jnp.arange(rows)[:, None] > jnp.arange(columns)[None], lower, upper)
+
+
+def symmetric_product(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+    """`alpha a a^T + beta c`."""
+    return rewritten(interpreter, step, values, product_and_sum, *(float(step.params[n]) for n in ("alpha", "beta")))
+
+
+def product_and_sum(alpha: float, beta: float, a: Any, c: Any) -> Any:
+    """A matrix times its own transpose, added to another."""
+    return alpha * jnp.einsum("...ik,...jk->...ij", a, a, precision=lax.Precision.HIGHEST) + beta * c
+
+
+# Convolutions and reductions over windows: each window's elements are taken, then multiplied or reduced.
+Index = NDArray[np.int64]
+
+
+def window_index(
+    ids: Index,
+    fill: int,
+    dimensions: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int],
+    window_dilation: Sequence[int],
+) -> Index:
+    """The number of the element in each place of each window, `[*windows, *dimensions]`.
+
+    Args:
+        ids: the numbers of the elements, one dimension for each of those of a window.
+        fill: the number of what is outside.
+        dimensions, strides, padding, base_dilation, window_dilation: as `jax.lax.reduce_window`.
+    """
+    for axis, ((low, high), spread) in enumerate(zip(padding, base_dilation, strict=True)):
+        length = ids.shape[axis]
+        spaced = max(length + max(length - 1, 0) * (spread - 1), 0)
+        shape = list(ids.shape)
+        shape[axis] = spaced
+        grown = np.full(shape, fill, np.int64)
+        at: list[Any] = [slice(None)] * ids.ndim
+        at[axis] = slice(0, spaced, spread)
+        grown[tuple(at)] = ids
+        widths = [(0, 0)] * ids.ndim
+        widths[axis] = (max(low, 0), max(high, 0))
+        grown = np.pad(grown, widths, constant_values=fill)
+        at[axis] = slice(max(-low, 0), grown.shape[axis] - max(-high, 0))
+        ids = grown[tuple(at)]
+    sizes = list(zip(ids.shape, dimensions, strides, window_dilation, strict=True))
+    starts = [np.arange(0, max(length - (size - 1) * apart, 0), step) for length, size, step, apart in sizes]
+    places = [np.arange(size) * apart for _, size, _, apart in sizes]
+    rank = ids.ndim
+    where = tuple(
+        start.reshape([-1 if dim == axis else 1 for dim in range(2 * rank)])
+        + place.reshape([-1 if dim == rank + axis else 1 for dim in range(2 * rank)])
+        for axis, (start, place) in enumerate(zip(starts, places, strict=True))
+    )
+    return np.asarray(ids[where])
+
+
+def _ids(kind: Type) -> Index:
+    return np.arange(math.prod(kind.shape), dtype=np.int64).reshape(kind.shape)
+
+
+def _of_step(step: Step, kind: Type) -> Index:
+    """The windows of a reduction, each folded into one last axis."""
+    params, rank = step.params, len(kind.shape)
+    index = window_index(
+        _ids(kind),
+        math.prod(kind.shape),
+        params["window_dimensions"],
+        params["window_strides"],
+        params["padding"],
+        params.get("base_dilation", (1,) * rank),
+        params.get("window_dilation", (1,) * rank),
+    )
+    return index.reshape(*index.shape[:rank], math.prod(params["window_dimensions"]))
+
+
+def _windows(interpreter: InterpreterProtocol, step: Step, value: Value, kind: Type, fill: Any) -> tuple[Value, Type]:
+    index = _of_step(step, kind)
+    outside = interpreter.constant(np.full(1, fill).astype(kind.dtype), Type((1,), kind.dtype))
+    taken = Type(index.shape, kind.dtype)
+    return interpreter.taken([value, outside], index, taken), taken
+
+
+def _lowest(dtype: Any, sign: int) -> Any:
+    if Type((), dtype).is_float:
+        return -sign * np.inf
+    if dtype.kind == "b":
+        return sign < 0
+    info = np.iinfo(dtype)
+    return info.min if sign > 0 else info.max
+
+
+def reduce_window(reduction: str) -> Callable[[InterpreterProtocol, Step, Sequence[Value]], list[Value]]:
+    """A reduction of each window: `reduce_sum`, `reduce_max` or `reduce_min`."""
+
+    def rule(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+        kind = step.inputs[0]
+        fill = 0 if reduction == "reduce_sum" else _lowest(kind.dtype, 1 if reduction == "reduce_max" else -1)
+        windows, taken = _windows(interpreter, step, values[0], kind, fill)
+        inner = step.like(reduction, [taken], [step.output], axes=(len(taken.shape) - 1,))
+        return list(interpreter.local(inner, [windows]))
+
+    return rule
+
+
+def _chosen(interpreter: InterpreterProtocol, step: Step, operand: Value, kind: Type) -> Index:
+    """The number of the element that each window selects: the first of the largest, or smallest."""
+    sign = {"ge": 1, "le": -1}.get(getattr(step.params["select_prim"], "name", ""), 0)
+    if not sign:
+        raise NotCovered(f"{step} selects by {step.params['select_prim']}")
+    windows, taken = _windows(interpreter, step, operand, kind, _lowest(kind.dtype, sign))
+    places = Type(taken.shape[:-1], np.dtype(np.int32))
+    name = "argmax" if sign > 0 else "argmin"
+    inner = step.like(name, [taken], [places], axes=(len(taken.shape) - 1,), index_dtype=np.dtype(np.int32))
+    (best,) = interpreter.local(inner, [windows])
+    numbers = interpreter.domain.concrete(step, best).astype(np.int64)
+    return np.take_along_axis(_of_step(step, kind), numbers[..., None], -1)[..., 0]
+
+
+def select_and_scatter_add(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+    """The derivative of a maximum over windows: each source goes to the element that its window selects."""
+    source, operand = values
+    index = _chosen(interpreter, step, operand, step.inputs[1]).reshape(-1).astype(np.int32)
+    inner = step.like(step.name, [step.inputs[0], Type(index.shape, index.dtype)], step.outputs)
+    return rewritten(interpreter, inner, [source, index], added_at, step.output.shape)
+
+
+def added_at(shape: tuple[int, ...], source: Any, index: Any) -> Any:
+    """Zeros of a shape with the source added at flat places; what falls past the end is dropped."""
+    flat = jnp.zeros(math.prod(shape), source.dtype)
+    return flat.at[index].add(source.reshape(-1), mode="drop").reshape(shape)
+
+
+def select_and_gather_add(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+    """The tangent of a maximum over windows: that of the element that each window selects."""
+    tangents, operand = values
+    index = _chosen(interpreter, step, operand, step.inputs[1])
+    kind = step.inputs[0]
+    zero = interpreter.constant(np.zeros(1, kind.dtype), Type((1,), kind.dtype))
+    return [interpreter.taken([tangents, zero], index, step.output)]
+
+
+def convolution(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+    """One product of matrices: the windows of the left operand by the right one, group by group.
+
+    Source: `jax.lax.conv_general_dilated`; XLA operation semantics, "Conv".
+    """
+    params, (left, right) = step.params, values
+    numbers = params["dimension_numbers"]
+    images = _ids(step.inputs[0]).transpose(numbers.lhs_spec)  # [batch, feature, *space]
+    kernels = _ids(step.inputs[1]).transpose(numbers.rhs_spec)  # [out, in, *space]
+    space = kernels.shape[2:]
+    whole = window_index(
+        images,
+        images.size,
+        (1, 1, *space),
+        (1, 1, *params["window_strides"]),
+        ((0, 0), (0, 0), *params["padding"]),
+        (1, 1, *params["lhs_dilation"]),
+        (1, 1, *params["rhs_dilation"]),
+    )
+    batch, features, *places = whole.shape[: images.ndim]
+    patches = whole.reshape(batch, features, math.prod(places), math.prod(space))
+    groups, by_batch = params["feature_group_count"], params["batch_group_count"]
+    out, inner = kernels.shape[:2]
+    if by_batch > 1:
+        rows = patches.reshape(by_batch, batch // by_batch, features, *patches.shape[2:]).transpose(0, 1, 3, 2, 4)
+        groups, batch = by_batch, batch // by_batch
+    else:
+        rows = patches.reshape(batch, groups, inner, *patches.shape[2:]).transpose(1, 0, 3, 2, 4)
+    rows = rows.reshape(groups, batch * math.prod(places), inner * math.prod(space))
+    columns = kernels.reshape(groups, out // groups, inner * math.prod(space))
+    zero = interpreter.constant(np.zeros(1, step.inputs[0].dtype), Type((1,), step.inputs[0].dtype))
+    kinds = [Type(rows.shape, step.inputs[0].dtype), Type(columns.shape, step.inputs[1].dtype)]
+    operands = [interpreter.taken([left, zero], rows, kinds[0]), interpreter.taken([right], columns, kinds[1])]
+    product = Type((groups, rows.shape[1], columns.shape[1]), step.output.dtype)
+    dot = step.like(
+        "dot_general",
+        kinds,
+        [product],
+        dimension_numbers=(((2,), (2,)), ((0,), (0,))),
+        precision=params["precision"],
+        preferred_element_type=step.output.dtype,
+    )
+    (result,) = interpreter.local(dot, operands)
+    index = _ids(product).reshape(groups, batch, *places, columns.shape[1])
+    index = np.moveaxis(index, [1, 0, -1], [0, 1, 2]).reshape(batch, out, *places)
+    inverse = np.argsort(numbers.out_spec)
+    return [interpreter.taken([result], index.transpose(inverse), step.output)]
 
 
 def scatter(operation: str) -> Rule:

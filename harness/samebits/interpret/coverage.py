@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from samebits.interpret.arrays import OF_PARTS
 from samebits.interpret.collectives import COLLECTIVES
 from samebits.interpret.composite_primitives import AS_FORMULAS, EVERYWHERE, UNBOUNDED
 from samebits.interpret.control_flow import CONTROL
@@ -15,7 +16,6 @@ from samebits.interpret.labels import LabelDomain
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.sorting import ORDERED
-from samebits.interpret.special_functions import OF_PARTS
 
 DOMAINS = ("labels", "field", "oracle", "rounding")
 

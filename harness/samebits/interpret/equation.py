@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import NotCovered
+from samebits.host.installed import CARRIED, PACKAGE
 from samebits.host.installed import NAMES as INSTALLED
-from samebits.host.package import CARRIED, PACKAGE
 from samebits.numerics import floats
 from samebits.user_errors import is_typed
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from samebits.errors import NotCovered, NothingCompared
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.label_table import FINITE, FLAGS, TOUCHED, ZERO_ADDED, Codes
-from samebits.interpret.labels import LabelDomain
+from samebits.interpret.labels import FINITE, FLAGS, TOUCHED, ZERO_ADDED, Codes, LabelDomain
 from samebits.interpret.problem import Question, first_place
 from samebits.schema.domain import Fact, RequiredFact
 

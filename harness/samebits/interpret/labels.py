@@ -11,16 +11,239 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from samebits.errors import NotCovered
 from samebits.interpret import onehot, windows
-from samebits.interpret.computed_constants import ComputedConstants
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.jax_evaluation import execute, holds
-from samebits.interpret.label_table import FINITE, TOUCHED, ZERO_ADDED, Codes, Labelled, LabelTable, arithmetic
+from samebits.numerics import floats
+
+# The labels of elements: of inputs, of constants, and of terms (one operation on labelled elements).
+ZERO_ADDED, FINITE, TOUCHED = 1, 2, 4
+"""Flags of a code. `ZERO_ADDED`: a zero was added (-0.0 becomes 0.0; subnormal numbers may be flushed). `FINITE`: zeros
+times other elements were added (none of these may be infinite or NaN). `TOUCHED`: it was cast to a wider float or back,
+or multiplied by one, which preserves every number but not always the payload of a NaN, and may flush subnormal
+numbers."""
+
+FLAGS = 8
+"""The number of flag combinations: `code // FLAGS` is the label, `code % FLAGS` the flags."""
+
+_TERMS = 1 << 40
+"""Labels of terms start at minus this number and decrease; labels of constants start at -1 and never get that far."""
+
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A symbolic value.
+
+    Args:
+        codes: per element, eight times its label plus its flags.
+    """
+
+    codes: Codes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the value."""
+        return self.codes.shape
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledInput:
+    """An input whose elements have labels: `first` is the label of its first element."""
+
+    name: str
+    first: int
+    kind: Type
+
+
+class LabelTable:
+    """The labels of both programs of a question, so that equal constants and equal terms have equal labels."""
+
+    def __init__(self) -> None:
+        self.inputs: list[LabelledInput] = []
+        self._next = 0
+        self._constants: dict[str, dict[int, int]] = {}  # by dtype and bits
+        self._values: dict[int, Array] = {}  # constants by label, as arrays of no dimension
+        self._terms: dict[tuple[Any, ...], int] = {}
+
+    def add_input(self, name: str, kind: Type) -> Labelled:
+        """An input every element of which gets a label of its own."""
+        size = math.prod(kind.shape)
+        self.inputs.append(LabelledInput(name, self._next, kind))
+        codes = (self._next + np.arange(size)).reshape(kind.shape) * FLAGS
+        self._next += size
+        return Labelled(codes)
+
+    def codes(self, value: Any, kind: Type) -> Codes:
+        """The codes of a value; constants of the same bits and dtype have the same label."""
+        if isinstance(value, Labelled):
+            return value.codes
+        array = np.asarray(value, kind.dtype)
+        bits = floats.raw_bits(array) if array.dtype.kind not in "b" else array.astype(np.uint8)
+        unique, first, places = np.unique(bits.reshape(-1), return_index=True, return_inverse=True)
+        known = self._constants.setdefault(array.dtype.name, {})
+        patterns = unique.tolist()  # plain integers: a large array may hold as many constants as elements
+        for place, pattern in zip(first.tolist(), patterns, strict=True):
+            if pattern not in known:
+                known[pattern] = label = -1 - len(self._values)
+                self._values[label] = array.reshape(-1)[place]
+        labels = np.array([known[pattern] for pattern in patterns], np.int64)
+        return (labels[places] * FLAGS).reshape(array.shape)
+
+    def zeros(self, codes: Codes, kind: Type) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which elements are the constants +0.0 (or the integer 0), and which -0.0."""
+        plus = self.codes(np.zeros(1, kind.dtype), kind)[0]
+        minus = self.codes(-np.zeros(1, kind.dtype), kind)[0] if kind.is_float else plus
+        return codes == plus, (codes == minus) & (minus != plus)
+
+    def add_terms(self, step: Step, rows: Codes) -> Codes:
+        """The codes of the results of one operation on labelled elements, one for each row of operands.
+
+        Raises:
+            NotCovered: an operand is the result of an operation itself: that is arithmetic.
+        """
+        flags = np.bitwise_or.reduce(rows % FLAGS, -1)  # conditions on the operands are conditions on the result
+        rows = rows - rows % FLAGS
+        if step.name in ("add", "add_any", "mul"):
+            # These commute, except that of two NaN operands the first one's payload is the result's: labels of inputs,
+            # which may be NaN, stay in their order.
+            rows = np.where(np.all(rows >= 0, -1, keepdims=True), rows, np.sort(rows, -1))
+        unique, places = np.unique(rows, axis=0, return_inverse=True)
+        if np.any(self.is_term(unique // FLAGS)):
+            raise arithmetic(step)
+        kind = step.name, step.output.dtype.name
+        keys = [(*kind, *row) for row in unique.tolist()]
+        for key in keys:
+            if key not in self._terms:
+                self._terms[key] = -_TERMS - len(self._terms)
+        labels = np.array([self._terms[key] for key in keys], np.int64)
+        return np.asarray(labels[places.reshape(-1)] * FLAGS + flags, np.int64)
+
+    # -- from labels back to what they stand for
+
+    def labels(self, codes: Codes) -> Codes:
+        """The labels of codes, without their flags."""
+        return codes // FLAGS
+
+    def is_term(self, labels: Codes) -> NDArray[np.bool_]:
+        """Which labels are those of terms."""
+        return labels <= -_TERMS
+
+    def constant(self, label: int) -> Array:
+        """The value of a constant, as an array of no dimension."""
+        return self._values[label]
+
+    def element(self, code: int) -> tuple[LabelledInput, tuple[int, ...]] | None:
+        """The input and the index of the element that a code stands for; None for constants and terms."""
+        label = code // FLAGS
+        for source in self.inputs_of(np.array([label])):
+            return source, tuple(int(i) for i in np.unravel_index(label - source.first, source.kind.shape))
+        return None
+
+    def words(self, code: int) -> str:
+        """What an element is, such as `x[0, 3]` or `the constant 0.0`."""
+        element = self.element(code)
+        if element is not None:
+            return f"{element[0].name}[{', '.join(map(str, element[1]))}]"
+        label = code // FLAGS
+        if label in self._values:
+            return f"the constant {self._values[label]}"
+        term = next((key for key, value in self._terms.items() if value == label), ("?",))
+        return f"{term[0]}({', '.join(self.words(int(operand)) for operand in term[2:])})"
+
+    def terms(self, codes: Codes) -> list[tuple[Any, ...]]:
+        """The terms among elements: the operation, the dtype, and the codes of the operands."""
+        labels = set(np.unique(self.labels(codes)).tolist())
+        return [term for term, label in self._terms.items() if label in labels]
+
+    def sources(self, codes: Codes) -> list[str]:
+        """The names of the inputs that elements come from, in the order of the inputs."""
+        operands = [code for term in self.terms(codes) for code in term[2:]]
+        labels = np.concatenate([self.labels(codes).reshape(-1), self.labels(np.array(operands, np.int64))])
+        return [source.name for source in self.inputs_of(labels)]
+
+    def inputs_of(self, labels: Codes) -> list[LabelledInput]:
+        """The inputs to which labels belong; constants and terms belong to none."""
+        starts = [source.first for source in self.inputs]
+        numbers = np.unique(np.searchsorted(starts, labels[labels >= 0], side="right") - 1)
+        return [self.inputs[number] for number in numbers.tolist()]
+
+
+def arithmetic(step: Step) -> NotCovered:
+    """The error for an equation that computes new numbers from input elements."""
+    return NotCovered(f"{step} is arithmetic on input elements, not movement")
+
+
+# Constants that a program computes in floating point, whose bits its compiler decides as much as its code does.
+_ROUNDED_ONCE = {"add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply}
+_CORRECTLY_ROUNDED = frozenset({*_ROUNDED_ONCE, "div", "sqrt", "convert_element_type", "reduce_precision"})
+_EXACT = frozenset(
+    {"abs", "bitcast_convert_type", "ceil", "clamp", "copy", "copysign", "cummax", "cummin", "floor", "max", "min"}
+    | {"neg", "nextafter", "optimization_barrier", "reduce_max", "reduce_min", "round", "select_n", "sign"}
+)
+
+
+class ComputedConstants:
+    """The bits of constants that operations have rounded, by dtype: of one or more, and of more than one."""
+
+    def __init__(self) -> None:
+        self._rounded: dict[Any, set[int]] = {}
+        self._computed: dict[Any, set[int]] = {}
+
+    def note(self, step: Step, values: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Note down what an operation on constants gave."""
+        for output in (output for output in outputs if floats.is_float(output.dtype)):
+            before, computed = (_where(known, values, output.shape) for known in (self._rounded, self._computed))
+            rounded = np.zeros(output.shape, bool) if step.name in _EXACT else _is_rounded(step, values, output)
+            again = rounded if step.name not in _CORRECTLY_ROUNDED else rounded & before
+            inexact = ~_is_simple(output)
+            for known, places in ((self._rounded, before | rounded), (self._computed, computed | again)):
+                known.setdefault(output.dtype, set()).update(_bits(output[places & inexact]))
+
+    def holds(self, value: Any) -> bool:
+        """Whether more than one operation has rounded an element of a constant."""
+        value = np.asarray(value)
+        return not self._computed.get(value.dtype, set()).isdisjoint(_bits(value))
+
+
+def _is_simple(value: Array) -> Array:
+    """Where a number is what any way to compute it gives: an integer, none, or infinite."""
+    wide = value.astype(np.float64)
+    return np.asarray(~np.isfinite(wide) | (wide == np.rint(wide)))
+
+
+def _is_rounded(step: Step, values: Sequence[Array], output: Array) -> Array:
+    """Where an operation rounds: not where exact numbers give what it gives."""
+    operands, wide = [np.asarray(value).astype(np.float64) for value in values], output.astype(np.float64)
+    if step.name in _ROUNDED_ONCE and output.dtype.itemsize < 8:
+        return np.asarray(_ROUNDED_ONCE[step.name](*operands) != wide)
+    if step.name in ("convert_element_type", "reduce_precision"):
+        return np.asarray(operands[0] != wide)
+    return np.ones(output.shape, bool)
+
+
+def _where(known: dict[Any, set[int]], values: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    """The elements of a result that come from known bits: of operands of its shape their own, else from any."""
+    places = np.zeros(shape, bool)
+    for value in map(np.asarray, values):
+        if not known.get(value.dtype):
+            continue
+        among = np.isin(floats.raw_bits(value), np.array(sorted(known[value.dtype]), floats.raw_bits(value).dtype))
+        places |= among if value.shape == shape else among.any()
+    return places
+
+
+def _bits(value: Array) -> list[int]:
+    bits: list[int] = np.unique(floats.raw_bits(value)).tolist() if floats.is_float(value.dtype) else []
+    return bits
 
 
 class LabelDomain:

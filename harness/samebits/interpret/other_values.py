@@ -13,24 +13,294 @@ another one in each, and those of all arguments at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice, permutations
+from functools import reduce
+from itertools import chain, combinations, groupby, islice, permutations, product
 from typing import Any, Literal
 
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret.boundaries import boundaries
+from samebits.interpret.conditions import Condition, ElementTerm, both, conditions, value_of
 from samebits.interpret.equation import Array
 from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.float64_differences import differences, values_of
 from samebits.interpret.given_integers import facts_of, follows, given_arrays, literals, variations
+from samebits.interpret.literals import meant
+from samebits.interpret.oracle import CLOSE
 from samebits.interpret.other_cotangents import other_cotangents
 from samebits.interpret.problem import Input, Question
-from samebits.interpret.untaken import solutions
+from samebits.numerics import floats
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.schema.picture import MagnitudeRow
+
+# Floats at which a condition of either program is a tie: `x > 0.5` and `x >= 0.5` differ at 0.5 alone.
+MOST_TIES = 32
+"""How many ties are tried."""
+
+BATCHES = 6
+"""How often both programs are evaluated: the ties of an array with few elements, and of scalars, need several."""
+
+_SIZES = np.geomspace(2.0**-14, 2.0**14, 281)  # ten in each octave
+_GRID = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
+
+
+def boundaries(question: Question) -> Iterator[tuple[Question, str, bool]]:
+    """The question with ties in elements of its free float inputs: those of arrays together, scalars one by one.
+
+    Yields:
+        The question, which numbers it has where, in words, and whether all lie in the range that is declared.
+    """
+    batches = groupby(sorted(islice(_ties_of_conditions(question), MOST_TIES)), lambda tie: tie[:3])
+    for (beyond, *_), batch in islice(batches, BATCHES):
+        inputs, words = list(question.inputs), list[str]()
+        for number, ties in groupby(batch, lambda tie: tie[3]):
+            values, numbers = np.array(inputs[number].values, np.float64), list[str]()
+            for *_, place, value in ties:
+                values.reshape(-1)[place] = value
+                numbers.append(f"{value:.6g}")
+            inputs[number] = replace(inputs[number], values=values)
+            words.append(f"{', '.join(numbers[:4])}{', ...' if len(numbers) > 4 else ''} in '{inputs[number].name}'")
+        yield replace(question, inputs=inputs, ties=True), " and ".join(words), not beyond
+
+
+def _is_declared(argument: Input, value: float) -> bool:
+    """Whether a tie lies in the range that is declared for an input, and its dtype has a literal for it."""
+    exact = float(meant(np.asarray(value).astype(argument.values.dtype)))
+    return argument.between is not None and abs(exact - value) <= CLOSE * abs(value)
+
+
+def _ties_of_conditions(question: Question) -> Iterator[tuple[bool, bool, int, int, int, float]]:
+    """The ties of both programs, each once for each input.
+
+    Yields:
+        Whether it lies beyond what is declared, whether its input is a scalar, the number of an evaluation, that of the
+        input, the place of an element, and its value.
+    """
+    free = {number for number, argument in enumerate(question.inputs) if _is_free(argument)}
+    seen: list[tuple[int, float]] = []
+    programs = (question.reference, question.variant) if free else ()
+    for condition in {(c.first.key, c.second.key): c for program in programs for c in conditions(program)}.values():
+        inputs = condition.first.inputs | condition.second.inputs
+        if condition.first.dtype == bool or not all(question.inputs[other].values.size for other in inputs):
+            continue
+        for number in sorted(inputs & free):
+            argument = question.inputs[number]
+            size, (low, high) = argument.values.size, argument.between or (-np.inf, np.inf)
+            apart = max(
+                1, size // MOST_TIES
+            )  # no two in one place, where a product with zero hides what the other one does
+            others = {n: _beside(question, n, number, len(seen) * apart % size) for n in inputs - {number}}
+            near = {float(f"{value:.15g}") for value in condition.crossings(number, others, _GRID)}  # one of both sides
+            values = sorted(value for value in near if low <= value <= high)
+            for value in (value for value in values if (number, value) not in seen):
+                beyond, count = not _is_declared(argument, value), len(seen)
+                yield beyond, size == 1, count // size, number, count * apart % size, value
+                seen.append((number, value))
+            if values:
+                break  # a tie of one of the inputs is one of all
+
+
+def _is_free(argument: Input) -> bool:
+    """Whether an input may have other floats in some of its elements."""
+    is_open = argument.magnitudes != "stated" or argument.between is not None
+    return is_open and floats.is_float(argument.values.dtype) and bool(argument.values.size)
+
+
+def _beside(question: Question, other: int, number: int, place: int) -> Array:
+    """The element of another input that stands beside one of an input, as where its dimensions of 1 are repeated."""
+    values, shape = np.asarray(question.inputs[other].values), question.inputs[number].values.shape
+    with contextlib.suppress(ValueError):
+        return np.asarray(np.broadcast_to(values, shape)[np.unravel_index(place, shape)]).reshape(1)
+    return values.reshape(-1)[[place % values.size]]
+
+
+# Integers at which a term is true, by z3: every number is a signed bit vector with two bits more than any dtype
+# needs.
+STEPS = 2_000_000
+"""z3's resource limit for one question, some tenths of a second."""
+
+
+class IntegerSolver:
+    """Asks z3, with a state of its own, so that an answer depends on nothing that other pairs asked.
+
+    Args:
+        ranges: by number of an input, the smallest and the largest integer.
+        bits: of the widest dtype.
+    """
+
+    def __init__(self, ranges: Mapping[int, tuple[int, int]], bits: int = 32) -> None:
+        import z3  # here, because only a condition that nothing tried takes needs it
+
+        self._z3, self._context, self._ranges, self._bits = z3, z3.Context(), ranges, bits + 2
+        self._terms: dict[int, Any] = {}
+        self._facts: list[Any] = []
+        self._inputs: dict[int, Any] = {}
+
+    def solution(self, wanted: ElementTerm) -> dict[int, int] | None:
+        """By number of an input, integers at which a term is true; None where z3 knows none within its steps.
+
+        Raises:
+            NotCovered: a number on the way is not an integer, or has no rule here.
+        """
+        is_true = self._term(wanted) == 1
+        solver = self._z3.SolverFor("QF_BV", ctx=self._context)
+        solver.set("rlimit", STEPS)
+        solver.add(is_true, *self._facts)
+        if solver.check() != self._z3.sat:
+            return None
+        values = {number: solver.model().eval(self._inputs[number], True) for number in sorted(wanted.inputs)}
+        return {number: value.as_signed_long() for number, value in values.items()}
+
+    def _term(self, term: ElementTerm) -> Any:
+        if term.dtype.kind not in "biu" or floats.width(term.dtype) > self._bits:
+            raise NotCovered(f"{term.step} is not an integer of at most {self._bits} bits")
+        if term.key not in self._terms:
+            operands = [self._term(operand) for operand in term.operands]
+            self._terms[term.key] = self._applied(term, operands) if operands else self._given(term)
+        return self._terms[term.key]
+
+    def _given(self, term: ElementTerm) -> Any:
+        """An input within its range, or any number of the range of a constant."""
+        variable = self._z3.BitVec(f"{len(self._terms)}", self._bits, self._context)
+        if term.values is None:
+            self._inputs[term.step.params["number"]] = variable
+            low, high = self._ranges[term.step.params["number"]]
+        else:
+            low, high = int(term.values.min()), int(term.values.max())
+        self._facts += [variable >= low, variable <= high]
+        return variable
+
+    def _applied(self, term: ElementTerm, operands: Sequence[Any]) -> Any:
+        """What an operation gives, as its dtype holds it."""
+        z3, bits, is_bool = self._z3, floats.width(term.dtype), term.dtype.kind == "b"
+        rules: dict[str, Callable[..., Any]] = {
+            **_OPERATORS,
+            "abs": lambda x: z3.If(x < 0, -x, x),
+            "clamp": lambda low, x, high: z3.If(x < low, low, z3.If(x > high, high, x)),
+            "convert_element_type": lambda x: x != 0 if is_bool else x,
+            "div": lambda x, y: z3.If(y == 0, -1, x / y),  # as XLA has it
+            "integer_pow": lambda x: reduce(operator.mul, [x] * term.step.params["y"]),
+            "max": lambda x, y: z3.If(x > y, x, y),
+            "min": lambda x, y: z3.If(x < y, x, y),
+            "not": lambda x: x == 0 if is_bool else ~x,
+            "rem": lambda x, y: z3.If(y == 0, x, z3.SRem(x, y)),
+            "select_n": lambda which, *cases: reduce(
+                lambda rest, each: z3.If(which == each[0], each[1], rest), enumerate(cases[:-1]), cases[-1]
+            ),
+            "shift_right_logical": lambda x, y: z3.LShR(x & ((1 << bits) - 1), y),
+            "sign": lambda x: z3.If(x > 0, x - x + 1, z3.If(x < 0, x - x - 1, x)),
+        }
+        if term.step.name not in rules:
+            raise NotCovered(f"{term.step} has no rule for z3")
+        number = rules[term.step.name](*operands)
+        if z3.is_bool(number):
+            return z3.If(number, *(z3.BitVecVal(bit, self._bits, self._context) for bit in (1, 0)))
+        extended = z3.SignExt if term.dtype.kind == "i" else z3.ZeroExt
+        return number if is_bool else extended(self._bits - bits, z3.Extract(bits - 1, 0, number))
+
+
+_OPERATORS = {
+    **{
+        name: getattr(operator, name)
+        for name in ("add", "eq", "ge", "gt", "le", "lt", "mul", "ne", "neg", "sub", "xor")
+    },
+    **{
+        "and": operator.and_,
+        "or": operator.or_,
+        "shift_left": operator.lshift,
+        "shift_right_arithmetic": operator.rshift,
+    },
+}
+"""By primitive, the operator of z3; of products that wrap only those are known that two bits show."""
+
+
+# Integers at which a condition of either program comes out as it did at no value tried.
+MOST_SOLUTIONS = 16
+"""How many solutions are tried, of conditions and of two of them together."""
+
+LANES = 512
+"""How many elements of an array are looked at."""
+
+_RARE = 12  # conditions of which two are asked for at once
+
+_STEPS = 256  # between so many numbers of a range a condition with floats is followed
+
+Ranges = Mapping[int, tuple[int, int]]
+Solution = dict[int, int]
+"""By number of an input, an integer."""
+
+
+def solutions(question: Question, tried: Sequence[Question]) -> Iterator[Solution]:
+    """Integers of free inputs at which conditions come out as at nothing that was tried; then two conditions at once.
+
+    Args:
+        question: the programs and their inputs.
+        tried: the questions that were evaluated already.
+    """
+    ranges = {
+        number: argument.integers
+        for number, argument in enumerate(question.inputs)
+        if argument.integers is not None
+        and (argument.magnitudes == "all" or (argument.magnitudes == "given" and argument.values.size == 1))
+        and argument.values.size
+    }
+    sides: dict[int, tuple[ElementTerm, Condition]] = {}
+    for each in (question.reference, question.variant) if ranges else ():
+        for condition in conditions(each):
+            own = [side for side in condition.sides() if side.inputs and side.inputs <= ranges.keys()]
+            sides |= {side.key: (side, condition) for side in own}
+    return islice(_solutions(question, tried, ranges, list(sides.values())), MOST_SOLUTIONS)
+
+
+def _solutions(
+    question: Question, tried: Sequence[Question], ranges: Ranges, sides: Sequence[tuple[ElementTerm, Condition]]
+) -> Iterator[Solution]:
+    solver, at = None, _elements([question], ranges)
+    known: dict[int, Array] = {}
+    rare = [each for each in sides if np.mean(value_of(each[0], at, known)) < 0.125][:_RARE]
+    pairs = ((both(side, other), None) for (side, own), (other, of) in combinations(rare, 2) if own is not of)
+    at, known = _elements([question, *tried], ranges), {}
+    for side, condition in chain(sides, pairs):
+        if np.any(value_of(side, at, known)):
+            continue
+        solver = solver or IntegerSolver(ranges, max(question.inputs[number].values.itemsize * 8 for number in ranges))
+        try:
+            solution = solver.solution(side)
+        except NotCovered:
+            solution = None if condition is None else _along(condition, side, at, ranges)
+        if solution is not None:
+            at = {n: np.append(each, np.asarray(solution.get(n, each[0]), each.dtype)) for n, each in at.items()}
+            known = {}
+            yield solution
+
+
+def _elements(questions: Sequence[Question], ranges: Ranges) -> dict[int, Array]:
+    """The integers of some questions, of every input as many, side by side."""
+    each: dict[int, list[Array]] = {number: [] for number in ranges}
+    for question in questions if ranges else ():
+        count = min(max(np.size(question.inputs[number].values) for number in ranges), LANES)
+        for number, arrays in each.items():
+            arrays.append(np.resize(question.inputs[number].values, count))
+    return {number: np.concatenate(arrays) for number, arrays in each.items()}
+
+
+def _along(condition: Condition, side: ElementTerm, tried: Mapping[int, Array], ranges: Ranges) -> Solution | None:
+    """Integers at which a condition with floats in it comes out like this: one input changes from what was tried."""
+    rows = min(MOST_SOLUTIONS, *(values.size for values in tried.values()))
+    for number, row in product(sorted(side.inputs), range(rows)):
+        others = {other: values[[row]] for other, values in tried.items() if other != number}
+        low, high = ranges[number]
+        numbers = dict.fromkeys(low + (high - low) * step // _STEPS for step in range(_STEPS + 1))
+        values = condition.crossings(number, others, np.array(list(numbers), tried[number].dtype))
+        holds = values[np.broadcast_to(value_of(side, {**others, number: values}, {}), values.shape)]
+        if holds.size:
+            return {other: int(holds[0] if other == number else tried[other][row]) for other in side.inputs}
+    return None
+
 
 MOST = 12
 """How many other values of one argument are tried."""

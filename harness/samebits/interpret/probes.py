@@ -24,7 +24,7 @@ from samebits.interpret.equation import Array
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question
-from samebits.numerics.free_places import free_places
+from samebits.numerics.bits import free_places
 from samebits.numerics.seeds import generator
 
 

@@ -7,7 +7,7 @@ same shapes too, so that both run through one compiled program.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ml_dtypes
@@ -16,20 +16,247 @@ from numpy.typing import NDArray
 
 from samebits.errors import DeclarationError
 from samebits.host.cache_keys import ByIdentity
+from samebits.host.interrupts import Stop
 from samebits.host.isolation import undone
 from samebits.numerics import floats
+from samebits.numerics.bits import free_places
+from samebits.numerics.by_content import by_content
 from samebits.numerics.seeds import generator
 from samebits.programs.asked import record
-from samebits.programs.given_values import given_array, redrawn, variation
 from samebits.programs.input_bounds import arg_below, check_finite, check_values, equal_array
-from samebits.programs.made_values import made_array
-from samebits.programs.uniform_values import uniform_array
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.values import Given, Integers, Normal, Uniform
+from samebits.user_errors import one_line
 
+# Arrays that the function of a declaration makes: `Arg(values=lambda rng, shape: ...)`.
 Array = NDArray[Any]
+
+
+def made_array(
+    make: Callable[[np.random.Generator, tuple[int, ...]], Any],
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    where: str,
+) -> Array:
+    """The elements of an argument, made by a function of the user's.
+
+    Args:
+        make: the function.
+        rng, shape: what it is given.
+        dtype: of the argument.
+        where: case and argument, for errors.
+
+    Raises:
+        DeclarationError: it raised, or its values are of another shape, do not fit into the dtype, or are constant.
+    """
+    try:
+        array = np.asarray(make(rng, shape))
+    except BaseException as error:  # `sys.exit()` is no `Exception`
+        if Stop.caused(error):
+            raise
+        raise DeclarationError(f"{where}: its values function {one_line(error)}") from error
+    if array.shape != shape:
+        raise DeclarationError(f"{where}: its values function gave shape {array.shape}; expected {shape}")
+    array = _cast(array, dtype, where)
+    if floats.is_float(dtype) and array.size > 1 and np.all(floats.raw_bits(array) == floats.raw_bits(array).flat[0]):
+        raise DeclarationError(
+            f"{where}: its values function gave {array.size} equal values; they would hide a permutation"
+        )
+    return array
+
+
+def _cast(array: Array, dtype: np.dtype[Any], where: str) -> Array:
+    """The values in another dtype; floats are rounded, and integers are cut off.
+
+    Raises:
+        DeclarationError: the dtype has nothing like them.
+    """
+    wrong = f"{where}: its values function gave {array.dtype}"
+    if np.iscomplexobj(array) and not floats.is_complex(dtype):
+        raise DeclarationError(f"{wrong}; expected real numbers for {dtype.name}")
+    exact = not floats.is_float(dtype) and not floats.is_complex(dtype) and dtype.kind != "b"
+    if exact and floats.is_float(array.dtype) and not np.isfinite(array).all():
+        raise DeclarationError(f"{wrong} with an infinity or a NaN, which {dtype.name} does not hold")
+    try:
+        with np.errstate(over="ignore"):
+            return array.astype(dtype)
+    except (TypeError, ValueError) as error:
+        raise DeclarationError(f"{wrong}, which is not {dtype.name}: {error}") from error
+
+
+# Floats of a stated range: `Arg(values=Uniform(low=0, high=1))`.
+def uniform_array(
+    values: Uniform, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], where: str
+) -> Array:
+    """Floats of `[low, high]`, all different where the dtype has as many in the range.
+
+    Args:
+        values: the range.
+        rng, shape, dtype: of the array.
+        where: case and argument, for errors.
+
+    Raises:
+        DeclarationError: the dtype is not one of real floats, or the range holds no two of its numbers.
+    """
+    if not floats.is_float(dtype):
+        raise DeclarationError(
+            f"{where} is {dtype.name}, and Uniform draws floats; give Integers(low=..., high=...), or another dtype"
+        )
+    with np.errstate(over="ignore"):
+        ends = np.array([values.low, values.high]).astype(dtype)
+    numbers = ends.astype(np.float64)
+    if not np.isfinite(numbers).all() or numbers[0] == numbers[1] or (values.low < 0 and not floats.has_sign(dtype)):
+        raise DeclarationError(
+            f"{where}: {dtype.name} has no two numbers from {values.low:g} to {values.high:g}; give another range"
+        )
+    count = math.prod(shape)
+    array = np.clip(rng.uniform(values.low, values.high, count), *numbers).astype(dtype)
+    return _distinct(array, ends).reshape(shape) if floats.has_sign(dtype) else array.reshape(shape)
+
+
+def _distinct(array: Array, ends: Array) -> Array:
+    """Without repeats, each moved to the next free number of the range; as it is where the range has too few."""
+    first, last = (int(place) for place in floats.ordinals(ends))
+    count = array.size
+    if last - first + 1 < count:
+        return array
+    order, steps = np.argsort(floats.ordinals(array), kind="stable"), np.arange(count)
+    places = np.maximum.accumulate(floats.ordinals(array)[order] - steps) + steps
+    places = np.minimum(places, last - (count - 1 - steps))
+    array[order] = floats.from_ordinals(places, array.dtype)
+    return array
+
+
+# Arrays that a caller has already, as inputs: the array itself, and variations of it.
+SPREAD = 0.25
+"""By how much of its value an element of a variation may differ from the array that was given."""
+
+FROM_ZERO = 0.1
+"""The standard deviation of a variation of zeros."""
+
+UNLIKE = 6.0
+"""From how many standard errors on the elements of a slice are unlike those of the array, in mean or in magnitude."""
+
+
+def given_array(values: Given, shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> Array:
+    """The array itself, in the dtype of the argument; for a case under `vmap`, as often as there are copies.
+
+    Raises:
+        DeclarationError: its shape is not the declared one.
+    """
+    array = np.array(values.array, dtype)
+    if values.copies:
+        array = np.stack([array] * values.copies)
+    if array.shape != shape:
+        raise DeclarationError(f"{where}: the given array has shape {array.shape}; expected {shape}")
+    return array
+
+
+def variation(array: Array, rng: np.random.Generator, *, nonnegative: bool = False) -> Array:
+    """Another array of the same kind; see `Given`.
+
+    A check of given arrays alone would miss what their values hide: a scale of ones that is not applied, a bias of
+    zeros that is not added.
+
+    Args:
+        array: of any shape and dtype.
+        rng: the source of the differences.
+        nonnegative: what zeros become, as those of a second moment must stay; else they get both signs.
+
+    Returns:
+        An array of the same shape and dtype; integers and bools are the same.
+    """
+    if not _is_varied(array):
+        return array
+    wide = array.astype(np.complex128 if floats.is_complex(array.dtype) else np.float64)
+    if not np.any(wide):
+        drawn = FROM_ZERO * rng.standard_normal(array.shape)
+        return (np.abs(drawn) if nonnegative else drawn).astype(array.dtype)
+    with np.errstate(all="ignore"):  # of NaNs and infinities, which stay as they are
+        return np.asarray((wide * (1 + SPREAD * rng.uniform(-1, 1, array.shape))).astype(array.dtype))
+
+
+def redrawn(array: Array, rng: np.random.Generator, copies: int = 0) -> Array:
+    """What a further draw is a variation of: the array, its elements in another order.
+
+    Sums that nearly cancel in the array nearly cancel in each of its variations too, so that variations alone are not
+    independent draws of how accurate a program is.
+
+    Args:
+        array: of any shape and dtype.
+        rng: the source of the order.
+        copies: how many copies are stacked along the leading axis, each of which gets an order of its own; 0 for none.
+
+    Returns:
+        An array of the same shape and dtype. What looks structured keeps its places, and so do integers and bools. The
+        slices of an axis keep their elements where these are of different means or magnitudes.
+    """
+    if copies:
+        return np.stack([redrawn(part, rng) for part in array])
+    places, slices = _movable(array)
+    if not places.size:
+        return array
+    source = places[np.lexsort((rng.permutation(places.size), slices))]
+    flat = array.reshape(-1).copy()
+    flat[places[np.argsort(slices, kind="stable")]] = flat[source]
+    return np.asarray(flat.reshape(array.shape))
+
+
+def keeps_places(values: Given) -> bool:
+    """Whether the further draws of a given array depend on each other: some of its floats keep their places.
+
+    Args:
+        values: the array.
+    """
+    array = np.asarray(values.array)
+    if not _is_varied(array) or not np.any(array):  # zeros are drawn anew
+        return False
+    places, slices = _movable(array)
+    return not places.size or bool(np.any(slices))
+
+
+def _is_varied(array: Array) -> bool:
+    return (floats.is_float(array.dtype) or floats.is_complex(array.dtype)) and floats.has_sign(array.dtype)
+
+
+@by_content
+def _movable(array: Array) -> tuple[Array, Array]:
+    """The places whose elements may change places with each other, and which slice each belongs to."""
+    nowhere = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if not _is_varied(array) or array.size < 2:
+        return nowhere
+    real = np.asarray(array.real if floats.is_complex(array.dtype) else array, np.float64)
+    places = free_places(real)
+    if not places.size or _has_diagonal(real):
+        return nowhere
+    slices = np.zeros(array.shape, np.int64)
+    for axis, length in enumerate(array.shape):
+        if _differ(np.moveaxis(real, axis, 0).reshape(length, -1), real):
+            slices = slices * length + np.indices(array.shape, sparse=True)[axis]
+    slices = slices.reshape(-1)[places]
+    _, counts = np.unique(slices, return_counts=True)
+    return (places, slices) if counts.max() > 1 else nowhere
+
+
+def _has_diagonal(real: Array) -> bool:
+    """Whether matrices have a diagonal of other numbers, as those that are inverted mostly do."""
+    if real.ndim < 2 or real.shape[-1] != real.shape[-2]:
+        return False
+    return _differ(np.diagonal(real, axis1=-2, axis2=-1).reshape(1, -1), real)
+
+
+def _differ(slices: Array, real: Array) -> bool:
+    """Whether slices are unlike the array that they are of, in mean or in magnitude, by more than chance."""
+    for values, whole in ((slices, real), (np.abs(slices), np.abs(real))):
+        error = whole.std() / np.sqrt(max(values.shape[1], 1))
+        if np.any(np.abs(values.mean(1) - whole.mean()) > UNLIKE * error):
+            return True
+    return False
+
+
 Record = dict[str, Array]
 
 COTANGENTS = ("random", "scaled", "one_hot", "ones")

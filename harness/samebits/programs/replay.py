@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from samebits.host import environment
-from samebits.host.package import builtin_tree
+from samebits.host.installed import builtin_tree
 from samebits.programs.catalogue import Locator
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point

@@ -3,21 +3,257 @@
 from __future__ import annotations
 
 import inspect
+import math
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from typing import Any
 
-from samebits.errors import DeclarationError, NotCovered
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.errors import DeclarationError, NotCovered, NothingCompared, RequestError
 from samebits.host.cache_keys import ByIdentity, key_of
-from samebits.programs.adaptation import check_bijection
-from samebits.programs.argument_writes import Watched, fresh, returned, touched
+from samebits.numerics.seeds import generator
+from samebits.programs.argument_writes import AFTER, Watched, WithWrites, fresh, returned, touched
 from samebits.programs.host_trees import named_leaves
-from samebits.programs.ignored import without_ignored
 from samebits.programs.implementations import bound
 from samebits.programs.inputs import is_key, key_implementation
 from samebits.schema.case import Case
 from samebits.schema.kind_words import kind_words
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
+
+# The check that a map between two argument or output trees loses nothing: numbered elements are moved through it.
+Array = NDArray[Any]
+
+
+def check_bijection(
+    where: str, leaves: Mapping[str, Any], mapped: Callable[[dict[str, Any]], Any], built: Any = None
+) -> None:
+    """Reject a map of which an element does not arrive, arrives twice, or is computed.
+
+    Args:
+        where: the pair, the variant and the map, for the message.
+        leaves: what the map takes, by path: anything with a shape, in elements. Typed random keys have a dtype of keys.
+        mapped: applies the map to concrete arrays by path, and gives the tree that it returns.
+        built: the mesh under which the side is traced, if any.
+
+    Raises:
+        DeclarationError: the map is not one to one; the message names a leaf.
+    """
+    numbered = _numbered({path: _shape(leaf) for path, leaf in leaves.items()})
+    moved = _moved(numbered, leaves, mapped, built)
+    known = np.sort(np.concatenate([array.reshape(-1) for array in numbered.values()]))
+    counts = np.zeros(known.size, np.int64)
+    for name, numbers in moved.items():
+        places = np.searchsorted(known, numbers)
+        if not np.array_equal(
+            np.append(known, -2)[places], numbers
+        ):  # -2 is not a number of an element: beyond the largest nothing fits
+            raise DeclarationError(
+                f"{where}: leaf '{name}' holds a value that no leaf brought; a map may only rename, split, join, "
+                "reshape and transpose"
+            )
+        counts += np.bincount(places, minlength=known.size)
+    if np.all(counts == 1):
+        return
+    for path, array in numbered.items():
+        times = counts[np.searchsorted(known, array.reshape(-1))]
+        wrong = times[times != 1]
+        if wrong.size:
+            count = int(wrong[0])
+            happened = "are lost" if count == 0 else f"arrive {count} times"
+            raise DeclarationError(
+                f"{where}: {np.sum(wrong == count)} of {array.size} elements of leaf '{path}' {happened}; every "
+                "element must arrive exactly once"
+            )
+
+
+def _moved(
+    numbered: Mapping[str, Array], leaves: Mapping[str, Any], mapped: Callable[[dict[str, Any]], Any], built: Any
+) -> dict[str, Array]:
+    """The numbers in each leaf that a map gives.
+
+    The devices of a slice that is only compiled for run nothing, and a trace does not leave its mesh: then the map is
+    called in a thread, in which nothing is being traced, under a mesh of this process.
+    """
+    import jax
+
+    def moved() -> dict[str, Array]:
+        concrete = {path: _like(array, leaves[path]) for path, array in numbered.items()}
+        arrived = jax.tree_util.tree_leaves_with_path(mapped(concrete))
+        return {jax.tree_util.keystr(path): _numbers(leaf) for path, leaf in arrived if hasattr(leaf, "dtype")}
+
+    def moved_here() -> dict[str, Array]:
+        devices = jax.devices()
+        if len(devices) < built.size:
+            return moved()
+        here = np.array(devices[: built.size]).reshape(built.devices.shape)
+        with jax.set_mesh(jax.sharding.Mesh(here, built.axis_names, axis_types=built.axis_types)):
+            return moved()
+
+    if isinstance(built, jax.sharding.Mesh) and built.devices.flat[0] not in jax.devices():
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(moved_here).result()
+    with jax.ensure_compile_time_eval():  # a side is being traced
+        return moved()
+
+
+def _shape(leaf: Any) -> tuple[int, ...]:
+    """The shape of a leaf; of random keys, that of their words."""
+    import jax
+
+    if _is_key(leaf):
+        return tuple(jax.eval_shape(jax.random.key_data, leaf).shape)
+    return tuple(leaf.shape)
+
+
+def _is_key(leaf: Any) -> bool:
+    import jax
+
+    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+
+
+def _numbered(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    """Arrays of distinct positive 31-bit numbers."""
+    sizes = {path: math.prod(shape) for path, shape in shapes.items()}
+    total = sum(sizes.values())
+    gaps = generator("adapt").integers(1, max((1 << 31) // (total + 1), 2), total)
+    numbers = generator("adapt", "order").permutation(np.cumsum(gaps)).astype(np.int32)
+    arrays, start = {}, 0
+    for path, shape in shapes.items():
+        arrays[path] = numbers[start : start + sizes[path]].reshape(shape)
+        start += sizes[path]
+    return arrays
+
+
+def _like(array: Array, leaf: Any) -> Any:
+    """The numbers as what the map takes: random keys where it takes keys."""
+    import jax
+
+    if _is_key(leaf):
+        words = jax.numpy.asarray(array, np.uint32)
+        return jax.random.wrap_key_data(words, impl=key_implementation(str(leaf.dtype)))
+    return jax.numpy.asarray(array)
+
+
+def _numbers(leaf: Any) -> Array:
+    """The numbers in a leaf that arrived; a leaf of another dtype was computed, and brings none of them."""
+    import jax
+
+    array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf).reshape(-1)
+    return np.sort(array).astype(np.int64) if array.dtype.kind in "iu" else np.full(array.size, -1)
+
+
+# Outputs that are not compared, by pattern: what one side alone returns or keeps, such as a cache.
+_GONE = object()
+_LISTED = 8
+"""How many outputs a message names."""
+
+
+def dotted(path: str) -> str:
+    """Write the path of a leaf with dots: `cache.0.k` for `out['cache'][0].k`."""
+    text = re.sub(r"\[['\"]?([^\]'\"]*)['\"]?\]", r".\1", path.removesuffix(AFTER))
+    return (text.removeprefix("out") if text.startswith("out.") and not path.endswith(AFTER) else text).strip(".")
+
+
+def is_ignored(path: str, patterns: Sequence[str]) -> bool:
+    """Tell whether a leaf matches a pattern; `cache.*` matches `cache` itself too."""
+    name = dotted(path)
+    return any(fnmatchcase(name, pattern) or name == pattern.removesuffix(".*") for pattern in patterns)
+
+
+def ignored_note(patterns: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> str:
+    """Name the outputs that are ignored, for a note.
+
+    Args:
+        patterns: of leaves.
+        outputs: by side the paths of all that it returns and writes.
+
+    Raises:
+        RequestError: a pattern matches no output of either side.
+        NothingCompared: nothing of a side is left.
+    """
+    every = list(dict.fromkeys(path for paths in outputs.values() for path in paths))
+    for pattern in patterns:
+        if not any(is_ignored(path, (pattern,)) for path in every):
+            raise RequestError(
+                f"ignore '{pattern}' matches no output; the outputs are {_listed(every)}; write a path with dots, as "
+                "in 'cache.*'"
+            )
+    for side, paths in outputs.items():
+        if all(is_ignored(path, patterns) for path in paths):
+            raise NothingCompared(
+                f"ignore={', '.join(patterns)} leaves nothing of '{side}', which returns {_listed(paths)}; nothing "
+                "would be compared"
+            )
+    texts = []
+    for path in every:
+        sides = [side for side, paths in outputs.items() if path in paths]
+        if is_ignored(path, patterns):
+            texts.append(path if len(sides) == len(outputs) else f"{path} (of '{sides[0]}' alone)")
+    return f"ignored, and not compared: {_listed(texts)}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
+    return ", ".join(texts[:_LISTED]) + more
+
+
+def without_ignored(outcome: Any, patterns: Sequence[str], *, pair: bool = False) -> Any:
+    """Drop the leaves that match from what a side returned and wrote.
+
+    An entry of a dict goes, so do the last ones of a tuple or list, and a tuple of which one is left is that one.
+
+    Args:
+        outcome: of a side.
+        patterns: of leaves.
+        pair: whether a tuple of two stays one, as with `has_aux`.
+    """
+    if not isinstance(outcome, WithWrites):
+        return _returned(outcome, patterns, pair)
+    written = {name: leaf for name, leaf in outcome.written.items() if not is_ignored(name, patterns)}
+    paths = tuple(path for path in outcome.touched if not is_ignored(f"{path}{AFTER}", patterns))
+    changes = tuple(each for each in outcome.changes if not is_ignored(f"{each[0]}{AFTER}", patterns))
+    outputs = _returned(outcome.outputs, patterns, pair)
+    return WithWrites(outputs, written, paths, changes) if paths else outputs
+
+
+def _returned(outputs: Any, patterns: Sequence[str], pair: bool) -> Any:
+    if pair:
+        return tuple(None if part is _GONE else part for part in _parts(outputs, "out", patterns))
+    left = _left(outputs, "out", patterns)
+    return None if left is _GONE else left
+
+
+def _parts(node: Sequence[Any], path: str, patterns: Sequence[str]) -> list[Any]:
+    return [_left(part, f"{path}[{number}]", patterns) for number, part in enumerate(node)]
+
+
+def _left(node: Any, path: str, patterns: Sequence[str]) -> Any:
+    """What is left of a part of an output; `_GONE` where nothing is."""
+    if type(node) is dict:
+        entries = {key: _left(value, f"{path}[{key!r}]", patterns) for key, value in node.items()}
+        rest = {key: value for key, value in entries.items() if value is not _GONE}
+        return rest if rest or not node else _GONE
+    if type(node) in (tuple, list):
+        parts = _parts(node, path, patterns)
+        while parts and parts[-1] is _GONE:
+            parts.pop()
+        if not parts and node:
+            return _GONE
+        if len(parts) == 1 < len(node) and type(node) is tuple:
+            return parts[0]
+        return type(node)(None if part is _GONE else part for part in parts)
+    import jax
+
+    leaves, structure = jax.tree_util.tree_flatten_with_path(node)
+    kept = [None if is_ignored(path + jax.tree_util.keystr(key), patterns) else leaf for key, leaf in leaves]
+    if leaves and all(leaf is None for leaf in kept):
+        return _GONE
+    return jax.tree.unflatten(structure, kept)
 
 
 def side_call(

@@ -10,16 +10,15 @@ import jax
 import numpy as np
 
 from samebits.errors import NotCovered
+from samebits.interpret.complex_pairs import real_program
 from samebits.interpret.equation import Step
 from samebits.interpret.float64_differences import outputs_of
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Input, Magnitudes, Question
-from samebits.interpret.real_programs import real_program
 from samebits.numerics import floats
-from samebits.numerics.bits import Comparison
+from samebits.numerics.bits import Comparison, free_places
 from samebits.numerics.by_content import by_content
 from samebits.numerics.difference_kinds import Kind
-from samebits.numerics.free_places import free_places
 from samebits.programs.host_trees import compare_trees, declared_tree, named_leaves
 from samebits.programs.input_bounds import arg_below
 from samebits.programs.inputs import Array, Record, cotangent, differentiable, is_key

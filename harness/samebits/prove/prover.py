@@ -6,25 +6,181 @@ Nothing is compiled here and no device is needed: programs are traced for abstra
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from samebits.errors import BrokenPromise, MissingRule, NotCovered, NothingCompared, not_interpreted
+from samebits.errors import (
+    BrokenPromise,
+    CouldNotRun,
+    DeclarationError,
+    MissingRule,
+    NotCovered,
+    NothingCompared,
+    SamebitsError,
+    not_interpreted,
+)
 from samebits.host.cache_keys import ByIdentity, digest_of
+from samebits.interpret.complex_pairs import real_program
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
-from samebits.interpret.float64_differences import one_way
+from samebits.interpret.float64_differences import differences, one_way, values_of
 from samebits.interpret.jumps import other_jumps
 from samebits.interpret.label_proof import LabelIdentity, LabelProver
 from samebits.interpret.other_values import Counterexample, counterexamples
 from samebits.interpret.problem import Question
-from samebits.programs.asked import record_outside
-from samebits.programs.inputs import Array, Record
-from samebits.programs.sides import Site, TracedSides
-from samebits.prove.other_meshes import is_divided, is_first, on_other_meshes
-from samebits.prove.problem import questions
-from samebits.prove.second_derivatives import SecondDerivatives
+from samebits.programs.alone import baseline, on_mesh_of
+from samebits.programs.asked import Asked, record_all, record_outside, recorded
+from samebits.programs.captured_values import equations, own_rules, own_stops
+from samebits.programs.inputs import Array, Record, records
+from samebits.programs.program_cache import Program
+from samebits.programs.shared_state import standing_for
+from samebits.programs.sides import SECOND, Site, TracedSides
+from samebits.prove.problem import cotangents_of, questions, traced_program
 from samebits.schema.assumption import Assumption
+from samebits.schema.meshes import MeshSpec
+
+# A variant on meshes with other numbers of devices, where a missing collective or a number written out shows.
+SIZES = (1, 2, 3, 4)
+"""The numbers of devices that are tried on each axis."""
+
+_APART = 1e-6
+"""How far apart values in float64 are, in units of the largest of a leaf, that no order of sums explains."""
+
+
+def on_other_meshes(
+    sides: TracedSides, direction: str, alone: Site, variant: tuple[str, Site], question: Question
+) -> dict[str, Counterexample]:
+    """Find, by leaf, another number of devices at which a variant differs from the reference on one device.
+
+    Args:
+        sides: the programs.
+        direction: of both.
+        alone: where the reference is.
+        variant: the side, and where it is.
+        question: of their programs, at inputs that hold on any mesh.
+    """
+    name, site = variant
+    if not is_divided(question.variant):
+        return {}
+    shown: dict[str, Counterexample] = {}
+    declared = _declared(sides)
+    for mesh in _others(site.mesh, declared):
+        there = replace(site, mesh=mesh, built=mesh.abstract(site.mode))
+        ends = (sides.pair.reference_name, replace(alone, mesh=mesh)), (name, there)
+        try:
+            with standing_for(sides.functions[name], site.built, there.built):  # where it has a mesh of its own
+                first, second = (real_program(traced_program(sides, direction, *end).traced.jaxpr) for end in ends)
+        except (CouldNotRun, DeclarationError):  # these shapes, or this code, are not for that mesh
+            continue
+        moved = replace(question, reference=first, variant=second)
+        if moved.uneven is None and [aval.shape for aval in first.in_avals] == [
+            argument.values.shape for argument in question.inputs
+        ]:
+            rest = [leaf for leaf in question.outputs if leaf not in shown]
+            for leaf, words in differences(moved, rest, _APART).items():
+                text = f"{words}, in float64, on mesh '{mesh.id}'"
+                shown[leaf] = Counterexample(text, mesh in declared, f"mesh '{mesh.id}'")
+    return shown
+
+
+def is_divided(program: Any) -> bool:
+    """Whether a program is divided by `shard_map`, so that other meshes are tried."""
+    return any(equation.primitive.name == "shard_map" for equation in equations(program))
+
+
+def _declared(sides: TracedSides) -> list[MeshSpec]:
+    return [*map(MeshSpec.parse, (*sides.pair.meshes, *sides.pair.wide_meshes))]
+
+
+def _others(mesh: MeshSpec, declared: Sequence[MeshSpec]) -> Iterator[MeshSpec]:
+    """Yield the mesh with other sizes of each axis, except of axes that the pair declares in several sizes."""
+    for axis, size in mesh.axes:
+        if len({each.size(axis) for each in declared if axis in each.names} - {1}) < 2:
+            yield from (mesh.with_devices(axis, number) for number in SIZES if number != size)
+
+
+def is_first(sides: TracedSides, site: Site) -> bool:
+    """Tell whether a point tries other meshes: it is of the first case and dtype, on the first mesh of its axes."""
+    several = (mesh for mesh in _declared(sides) if mesh.names == site.mesh.names and mesh.devices > 1)
+    pair = sides.pair
+    return site.case is pair.cases[0] and site.dtype == pair.dtypes[0] and site.mesh == next(several, None)
+
+
+# Second derivatives, tried by themselves where a rule or a `stop_gradient` stands on one side alone.
+class SecondDerivatives:
+    """Compares the second derivatives of a pair's variants with the reference's, each once.
+
+    Args:
+        sides: the programs.
+        platform: whose branches run.
+    """
+
+    def __init__(self, sides: TracedSides, platform: str | None) -> None:
+        self._sides = sides
+        self._platform = platform
+        self._by_variant: dict[str, dict[str, str] | str] = {}
+        self._asked: dict[str, Asked] = {}
+
+    def assumption(self, variant: str, argument: str) -> Assumption | None:
+        """Return the assumption that only first derivatives are used, where second ones differ or cannot be compared.
+
+        Args:
+            variant: the side that is compared with the reference.
+            argument: whose gradient is taken.
+        """
+        if variant not in self._by_variant:
+            with recorded(self._asked.setdefault(variant, Asked())):
+                try:
+                    self._by_variant[variant] = self._tried(variant)
+                except SamebitsError as error:
+                    self._by_variant[variant] = f"the gradient is differentiated again, which fails: {error}"
+        record_all(self._asked[variant])
+        known = self._by_variant[variant]
+        why, shown = (known, None) if isinstance(known, str) else ("the gradient is differentiated again", known)
+        if shown is not None and argument not in shown:
+            return None
+        text = "first derivatives alone are used"
+        return Assumption("derivatives", text, why, counterexample=None if shown is None else shown[argument])
+
+    def _tried(self, variant: str) -> dict[str, str] | str:
+        """Say by argument how second derivatives differ, or why they cannot be compared.
+
+        Raises:
+            CouldNotRun: the variant cannot be differentiated twice.
+        """
+        sides, pair = self._sides, self._sides.pair
+        reference, case = pair.reference_name, next((case for case in pair.cases if not case.refuses), pair.cases[0])
+        if variant == reference or "second_derivative" in pair.transforms or case.transform is not None:
+            return {}
+        dtype = "float32" if "float32" in pair.dtypes else pair.dtypes[0]
+        mesh, mode = MeshSpec.parse((*pair.meshes, *pair.wide_meshes)[0]), pair.modes[0]
+        site = Site(case=case, dtype=dtype, mesh=mesh, mode=mode, built=mesh.abstract(mode))
+        on_mesh = on_mesh_of(sides, variant, site)
+        alone = baseline(sides, on_mesh, runs=False)[0]
+        first, second = (sides.forward(*end) for end in ((reference, alone), (variant, on_mesh)))
+        if any(program.error is not None for program in (first, second)) or _rules(first) == _rules(second):
+            return {}
+        alone, on_mesh = (replace(at, case=case.under(SECOND)) for at in (alone, on_mesh))
+        if sides.gradient(reference, alone).error is not None:  # then there is none to be kept
+            return {}
+        inputs = next(iter(records(pair, case, dtype, mesh).values())), cotangents_of(sides, reference, alone)
+        question = questions(
+            sides,
+            direction="gradient",
+            reference=(reference, alone),
+            variant=(variant, on_mesh),
+            inputs={SECOND: inputs},
+            platform=self._platform,
+        )[SECOND]
+        if any(values_of(question, name) is None for name in question.outputs):
+            return "the gradient is differentiated again, which cannot be interpreted"
+        return differences(question, question.outputs)
+
+
+def _rules(program: Program) -> frozenset[str]:
+    """List what may change a second derivative and leave the first one as it is."""
+    return frozenset((*own_rules(program.traced.jaxpr), *own_stops(program.traced.jaxpr)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from samebits.errors import DeclarationError
-from samebits.schema.mesh_ids import Mode
+from samebits.schema.meshes import Mode
 from samebits.schema.size_symbols import INDEX, SizeSymbols, size_symbols
 from samebits.schema.validate import check_bound, check_formula, check_id, check_shape, check_spec, check_tuple
 from samebits.schema.values import Given, Normal, Values

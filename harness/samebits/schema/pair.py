@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.errors import DeclarationError
-from samebits.schema.adapt import Adapt
 from samebits.schema.argument_trees import ArgTree, argument_tree
 from samebits.schema.case import COPIES, TRANSFORMS, Arg, AxisSize, Case, Spec
 from samebits.schema.contract import COMPUTES, DIFFERENTIATED, DIRECTIONS, MOVES, PLATFORMS, Contract, Exemption
@@ -24,6 +23,34 @@ from samebits.schema.real_size import RealSize
 from samebits.schema.target import GENERATIONS, can_match
 from samebits.schema.validate import check_accuracy, check_id, check_pattern, check_tuple, check_unique, expected
 from samebits.user_errors import one_line
+
+
+# How a variant with parameters or outputs of another structure stands beside the reference, as data.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Adapt:
+    """Maps between the argument and output trees of the reference and those of one variant.
+
+    Equivalent to a variant `lambda **given: outputs(variant(**arguments(**given)))`. Both maps may only rename, split,
+    join, reshape and transpose: a check moves numbered elements through them and rejects a map that loses or repeats
+    one. Gradients are with respect to the reference's arguments.
+
+    Args:
+        arguments: takes the declared arguments by keyword, statics too, and returns the variant's as a mapping by
+            name. None, the default, passes them on as they are.
+        outputs: takes what the variant returns and gives it in the structure of the reference. None, the default, keeps
+            it.
+
+    Raises:
+        DeclarationError: neither map is given.
+    """
+
+    arguments: Callable[..., Mapping[str, Any]] | None = None
+    outputs: Callable[[Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.arguments is None and self.outputs is None:
+            raise DeclarationError("Adapt() maps nothing; give arguments=..., outputs=..., or leave it out")
+
 
 Args = Mapping[str, Any] | Callable[[Case, MeshSpec], Mapping[str, Any]]
 """By name, an `Arg`, an `ArgTree` or a pytree of them; or a function of (case, mesh) that returns that."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from samebits.errors import DeclarationError, SamebitsError
 from samebits.schema.case import Arg, Case
-from samebits.schema.compile_claim import Claim
+from samebits.schema.compile_statement import Claim
 from samebits.schema.meshes import MODES, MeshSpec, Mode
 from samebits.schema.target import Target, fixed_part
 from samebits.schema.validate import check_tuple

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,14 +18,12 @@ import pytest
 from samebits.functions.passed import REJECT_OPTION, REPORTING
 from samebits.schema.assumption import passing_words
 from samebits.testing import distributed, page
+from samebits.testing.pair_tests import COMPILED, PAIR
 from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
 
 if TYPE_CHECKING:
-    from samebits.schema.pair import Pair
-    from samebits.schema.point import Point
+    pass
 
-_PAIR = "_samebits_pair"
-_COMPILED = "_samebits_compiled"
 _COMPARED = "samebits_compared"
 """The attribute of a test's report that has its comparisons: the name, and each assumption by kind and as text."""
 SHOW_OPTION = "--samebits-assumptions"
@@ -36,59 +34,6 @@ MARKERS = {
     "slow": "a sweep that runs in its own command (`make slow`)",
     "swept": "a point of a suite's own pair, which `samebits check` runs too",
 }
-
-
-def pair_test(pair: Pair) -> Callable[..., None]:
-    """A pytest function that checks a pair; pytest makes one case of each point of its sweep.
-
-    Equivalent to a test parametrised over `samebits check`'s points that fails where the command would.
-
-    Args:
-        pair: the declaration.
-
-    Returns:
-        A function to bind to a name that begins with `test_`.
-    """
-
-    # In a class it is a method; of positional-only parameters pytest leaves the first one to the instance.
-    def test_pair(instance: object = None, /, *, samebits_point: Point, request: pytest.FixtureRequest) -> None:
-        from samebits.testing.session import check_point
-
-        check_point(pair, samebits_point, request)
-
-    setattr(test_pair, _PAIR, pair)
-    test_pair.__doc__ = f"Every point of the pair '{pair.name}' holds its contract."
-    return test_pair
-
-
-def compile_test(pair: Pair) -> Callable[..., None]:
-    """A pytest function that compiles a pair's production shapes and checks its claims; skipped without libtpu.
-
-    Equivalent to a test parametrised over the production shapes, targets and directions of `samebits compile`.
-
-    Args:
-        pair: a declaration with `compiled=(RealSize(...),)`.
-
-    Returns:
-        A function to bind to a name that begins with `test_`; mark it `slow` where its programs are large.
-
-    Raises:
-        DeclarationError: it declares no production shapes; the test would check nothing.
-    """
-    if not pair.compiled:
-        from samebits.errors import DeclarationError
-
-        raise DeclarationError(f"pair '{pair.name}' declares no production shapes; write compiled=(RealSize(...),)")
-
-    def test_compiled(instance: object = None, /, *, samebits_compiled: tuple[str, str, str]) -> None:
-        __tracebackhide__ = True
-        from samebits.testing.compile_claims import check_compiled_claims
-
-        check_compiled_claims(pair, *samebits_compiled)
-
-    setattr(test_compiled, _COMPILED, pair)
-    test_compiled.__doc__ = f"Every claim on the compiled programs of the pair '{pair.name}' is as declared."
-    return test_compiled
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -156,7 +101,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one case of each point of a pair's plan, and of each production shape, target and direction."""
     _generate_compiled(metafunc)
-    pair = getattr(metafunc.function, _PAIR, None)
+    pair = getattr(metafunc.function, PAIR, None)
     if pair is None:
         return
     from samebits.errors import SamebitsError
@@ -181,7 +126,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _generate_compiled(metafunc: pytest.Metafunc) -> None:
-    pair = getattr(metafunc.function, _COMPILED, None)
+    pair = getattr(metafunc.function, COMPILED, None)
     if pair is None:
         return
     from samebits.schema.contract import DIRECTIONS
@@ -200,7 +145,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Set the devices once suites or tests that use samebits are known to be there, while no backend has started."""
     distributed.compare_collected(session)
     functions = [getattr(item, "function", None) for item in session.items]
-    if any(hasattr(function, name) for function in functions for name in (_PAIR, _COMPILED)):
+    if any(hasattr(function, name) for function in functions for name in (PAIR, COMPILED)):
         _prepare(session.config)
         return
     modules = {id(module): module for item in session.items if (module := getattr(item, "module", None)) is not None}

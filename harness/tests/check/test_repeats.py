@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samebits.cli.check_shake import repeats_note
+from samebits.cli.check_run import repeats_note
 from samebits.schema.contract import Contract
 from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samebits.check.prove_points import prove_points
-from samebits.engine.rows import from_text, to_text
+from samebits.engine.check_work import from_text, to_text
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.schema.case import Arg

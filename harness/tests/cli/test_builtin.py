@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from samebits.host import environment
-from samebits.host.package import builtin_tree
+from samebits.host.installed import builtin_tree
 from samebits.programs.catalogue import names
 from tests.support.invoke import samebits, samebits_process
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.cli.check_subprocess import CheckArguments, check_elsewhere
+from samebits.cli.check_shake import CheckArguments, check_elsewhere
 from samebits.errors import CouldNotRun
 from samebits.programs.plan import Request
 

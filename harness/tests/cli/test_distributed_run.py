@@ -14,8 +14,7 @@ from samebits.cli.distributed_options import DistributedOptions
 from samebits.cli.distributed_run import TogetherCommand, run_together
 from samebits.cli.launch import launch
 from samebits.cli.pipeline import Command, CommandRun, ReportFiles
-from samebits.cluster.board import Board
-from samebits.cluster.process_group import ProcessGroup
+from samebits.cluster.process_group import Board, ProcessGroup
 from samebits.engine.distributed_request import DistributedRequest
 from samebits.errors import RequestError
 from samebits.host.group import RunEnded

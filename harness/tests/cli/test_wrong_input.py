@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.schema.mesh_ids import SPELLING
+from samebits.schema.meshes import SPELLING
 from tests.support.child import run_python
 from tests.support.foreign import write_pair
 from tests.support.invoke import clean_environment, command, samebits

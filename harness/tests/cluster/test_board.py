@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from samebits.cluster.board import CLOSED, Board, Gathered, Post, is_gone, own_place
+from samebits.cluster.process_group import CLOSED, Board, Gathered, Post, is_gone, own_place
 
 
 def both(*calls: Callable[[], Any]) -> list[Any]:

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from samebits.cluster.board import Board
-from samebits.cluster.inputs import RunInputs, compare_inputs, described, sources
-from samebits.cluster.process_group import ProcessGroup
+from samebits.cluster.process_group import Board, ProcessGroup
+from samebits.cluster.start import RunInputs, compare_inputs, described, sources
 from samebits.errors import RequestError
 from samebits.host import environment
 
@@ -69,6 +68,6 @@ def test_a_process_that_differs_is_named_in_all(other: RunInputs, words: str) ->
 
 
 def test_sources_hold_samebits_and_an_environment_its_entries() -> None:
-    assert "samebits/cluster/inputs.py" in sources()
+    assert "samebits/cluster/start.py" in sources()
     entries = described(environment.capture())
     assert {"versions.jax", "platform", "flags.XLA_FLAGS", "instruction_sets"} <= entries.keys()

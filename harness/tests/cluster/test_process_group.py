@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from samebits.cluster import process_group
-from samebits.cluster.board import Board
-from samebits.cluster.process_group import ProcessGroup
+from samebits.cluster.process_group import Board, ProcessGroup
 from samebits.errors import CouldNotRun
 from samebits.host.group import FailedElsewhere, RunEnded
 

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from samebits.cluster.board import Board
-from samebits.cluster.process_group import ProcessGroup
+from samebits.cluster.process_group import Board, ProcessGroup
 from samebits.cluster.spanning import agreed, fetch, fetched_tree, in_step, spans
 from samebits.errors import CouldNotRun, MeshNotSpanned
 from samebits.schema.meshes import MeshSpec

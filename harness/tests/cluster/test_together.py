@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from samebits.check.verdict import without_leaves
-from samebits.cluster.board import Board
-from samebits.cluster.process_group import ProcessGroup
+from samebits.cluster.process_group import Board, ProcessGroup
 from samebits.cluster.spanning import called_together
 from samebits.cluster.together import judged_together, require_alike
 from samebits.errors import CouldNotRun

@@ -16,7 +16,7 @@ from samebits.compile.compiler import compile_program, lower
 from samebits.compile.devices import target_mesh
 from samebits.compile.region import BEFORE, ENTRY, MOST, WIDEST, OptimizedModule, first_difference
 from samebits.errors import CouldNotRun
-from samebits.schema.program_region import ProgramRegion, RegionLine
+from samebits.schema.program_facts import ProgramRegion, RegionLine
 from tests.hlo.programs import V5E, needs_libtpu
 
 Function = Callable[..., Any]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from samebits.audit.faults.find import all_faults
 from samebits.host import installed
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE
 from tests.support.invoke import REPOSITORY
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.cluster.board import Board
-from samebits.cluster.process_group import ProcessGroup
+from samebits.cluster.process_group import Board, ProcessGroup
 from samebits.engine.drive import Done, Limits, drive
 from samebits.engine.in_process import InProcess
 from samebits.errors import CouldNotRun

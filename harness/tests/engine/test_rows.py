@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from samebits.engine.rows import finished, from_text, lost_words, remarks, to_text, trouble
+from samebits.engine.check_work import finished, from_text, lost_words, remarks, to_text, trouble
 from samebits.engine.work import Loss, Remark
 from samebits.errors import DeclarationError
 from samebits.host.isolation import note, take_notes

@@ -16,7 +16,7 @@ from samebits.audit.snapshots.record import processor_here
 from samebits.engine import verdict_keys
 from samebits.engine.verdict_keys import VerdictKeys
 from samebits.host import installed, process_sources
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE
 from samebits.programs.catalogue import Locator
 from samebits.schema.point import Effort
 from tests.engine.loaded_pairs import environment, installed_once, keys, loaded

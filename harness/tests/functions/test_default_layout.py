@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import samebits
-from samebits.functions.default_layout import split_by_default
+from samebits.functions.as_pair import split_by_default
 from samebits.programs.like import like
 from samebits.schema.meshes import MeshSpec
 from tests.functions import specimens as f

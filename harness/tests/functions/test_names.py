@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import pytest
 
-from samebits.functions.names import shown_name, side_names
+from samebits.functions.as_pair import shown_name, side_names
 from tests.functions import specimens as f
 
 

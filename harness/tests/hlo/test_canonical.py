@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 from samebits.hlo import canonical
 from samebits.hlo.canonical import ProgramDigests, identity
-from samebits.hlo.proto import copy_of
+from samebits.hlo.module import copy_of
 from samebits.host.environment import capture
 from samebits.numerics.bits import compare
 from tests.hlo.programs import CPU, TPU7X, V5E, Array, compiled, every, mapped, module, needs_libtpu
@@ -275,7 +275,7 @@ def test_the_arguments_that_parameters_stand_for_are_told_apart() -> None:
 
 
 def without_unknown_fields(inst: Any) -> Any:
-    """As if only the fields named in `samebits.hlo.proto` counted: dimensions and slices are not among them."""
+    """As if only the fields named in `samebits.hlo.module` counted: dimensions and slices are not among them."""
     bare = copy_of(inst)
     bare.DiscardUnknownFields()
     return bare

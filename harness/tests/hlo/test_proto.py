@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from samebits.errors import CouldNotRun
-from samebits.hlo import proto
+from samebits.hlo import module as proto
 from samebits.hlo.counts import difference, group_size
 from samebits.hlo.module import HloModule, size_in_bytes
 

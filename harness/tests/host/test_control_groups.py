@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.host.control_groups import control_groups
+from samebits.host.processors import control_groups
 
 VERSION_2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
 VERSION_1 = "32 31 0:29 {root} /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct"

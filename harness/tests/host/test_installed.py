@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import samebits
-from samebits.host.installed import distributions_digest, is_installed, own_digest
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE, distributions_digest, is_installed, own_digest
 
 
 def test_python_and_distributions_are_installed() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.host import libtpu
+from samebits.host import accelerator as libtpu
 from tests.support.installed import versions
 
 

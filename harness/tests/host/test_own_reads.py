@@ -12,9 +12,8 @@ import pytest
 
 from samebits.host.file_reads import OUTSIDE, READS, _kind
 from samebits.host.git import author
-from samebits.host.installed import tree_digest
+from samebits.host.installed import PACKAGE, tree_digest
 from samebits.host.loading import load_file
-from samebits.host.package import PACKAGE
 
 
 def _of(folder: Path) -> set[str]:

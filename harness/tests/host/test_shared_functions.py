@@ -11,9 +11,8 @@ import jax
 import jax.scipy.stats
 import pytest
 
-from samebits.host.isolation import take_notes
+from samebits.host.isolation import SharedFunctions, take_notes
 from samebits.host.loading import load_file
-from samebits.host.shared_functions import SharedFunctions
 
 HELPERS = """
 class Norm:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from samebits.host.isolation import take_notes, undone
-from samebits.host.standard_descriptors import StandardDescriptors
+from samebits.host.process_state import StandardDescriptors
 from samebits.host.stderr_capture import quiet
 
 

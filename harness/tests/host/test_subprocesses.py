@@ -12,7 +12,7 @@ import pytest
 
 from samebits.errors import CouldNotRun
 from samebits.host import subprocesses
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE
 from samebits.host.subprocesses import (
     ProcessResult,
     current_folder_ignored,

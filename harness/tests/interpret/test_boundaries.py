@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from jax.sharding import AbstractMesh, PartitionSpec
 
-from samebits.interpret.boundaries import boundaries
 from samebits.interpret.conditions import conditions
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Ties
-from samebits.interpret.other_values import Counterexample, counterexamples
+from samebits.interpret.other_values import Counterexample, boundaries, counterexamples
 from samebits.interpret.problem import Input, Magnitudes, Question
 
 RANDOM = np.random.default_rng(0)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from samebits.interpret import fourier, rewritten
+from samebits.interpret import complex_pairs as fourier
+from samebits.interpret import composite_primitives as rewritten
 from tests.interpret.executed import check, compared
 
 Function = Callable[..., Any]

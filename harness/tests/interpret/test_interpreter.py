@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from jax import lax
 
 from samebits.errors import NotCovered
-from samebits.interpret import arrays, data_movement, sorting, special_functions
+from samebits.interpret import arrays, data_movement, sorting
+from samebits.interpret import arrays as special_functions
 from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import Interpreter, StepCache
 from samebits.interpret.oracle import Oracle

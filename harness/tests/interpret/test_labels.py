@@ -18,8 +18,7 @@ from jax.sharding import PartitionSpec as P
 from samebits.interpret import data_movement, labels
 from samebits.interpret.equation import Type
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.label_table import Labelled, LabelTable
-from samebits.interpret.labels import LabelDomain
+from samebits.interpret.labels import LabelDomain, Labelled, LabelTable
 from tests.interpret.executed import outcomes
 from tests.interpret.programs import MOVING, Array, Op, Program, Skip, Tape, few, resized
 

@@ -12,7 +12,8 @@ import pytest
 from jax import lax
 from jax.scipy.linalg import cho_solve, solve_triangular
 
-from samebits.interpret import composite_primitives, linear_algebra
+from samebits.interpret import composite_primitives
+from samebits.interpret import composite_primitives as linear_algebra
 from samebits.interpret.field import special_functions
 from tests.interpret.executed import check, compared
 

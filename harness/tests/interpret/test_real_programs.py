@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from samebits.errors import NotCovered
+from samebits.interpret.complex_pairs import real_program
 from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.problem import Input, Question
-from samebits.interpret.real_programs import real_program
 from samebits.numerics import floats
 
 RNG = np.random.default_rng(29)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from samebits.interpret import source_constants
-from samebits.interpret.field_proof import constants as reconciled
+from samebits.interpret.field_proof import comparison as reconciled
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.source_constants import SourceConstant, is_rounding, roundings
 from tests.interpret.executed import asked

@@ -13,7 +13,7 @@ from jax import lax
 from jax.experimental.scheduling_groups import xla_metadata_call
 
 from samebits.errors import NotCovered
-from samebits.interpret import special_functions
+from samebits.interpret import arrays as special_functions
 from samebits.interpret.arrays import ARITHMETIC
 from samebits.interpret.composite_primitives import AS_FORMULAS, EVERYWHERE
 from samebits.interpret.equation import Step

@@ -12,10 +12,8 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
 from samebits.interpret.conditions import conditions, value_of
-from samebits.interpret.integer_solver import IntegerSolver
-from samebits.interpret.other_values import Counterexample, counterexamples
+from samebits.interpret.other_values import MOST_SOLUTIONS, Counterexample, IntegerSolver, counterexamples, solutions
 from samebits.interpret.problem import Input, Magnitudes, Question
-from samebits.interpret.untaken import MOST, solutions
 
 X = np.arange(1, 9, dtype=np.float32) / 8
 IDS = np.arange(8, dtype=np.int32)
@@ -259,7 +257,7 @@ def test_the_answers_are_few_and_the_same_each_time() -> None:
         return x
 
     first, second = (list(solutions(asked(many, same, [STEP], [FAR]), [])) for _ in range(2))
-    assert first == second and len(first) == MOST
+    assert first == second and len(first) == MOST_SOLUTIONS
 
 
 def test_a_condition_is_found_in_every_branch_and_loop() -> None:

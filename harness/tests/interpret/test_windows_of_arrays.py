@@ -12,7 +12,8 @@ import pytest
 from jax import lax
 
 from samebits.errors import NotCovered
-from samebits.interpret import composite_primitives, windows_of_arrays
+from samebits.interpret import composite_primitives
+from samebits.interpret import composite_primitives as windows_of_arrays
 from samebits.interpret.equation import Type
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.labels import LabelDomain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from samebits.numerics.free_places import free_places
+from samebits.numerics.bits import free_places
 
 DRAWN = np.random.default_rng(5).normal(size=(6, 8))
 SPARSE = np.where(np.arange(48).reshape(6, 8) % 2, 0, DRAWN)

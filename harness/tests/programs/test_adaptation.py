@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec
 
 from samebits.compile.devices import target_mesh
 from samebits.errors import DeclarationError
-from samebits.programs.adaptation import check_bijection
+from samebits.programs.side_call import check_bijection
 from samebits.schema.meshes import Mode
 from tests.hlo.programs import V5E, needs_libtpu
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from samebits.errors import DeclarationError
-from samebits.programs.binding import bind, order_remark, other_defaults, parameters_of, signature_text
+from samebits.programs.implementations import bind, order_remark, other_defaults, parameters_of, signature_text
 
 VALUES = {"q": 1, "k": 2, "scale": 3}
 

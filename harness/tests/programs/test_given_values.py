@@ -11,8 +11,7 @@ import pytest
 from samebits.errors import DeclarationError
 from samebits.numerics.bits import same_bits
 from samebits.numerics.seeds import generator
-from samebits.programs.given_values import SPREAD, given_array, keeps_places, redrawn, variation
-from samebits.programs.inputs import records
+from samebits.programs.inputs import SPREAD, given_array, keeps_places, records, redrawn, variation
 from samebits.programs.like import like
 from samebits.schema.case import Case
 from samebits.schema.meshes import MeshSpec

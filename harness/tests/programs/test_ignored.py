@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samebits.programs.ignored import dotted, is_ignored, without_ignored
+from samebits.programs.side_call import dotted, is_ignored, without_ignored
 
 
 def test_paths_with_dots() -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from samebits.errors import DeclarationError
-from samebits.programs.inputs import dtype_of
-from samebits.programs.made_values import made_array
+from samebits.programs.inputs import dtype_of, made_array
 
 Make = Callable[[np.random.Generator, tuple[int, ...]], Any]
 

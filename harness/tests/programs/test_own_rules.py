@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from samebits.programs.own_rules import own_rules
+from samebits.programs.captured_values import own_rules
 
 
 def test_rules_of_jax_are_not_named() -> None:

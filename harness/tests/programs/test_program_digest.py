@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE
 from samebits.programs.program_cache import CompileSetup, Program
 from samebits.programs.program_digest import ProgramDigest
 

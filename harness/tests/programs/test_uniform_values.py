@@ -8,7 +8,7 @@ import pytest
 
 from samebits import Uniform
 from samebits.errors import DeclarationError
-from samebits.programs.uniform_values import uniform_array
+from samebits.programs.inputs import uniform_array
 
 RNG = np.random.default_rng
 

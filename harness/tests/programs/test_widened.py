@@ -12,7 +12,7 @@ import pytest
 
 import samebits
 from samebits.host import environment
-from samebits.programs.widened import wide, widened
+from samebits.programs.sides import wide, widened
 from samebits.schema.contract import Contract
 from tests.support.toys import alone, of, run, toy
 

@@ -43,7 +43,7 @@ def test_every_target_exists() -> None:
     named = {target: path.name for path in files for target in targets(path.read_text(encoding="utf-8"))}
     assert len(named) > 30
     missing = {target: file for target, file in named.items() if not exists(target)}
-    assert missing == {"samebits.interpret.field_proof.attempts.gone": "test_faults.py"}  # a stale patch, on purpose
+    assert missing == {"samebits.interpret.field_proof.proof.gone": "test_faults.py"}  # a stale patch, on purpose
 
 
 def test_a_target_that_has_moved_is_seen() -> None:

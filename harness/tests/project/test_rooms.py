@@ -93,7 +93,7 @@ def test_a_listed_module_that_is_gone_is_found(tree: Path) -> None:
 
 
 def test_a_listed_test_that_does_not_run_the_module_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    (row,) = (row for row in THROUGH if row.file == "host/test_isolation.py")
+    (row,) = (row for row in THROUGH if row.file == "host/test_user_errors.py")
     monkeypatch.setattr(rooms, "THROUGH", (replace(row, file="numerics/test_floats.py", modules=("host/loading",)),))
     (wrong,) = listed_tests_reach(ROOT)
     assert wrong.startswith(f"{TESTS}/numerics/test_floats.py does not lead to 'host/loading'")

@@ -13,7 +13,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import samebits
-from samebits.programs.own_rules import own_stops
+from samebits.programs.captured_values import own_stops
 
 X = jax.ShapeDtypeStruct((4, 6), jnp.float32)
 stop = jax.lax.stop_gradient

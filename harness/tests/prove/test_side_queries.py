@@ -17,8 +17,7 @@ from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides
 from samebits.prove import mesh_queries
-from samebits.prove.mesh_queries import Query, conditions_of, platform_of_process
-from samebits.prove.side_queries import SideQueries
+from samebits.prove.mesh_queries import Query, SideQueries, conditions_of, platform_of_process
 from samebits.schema.meshes import MeshSpec
 
 pytestmark = pytest.mark.usefixtures("whole_heap")

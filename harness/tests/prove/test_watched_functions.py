@@ -14,7 +14,7 @@ from types import FunctionType, ModuleType
 import pytest
 
 from samebits.prove import mesh_queries
-from samebits.prove.watched_functions import WatchedFunctions
+from samebits.prove.mesh_queries import WatchedFunctions
 
 SOURCE = """
 import functools

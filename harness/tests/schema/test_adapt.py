@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from samebits.errors import DeclarationError
-from samebits.schema.adapt import Adapt
 from samebits.schema.case import Arg, Case
-from samebits.schema.pair import Pair
+from samebits.schema.pair import Adapt, Pair
 
 
 def _pair(**more: Any) -> Pair:

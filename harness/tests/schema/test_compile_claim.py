@@ -10,10 +10,10 @@ import pytest
 
 from samebits.compile.comparison import compare_sides, option_effect
 from samebits.errors import DeclarationError
-from samebits.schema.compile_claim import Claim
 from samebits.schema.compile_statement import (
     REFERENCE,
     VARIANT,
+    Claim,
     Statement,
     compiled_side,
 )

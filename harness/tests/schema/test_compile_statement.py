@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 from samebits.errors import DeclarationError
-from samebits.schema.compile_claim import Claim
-from samebits.schema.compile_statement import NUMBERS, REFERENCE, VARIANT, Figure, SideFigures, compiled_side, shown
+from samebits.schema.compile_statement import (
+    NUMBERS,
+    REFERENCE,
+    VARIANT,
+    Claim,
+    Figure,
+    SideFigures,
+    compiled_side,
+    shown,
+)
 from samebits.schema.program_facts import CompiledSide
 
 

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samebits.errors import MeshError, MeshNotSpanned
-from samebits.schema import mesh_ids, meshes
+from samebits.schema import meshes
+from samebits.schema import meshes as mesh_ids
 from samebits.schema.meshes import MODES, MeshSpec, Mode
 from tests.schema import raising
 

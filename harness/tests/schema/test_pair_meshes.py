@@ -9,8 +9,7 @@ import pytest
 from samebits.errors import DeclarationError, MeshError
 from samebits.schema import pair_meshes
 from samebits.schema.case import Arg, AxisSize, Case, ContextMesh
-from samebits.schema.mesh_ids import SPELLING
-from samebits.schema.meshes import MeshSpec
+from samebits.schema.meshes import SPELLING, MeshSpec
 from samebits.schema.real_size import RealSize
 from tests.schema import raising
 from tests.schema.test_pair_messages import Wrong, declare, with_case

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from samebits.errors import DeclarationError
-from samebits.schema import case, compile_claim, contract, pair, validate, values
-from samebits.schema.adapt import Adapt
+from samebits.schema import case, contract, pair, validate, values
+from samebits.schema import compile_statement as compile_claim
 from samebits.schema.case import Arg, AxisSize, Case, Refusal
 from samebits.schema.compile_statement import VARIANT, Statement, compiled_side
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.pair import Pair
+from samebits.schema.pair import Adapt, Pair
 from samebits.schema.real_size import RealSize
 from tests.schema import raising
 from tests.schema.test_domain import WRONG_DOMAINS
@@ -96,6 +96,10 @@ WRONG_PAIRS: Wrong = {
     "name that is no id": (
         lambda: declare(name="Rope-1"),
         "pair 'Rope-1' is not an id; expected lower-case letters, digits and '_'",
+    ),
+    "adaptation of nothing": (
+        lambda: declare(adapt={"fused": Adapt()}),
+        "Adapt() maps nothing; give arguments=..., outputs=..., or leave it out",
     ),
     "case whose name is no id": (
         lambda: Case(id="no spaces"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from samebits.schema.program_region import ProgramRegion, RegionLine
+from samebits.schema.program_facts import ProgramRegion, RegionLine
 
 
 def region(*kinds: Any) -> ProgramRegion:

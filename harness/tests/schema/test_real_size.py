@@ -9,8 +9,7 @@ import pytest
 
 from samebits.errors import DeclarationError
 from samebits.schema.case import Case
-from samebits.schema.compile_claim import Claim
-from samebits.schema.compile_statement import VARIANT
+from samebits.schema.compile_statement import VARIANT, Claim
 from samebits.schema.real_size import RealSize
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from samebits.cluster.board import Board
-from samebits.cluster.process_group import ProcessGroup
+from samebits.cluster.process_group import Board, ProcessGroup
 from samebits.errors import CouldNotRun, RequestError
 from samebits.train import matrix
 from samebits.train.compare import compare_beside

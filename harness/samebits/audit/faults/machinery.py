@@ -155,7 +155,7 @@ _FAULTS = (
     ),
     _fault(
         "labels forget which element is which",
-        "samebits.interpret.label_table:LabelTable.labels",
+        "samebits.interpret.labels:LabelTable.labels",
         _one_label,
         "CheckerBroken",
     ),
@@ -168,13 +168,11 @@ _FAULTS = (
     _fault("products in the fields vanish", "samebits.interpret.field.residues:multiply", _nothing, "CheckerBroken"),
     _fault(
         "the fields call everything the same",
-        "samebits.interpret.field_proof.attempts:compare_formulas",
+        "samebits.interpret.field_proof.proof:compare_formulas",
         _always_the_same,
         "CheckerBroken",
     ),
-    _fault(
-        "roots take any sign", "samebits.interpret.field.held_values:HeldValues.add", _hold_as_positive, "CheckerBroken"
-    ),
+    _fault("roots take any sign", "samebits.interpret.field.base:HeldValues.add", _hold_as_positive, "CheckerBroken"),
     _fault("a stored result passes", "samebits.interpret.field_proof.proof:stored", _not_stored, "CheckerBroken"),
     _fault("fields look at no range", "samebits.interpret.field_proof.proof:reach_of", _no_range, "CheckerBroken"),
 )

@@ -21,10 +21,9 @@ from samebits.audit.snapshots.record import exceeds_contract, place
 from samebits.check.run_points import run_points
 from samebits.errors import DeclarationError, MeshError
 from samebits.host.environment import devices_here
-from samebits.host.installed import is_installed
+from samebits.host.installed import PACKAGE, is_installed
 from samebits.host.interrupts import Stop
 from samebits.host.isolation import undone
-from samebits.host.package import PACKAGE
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.implementations import implementation
 from samebits.programs.plan import Request, plan

@@ -11,7 +11,7 @@ from samebits.bisect.commits.command import require_check
 from samebits.errors import RequestError
 from samebits.host import git
 from samebits.host.git import Commit
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE
 from samebits.host.repository_sources import RepositorySources, imported_sources
 from samebits.host.subprocesses import ProcessResult, run_process
 from samebits.programs.catalogue import default_root

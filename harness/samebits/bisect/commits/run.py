@@ -29,7 +29,7 @@ from samebits.bisect.session import Session, again, counted, files_digest
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host import git
 from samebits.host.git import Commit
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE
 from samebits.host.subprocesses import ProcessResult, samebits_environment
 from samebits.programs.catalogue import SUITES
 

@@ -31,7 +31,7 @@ from samebits.bisect.search.trials import SearchFinding, Trials
 from samebits.bisect.session import Session, again, files_digest
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.cache_folder import cache_folder
-from samebits.host.package import PACKAGE
+from samebits.host.installed import PACKAGE
 from samebits.host.subprocesses import ProcessResult, run_process
 from samebits.programs import catalogue
 from samebits.programs.catalogue import SUITES, default_root

@@ -11,18 +11,101 @@ from __future__ import annotations
 
 import bisect
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from samebits.interpret.alignment.graph import Graph, Node
 from samebits.interpret.complex_pairs import ComplexPair
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.equation import Array
 from samebits.interpret.field.element import FieldElement
+
+# The values of one interpreted program and how each was computed: a graph whose nodes are executions of equations.
+Kind = Literal["input", "constant", "moved", "computed"]
+"""How a value came about: given, written into the program, rearranged, or the result of any other equation."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One value.
+
+    Args:
+        number: in the order of computation.
+        value: concrete, symbolic or a `PerDevice`.
+        kind: how it came about.
+        equation: the jax equation that gave it; None of inputs and constants.
+        written: the equation whose source it has: its own, or the call of a library function that it is part of.
+        operands: the numbers of the values that it was computed from.
+        devices: of each operand, the device whose part of it was used; None for all of it.
+        output: which output of the equation it is.
+        again: computes it from other operands; None of inputs and constants.
+        trips: the iterations of the loops around it, outermost first, each with the number of its loop.
+    """
+
+    number: int
+    value: Any
+    kind: Kind
+    equation: Any = None
+    operands: tuple[int, ...] = ()
+    devices: tuple[int | None, ...] = ()
+    output: int = 0
+    again: Callable[[Sequence[Any]], Any] | None = None
+    trips: tuple[tuple[int, int], ...] = ()
+    written: Any = None
+
+    @property
+    def name(self) -> str:
+        """The primitive; empty for inputs and constants."""
+        return "" if self.equation is None else str(self.equation.primitive.name)
+
+    @property
+    def is_source(self) -> bool:
+        """Whether nothing was computed for it."""
+        return self.kind in ("input", "constant")
+
+
+def size_of(value: Any) -> int:
+    """How many elements a value has; of one that differs between devices, all of them together."""
+    if isinstance(value, PerDevice):
+        return sum(size_of(each) for each in value.values)
+    if isinstance(value, ComplexPair):
+        return size_of(value.real) + size_of(value.imag)
+    return int(value.shadow.size if isinstance(value, FieldElement) else np.size(value))
+
+
+@dataclass(slots=True)
+class Graph:
+    """The values of one program.
+
+    Args:
+        nodes: in the order of computation.
+        outputs: the number of each output.
+        loops: the equations of loops, in the order in which they were met, by their number in `Node.trips`.
+        counts: by loop, how often its body was evaluated.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    loops: list[Any] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    _users: dict[int, list[int]] | None = None
+
+    def operands(self, node: Node) -> Iterator[Node]:
+        """What a value was computed from."""
+        return (self.nodes[number] for number in node.operands)
+
+    def users(self, node: Node) -> Iterator[Node]:
+        """What was computed from a value."""
+        if self._users is None:
+            self._users = {}
+            for user in self.nodes:
+                for number in dict.fromkeys(user.operands):
+                    self._users.setdefault(number, []).append(user.number)
+        return (self.nodes[number] for number in self._users.get(node.number, ()))
+
 
 CLOSE = 1e-9
 """Relative differences of sums over an array below this are noise of float64."""
@@ -221,3 +304,78 @@ def _sums(shadow: Array) -> tuple[tuple[float, ...] | None, tuple[float, ...] | 
     ordered = np.where(counted, flat / largest, 2.0)
     projections = [float(np.mean(weights * ordered)), float(np.mean(weights[::-1] * ordered**2))]
     return (largest, *(largest * number for number in (*mean, *ends))), tuple(largest * p for p in projections)
+
+
+# The frontier of a difference: what one program computes that occurs nowhere in the other, although its operands do.
+class Side:
+    """One of two aligned programs.
+
+    Args:
+        marks: its fingerprints.
+        there: where its values occur in the other program.
+        common: by whose values those of both sides are named.
+    """
+
+    def __init__(self, marks: Fingerprints, there: Counterparts, common: Counterparts) -> None:
+        self.marks = marks
+        self.there = there
+        self._common = common
+        self._names: dict[int, tuple[bytes, bytes]] = {}
+
+    @property
+    def graph(self) -> Graph:
+        """The values of the program."""
+        return self.marks.graph
+
+    def occurs(self, node: Node) -> bool:
+        """Whether the other program has a value with the same elements."""
+        return node.is_source or bool(self.there.of(self.marks[node]))
+
+    def arranged(self, node: Node) -> bool:
+        """Whether the other program has a value with the same elements in the same order."""
+        return node.is_source or bool(self.there.arranged(self.marks[node]))
+
+    def content(self, node: Node) -> bytes:
+        """A digest of the elements of a value, the same on both sides."""
+        return self._named(node)[0]
+
+    def order(self, node: Node) -> bytes:
+        """A digest of the elements of a value in order, the same on both sides."""
+        return self._named(node)[1]
+
+    def _named(self, node: Node) -> tuple[bytes, bytes]:
+        if node.number not in self._names:
+            self._names[node.number] = self._common.named(self.marks[node])
+        return self._names[node.number]
+
+
+def frontier(graph: Graph, start: Node, occurs: Callable[[Node], bool]) -> list[Node]:
+    """The values that make another one differ, in the order of computation.
+
+    Args:
+        graph: the program.
+        start: the value that differs; whether it occurs elsewhere does not count.
+        occurs: whether a value occurs in the other program.
+    """
+    stack, visited, causes = [start], {start.number}, []
+    while stack:
+        node = stack.pop()
+        missing = [operand for operand in graph.operands(node) if not occurs(operand)]
+        if not missing and not node.is_source:
+            causes.append(node)
+        for operand in missing:
+            if operand.number not in visited:
+                visited.add(operand.number)
+                stack.append(operand)
+    return sorted(causes, key=lambda node: node.number)
+
+
+def reaching(graph: Graph, start: Node, occurs: Callable[[Node], bool]) -> list[Node]:
+    """The values that occur nowhere else and reach another one through such values, that one included."""
+    stack, visited = [start], {start.number}
+    while stack:
+        for operand in graph.operands(stack.pop()):
+            if operand.number not in visited and not occurs(operand):
+                visited.add(operand.number)
+                stack.append(operand)
+    return [graph.nodes[number] for number in sorted(visited)]

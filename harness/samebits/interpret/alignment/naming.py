@@ -2,22 +2,312 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from samebits.interpret.alignment.fingerprints import each_device, elements_of, shadow_of
-from samebits.interpret.alignment.frontier import Side, frontier, reaching
-from samebits.interpret.alignment.graph import Node, size_of
-from samebits.interpret.alignment.repair import earliest
+from samebits.errors import NotCovered
+from samebits.interpret.alignment.fingerprints import (
+    CLOSE,
+    Graph,
+    Node,
+    Side,
+    each_device,
+    elements_of,
+    fingerprint,
+    frontier,
+    reaching,
+    shadow_of,
+    size_of,
+)
 from samebits.interpret.alignment.sources import SourcePlace, calls_of, code_of, position_of, source_of
-from samebits.interpret.alignment.twins import Twins, pair_up
+from samebits.interpret.complex_pairs import ComplexPair
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.equation import Array
-from samebits.schema.line_difference import LineDifference
+from samebits.interpret.field.element import FieldElement
+from samebits.schema.line_difference import Change, LineDifference
+
+# Repairs of the variant: values of the reference that, put in place of its own, give the reference's output.
+SECONDS = 5.0
+"""For the repairs of one output."""
+
+_TRIES = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Values of the variant and those of the reference that repair it, one per iteration of the loops around them."""
+
+    variant: tuple[Node, ...]
+    reference: tuple[Node, ...]
+
+
+def earliest(variant: Side, reference: Side, mine: Node, other: Node, *, arranged: bool = False) -> Repair | None:
+    """The earliest repair; None where there is none but the output itself, or where it takes too long.
+
+    Args:
+        variant, reference: the programs.
+        mine, other: the output of each.
+        arranged: whether a value in another order counts as one that does not occur.
+    """
+    deadline, tries = time.monotonic() + SECONDS, 0
+    slices = [
+        reaching(side.graph, end, side.arranged if arranged else side.occurs)
+        for side, end in ((variant, mine), (reference, other))
+    ]
+    sources = _groups(_with_operands(reference.graph, slices[1]))
+    by_size: dict[tuple[int, ...], list[tuple[Node, ...]]] = {}
+    for group in sources:
+        by_size.setdefault(tuple(size_of(node.value) for node in group), []).append(group)
+    for group in _groups([*slices[0], *_operands_elsewhere(variant, slices[0])]):
+        names = by_size.get(tuple(size_of(node.value) for node in group), [])
+        for its in sorted(names, key=lambda nodes: nodes[0].name != group[0].name):
+            for forced in _substitutions(group, its):
+                if tries >= _TRIES or time.monotonic() > deadline:
+                    return None
+                tries += 1
+                if _repairs(variant, reference, forced, mine, other):
+                    return Repair(group, its)
+    return None
+
+
+def _operands_elsewhere(side: Side, nodes: Sequence[Node]) -> list[Node]:
+    """The operands of values whose elements occur in the reference, but not in this order."""
+    operands = [side.graph.nodes[number] for number in {number for node in nodes for number in node.operands}]
+    known = {node.number for node in nodes}
+    return [
+        node
+        for node in operands
+        if node.number not in known and node.kind == "moved" and not isinstance(node.value, PerDevice)
+        if not side.arranged(node)
+    ]
+
+
+def _with_operands(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    numbers = {node.number for node in nodes} | {number for node in nodes for number in node.operands}
+    return [graph.nodes[number] for number in sorted(numbers)]
+
+
+def _groups(nodes: Sequence[Node]) -> list[tuple[Node, ...]]:
+    """Values of one equation in all iterations together, and those of one expression of an unrolled loop."""
+    by_equation: dict[Any, list[Node]] = {}
+    by_source: dict[Any, list[Node]] = {}
+    for node in nodes:
+        if node.is_source:
+            by_equation[node.number, "source"] = [node]
+            continue
+        by_equation.setdefault((id(node.equation), node.output, node.name), []).append(node)
+        by_source.setdefault((position_of(node), node.output, node.name), []).append(node)
+    groups = [tuple(group) for group in by_equation.values()]
+    known = {tuple(node.number for node in group) for group in groups}
+    groups += [tuple(group) for group in by_source.values() if tuple(node.number for node in group) not in known]
+    return sorted(groups, key=lambda group: group[0].number)
+
+
+def _substitutions(group: Sequence[Node], its: Sequence[Node]) -> Iterator[dict[int, Any]]:
+    """What is put in place of the variant's values: the reference's, in each layout that fits."""
+    kinds = {isinstance(node.value, ComplexPair) for node in (*group, *its)}
+    if len(kinds) > 1 or any(isinstance(node.value, PerDevice) for node in (*group, *its)):
+        return  # a value of one program in parts, and of the other whole
+    for layout in _layouts(_shape(group[0].value), _shape(its[0].value)):
+        forced = {}
+        for node, other in zip(group, its, strict=True):
+            value = _laid_out(other.value, layout, _shape(node.value))
+            if value is None:
+                break
+            forced[node.number] = value
+        else:
+            yield forced
+
+
+def _layouts(wanted: tuple[int, ...], have: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Permutations of axes that may give another shape; as it is first."""
+    yield tuple(range(len(have)))
+    if len(have) > 5:
+        return
+    lean = [size for size in wanted if size > 1]
+    for order in itertools.permutations(range(len(have))):
+        if order != tuple(range(len(have))) and [have[axis] for axis in order if have[axis] > 1] == lean:
+            yield order
+
+
+def _laid_out(value: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    if isinstance(value, ComplexPair):
+        return ComplexPair(*(_laid_out(part, order, shape) for part in (value.real, value.imag)))
+    if len(order) != len(_shape(value)):
+        return None
+    index = np.arange(size_of(value)).reshape(_shape(value)).transpose(order).reshape(shape)
+    if isinstance(value, FieldElement):
+        parts = tuple(part.reshape(len(part), -1)[:, index] for part in value.parts)
+        reach = None if value.reach is None else np.broadcast_to(value.reach, value.shape).reshape(-1)[index]
+        return FieldElement(parts, value.shadow.reshape(-1)[index], value.degree, reach)
+    return np.asarray(value).reshape(-1)[index]
+
+
+def _repairs(variant: Side, reference: Side, forced: Mapping[int, Any], mine: Node, other: Node) -> bool:
+    """Whether the output is that of the reference with some values replaced."""
+    try:
+        with np.errstate(all="ignore"):
+            output = _evaluated(variant.graph, forced, mine)
+        if output is None:
+            return False
+        new = fingerprint(output, False)
+    except (NotCovered, ValueError, LookupError, TypeError, ArithmeticError):  # the value does not fit what follows
+        return False
+    wanted = reference.marks[other]
+    if new.order == wanted.order:
+        return True
+    if new.sums is None or wanted.sums is None or new.projections is None or wanted.projections is None:
+        return False
+    ours, theirs = np.array([*new.sums, *new.projections]), np.array([*wanted.sums, *wanted.projections])
+    return bool(np.all(np.abs(ours - theirs) <= CLOSE * theirs[0]))
+
+
+def _evaluated(graph: Graph, forced: Mapping[int, Any], output: Node) -> Any:
+    """An output where some values are replaced; None where it does not depend on them."""
+    values = dict(forced)
+    first = min(forced)
+    for node in graph.nodes[first : output.number + 1]:
+        if node.number in values or node.again is None or not any(number in values for number in node.operands):
+            continue
+        operands = []
+        for number, device in zip(node.operands, node.devices, strict=True):
+            value = values.get(number, graph.nodes[number].value)
+            operands.append(value if device is None else value.values[device])
+        values[node.number] = node.again(operands)
+    return values.get(output.number)
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(value.real.shape if isinstance(value, ComplexPair) else value.shape)
+
+
+# Pairs the frontiers of two programs: which equation of the one stands where which of the other does.
+_DEEP = 8  # equations behind one that is missing or was added among which its user is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Twins:
+    """What differs at one place.
+
+    Args:
+        change: what the variant does there.
+        variant, reference: the equations; one of them may be None.
+        score: how sure it is that they belong together.
+        user: of a missing or an added equation, the one that takes its operand on the other side.
+        beside: the twin of the user on the side that has the equation.
+    """
+
+    change: Change
+    variant: Node | None
+    reference: Node | None
+    score: float
+    user: Node | None = None
+    beside: Node | None = None
+
+
+def pair_up(variant: Side, reference: Side, ours: list[Node], theirs: list[Node]) -> list[Twins]:
+    """The differences between two frontiers, surest first.
+
+    Args:
+        variant, reference: the programs.
+        ours, theirs: their frontiers.
+    """
+    candidates = [twins for node in ours for other in theirs for twins in _related(variant, reference, node, other)]
+    candidates.sort(key=lambda twins: (-twins.score, _order(twins)))
+    pairs: list[Twins] = []
+    used: tuple[set[int], set[int]] = (set(), set())
+    for twins in candidates:
+        nodes = (twins.variant or twins.user, twins.reference or twins.user)
+        if any(node is not None and node.number in taken for node, taken in zip(nodes, used, strict=True)):
+            continue
+        for node, taken in zip(nodes, used, strict=True):
+            if node is not None:
+                taken.add(node.number)
+        pairs.append(twins)
+    pairs += [Twins("other", node, None, _weight(node)) for node in ours if node.number not in used[0]]
+    pairs += [Twins("other", None, node, _weight(node)) for node in theirs if node.number not in used[1]]
+    return sorted(pairs, key=lambda twins: (-twins.score, _order(twins)))
+
+
+def _order(twins: Twins) -> int:
+    return min(node.number for node in (twins.variant, twins.reference, twins.user) if node is not None)
+
+
+def _weight(node: Node) -> float:
+    """How significant an equation without a twin is: what only rearranges elements may be a step of a correct form."""
+    return 0.0 if node.kind == "moved" else 0.5
+
+
+def _related(variant: Side, reference: Side, node: Node, other: Node) -> Iterator[Twins]:
+    """The ways in which two equations of the frontiers may belong together."""
+    shared = _shared(variant, reference, node, other)
+    if isinstance(node.value, PerDevice) != isinstance(other.value, PerDevice):
+        if shared:  # what a device computes of its part may be another thing than what is computed of the whole
+            yield Twins("other", node, other, 1 + shared)
+        return
+    beside = _behind(reference, variant, other, node)
+    if beside is not None:
+        yield Twins("missing", None, other, 6 + shared, node, beside)
+    beside = _behind(variant, reference, node, other)
+    if beside is not None:
+        yield Twins("added", node, None, 6 + shared, other, beside)
+    if shared:
+        alike = 2.0 if node.name == other.name else 0.0
+        size = 1.0 if size_of(node.value) == size_of(other.value) else 0.0
+        yield Twins("other", node, other, 1 + 3 * shared + alike + size + _weight(node))
+    elif node.name == other.name:
+        yield Twins("other", node, other, 1 + _weight(node))
+
+
+def _shared(variant: Side, reference: Side, node: Node, other: Node) -> float:
+    """The share of operands that two equations have in common, of the one that has more; literals count."""
+    ours, theirs = _contents(variant, node), _contents(reference, other)
+    both = sum((ours & theirs).values())
+    inputs = sum(1 for operand in variant.graph.operands(node) if not variant.marks.is_constant(operand))
+    if inputs and not _depends(variant, reference, node, other):
+        return 0.0
+    return both / max(sum(ours.values()), sum(theirs.values()), 1)
+
+
+def _depends(variant: Side, reference: Side, node: Node, other: Node) -> bool:
+    """Whether an operand that depends on the inputs is common to both."""
+    ours = {variant.content(o) for o in variant.graph.operands(node) if not variant.marks.is_constant(o)}
+    return any(reference.content(o) in ours for o in reference.graph.operands(other))
+
+
+def _contents(side: Side, node: Node) -> Counter[bytes]:
+    return Counter(side.content(operand) for operand in side.graph.operands(node))
+
+
+def _behind(having: Side, lacking: Side, extra: Node, user: Node) -> Node | None:
+    """The twin of `user` behind an equation that only one side has: the other side's `user` takes its operand itself.
+
+    Args:
+        having, lacking: the sides.
+        extra: the equation that one side has.
+        user: of the other side.
+    """
+    operands = {having.content(operand) for operand in having.graph.operands(extra)}
+    wanted = _contents(lacking, user)
+    direct = [content for content in wanted if content in operands]
+    level = [extra] if direct and extra.kind == "computed" else []
+    for _ in range(_DEEP):
+        level = [after for node in level for after in having.graph.users(node)]
+        for twin in level[:64]:
+            if twin.name != user.name or having.occurs(twin):
+                continue
+            rest = Counter(having.content(o) for o in having.graph.operands(twin) if having.occurs(o))
+            if any(rest == Counter({key: n for key, n in wanted.items() if key != content}) for content in direct):
+                return twin
+        level = [node for node in level if node.kind == "moved" or len(node.operands) == 1][:16]
+    return None
+
 
 MOST = 3
 """Lines that are named for one output."""

@@ -15,8 +15,9 @@ from samebits.interpret import dot_general, literals, windows
 from samebits.interpret.arrays import ARITHMETIC
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.field import residues
-from samebits.interpret.field.degrees import CONSTANT, DegreeBounds, together
 from samebits.interpret.field.element import (
+    CONSTANT,
+    DegreeBounds,
     FieldElement,
     added,
     multiplied,
@@ -25,6 +26,7 @@ from samebits.interpret.field.element import (
     shadows,
     spread,
     sum_reach,
+    together,
 )
 from samebits.interpret.field.infinities import DOUBTFUL, FINITE, MEANT
 

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from samebits.errors import NearTie, NotCovered
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.field import residues
-from samebits.interpret.field.degrees import together
-from samebits.interpret.field.element import TIE, FieldElement, reaching, shadows, spread
+from samebits.interpret.field.element import TIE, FieldElement, reaching, shadows, spread, together
 from samebits.interpret.field.integer_rounding import integral, truncated
 
 if TYPE_CHECKING:

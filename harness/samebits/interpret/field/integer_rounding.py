@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from samebits.errors import NearTie, NotCovered
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.field import residues
+from samebits.interpret.field.base import unknown_of
 from samebits.interpret.field.element import TIE, FieldElement, shadows
-from samebits.interpret.field.uninterpreted import unknown_of
 
 if TYPE_CHECKING:
     from samebits.interpret.field.base import FieldBase

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret.arrays import evaluate
+from samebits.interpret.arrays import MATRICES, OF_PARTS, evaluate
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.field import residues
 from samebits.interpret.field.arithmetic import Rule, constant, negative, operands, product, reciprocal, sum_of
 from samebits.interpret.field.comparisons import CHOICES
-from samebits.interpret.field.degrees import together
-from samebits.interpret.field.element import FieldElement, reaching, shadows, spread
+from samebits.interpret.field.element import FieldElement, reaching, shadows, spread, together
 from samebits.interpret.field.functions import FUNCTIONS, log_of_two
 from samebits.interpret.field.integer_rounding import whole_part
-from samebits.interpret.special_functions import MATRICES, OF_PARTS
 
 if TYPE_CHECKING:
     from samebits.interpret.field.base import FieldBase

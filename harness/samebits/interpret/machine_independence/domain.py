@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -14,23 +14,180 @@ from samebits.interpret import dot_general as contractions
 from samebits.interpret import windows
 from samebits.interpret.arrays import ARITHMETIC, evaluate, to_integers
 from samebits.interpret.equation import Array, Step, Type
-from samebits.interpret.machine_independence.state import (
-    EXACT,
-    LOST,
-    RAW,
-    ROUNDED,
-    IndependenceState,
-    built,
-    either,
-    fits,
-    lost,
-    once,
-    ordinary,
-    raw,
-    total,
-)
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.onehot import is_short, only_here
+from samebits.interpret.problem import Question
+from samebits.interpret.rounding_error.rules import format_of
 from samebits.interpret.sorting import ORDERED
+
+# Numbers whose bits do not depend on the machine: the state of each element, and which arithmetic preserves it.
+RAW, EXACT, ROUNDED, LOST = range(4)
+
+_BINARY = ("add", "add_any", "sub")
+
+
+@dataclass(frozen=True, slots=True)
+class IndependenceState:
+    """A symbolic value.
+
+    Args:
+        value: float64, the number; in the states but `LOST` it is the number that every machine has.
+        state: per element.
+        reach: float64, the sum of the absolute values of its terms.
+        quantum: float64, a power of two of which all terms are multiples; infinite where all are zero.
+        constant: whether the compiler may know its elements.
+        why: where the first of its elements was lost, in words.
+    """
+
+    value: Array
+    state: Array
+    reach: Array
+    quantum: Array
+    constant: bool = False
+    why: str | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the value."""
+        return self.value.shape
+
+    @property
+    def fields(self) -> tuple[Array, Array, Array, Array]:
+        """What is kept per element."""
+        return self.value, self.state, self.reach, self.quantum
+
+    def each(self, change: Any) -> IndependenceState:
+        """The same with all fields moved alike."""
+        return replace(self, **dict(zip(("value", "state", "reach", "quantum"), map(change, self.fields), strict=True)))
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a machine may have other bits in some element."""
+        return bool(np.any(self.state == LOST))
+
+
+def built(fields: Sequence[Array], constant: bool, why: str | None = None) -> IndependenceState:
+    """A value from what is kept per element, in the order of `IndependenceState.fields`."""
+    value, state, reach, quantum = fields
+    return IndependenceState(value, state, reach, quantum, constant, why)
+
+
+def raw(value: Array, constant: bool = False) -> IndependenceState:
+    """Numbers as they are."""
+    value = np.asarray(value, np.float64)
+    reach = np.where(np.isnan(value), np.inf, np.abs(value))
+    return IndependenceState(value, np.full(value.shape, RAW, np.int8), reach, quantum_of(value), constant)
+
+
+def lost(value: Array, why: str) -> IndependenceState:
+    """Numbers that another machine may have otherwise."""
+    value = np.asarray(value, np.float64)
+    return replace(raw(value), state=np.full(value.shape, LOST, np.int8), why=why)
+
+
+def quantum_of(value: Array) -> Array:
+    """The largest power of two of which a number is a multiple; infinite for zero and what is not finite."""
+    mantissa, exponent = np.frexp(value)
+    whole = np.where(np.isfinite(mantissa), np.ldexp(np.where(np.isfinite(mantissa), mantissa, 0), 53), 0)
+    lowest = whole.astype(np.int64) & -whole.astype(np.int64)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return np.where(lowest == 0, np.inf, np.ldexp(lowest.astype(np.float64), exponent - 53))
+
+
+def fits(reach: Array, quantum: Array, kind: Type) -> Array:
+    """Whether a format holds every multiple of a quantum up to a reach, without overflow or subnormal numbers."""
+    form = format_of(kind.dtype)
+    with np.errstate(all="ignore"):
+        is_exact = (reach <= quantum * 2.0**form.digits) & (reach <= form.largest) & (quantum >= form.tiny)
+    return np.asarray((reach == 0) | is_exact)
+
+
+def ordinary(value: Array, kind: Type) -> Array:
+    """Whether numbers are zero or normal numbers of a format."""
+    form = format_of(kind.dtype)
+    return np.asarray((value == 0) | ((np.abs(value) >= form.tiny) & (np.abs(value) <= form.largest)))
+
+
+def total(step: Step, kind: Type, terms: IndependenceState, add: Any, least: Any, zeros: Array) -> IndependenceState:
+    """Sums of any number of terms each, in any order.
+
+    Args:
+        step: the equation, to be named.
+        kind: the format in which is added up.
+        terms: all terms.
+        add: adds up an array of one number per term; `least` takes the smallest of each sum.
+        zeros: which sums have a +0.0 among their terms that no compiler leaves out.
+
+    Returns:
+        `EXACT` where no order rounds; the one term that is not zero, as it is; two `RAW` terms rounded once.
+    """
+    nonzero = terms.reach > 0
+    count = add(nonzero.astype(np.float64))
+    states = [add((nonzero & (terms.state == state)).astype(np.float64)) for state in (RAW, EXACT, ROUNDED, LOST)]
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum that overflows, or of infinities, is lost below
+        reach, quantum = add(terms.reach), least(terms.quantum)
+        value = _rounded(add(np.where(nonzero, terms.value, 0.0)), kind)
+    exact = (states[ROUNDED] == 0) & fits(reach, quantum, kind)
+    alone = count == 1
+    state = np.where(exact, np.where(alone & (states[RAW] == 1), RAW, EXACT), LOST)
+    whole = ordinary(value, kind) & (
+        least(np.where(nonzero, np.abs(terms.value), np.inf)) >= format_of(kind.dtype).tiny
+    )
+    once = (alone & (states[ROUNDED] == 1)) | ((count == 2) & (states[RAW] == 2))
+    state = np.where(~exact & once & whole, ROUNDED, state)
+    negative = add((~nonzero & np.signbit(terms.value)).astype(np.float64)) > 0
+    state = np.where((count == 0) & negative & ~zeros, LOST, state)
+    gone = add((terms.state == LOST).astype(np.float64)) > 0  # a LOST zero may not be one
+    state = np.where(gone | ~np.isfinite(value), LOST, state).astype(np.int8)
+    chosen = (
+        "may be contracted with a product before it, or reassociated"
+        if step.name in _BINARY
+        else "has no fixed order of adding"
+    )
+    why = terms.why if gone.any() else f"{step} {chosen}"
+    return IndependenceState(value, state, reach, quantum, terms.constant, why if np.any(state == LOST) else None)
+
+
+def once(
+    step: Step, kind: Type, value: Array, operands: Sequence[IndependenceState], why: str | None = None
+) -> IndependenceState:
+    """The result of one correctly rounded operation; `ROUNDED` of `RAW` operands, else lost.
+
+    Args:
+        step: the equation, to be named.
+        kind: the format of the result.
+        value: the results in float64.
+        operands: what they are computed from.
+        why: why a result may not be that of the operation, in words.
+    """
+    value = _rounded(value, kind)
+    good = ordinary(value, kind)
+    for operand, operand_kind in zip(operands, step.inputs, strict=True):
+        good = good & (operand.state == RAW) & ordinary(operand.value, operand_kind)
+    state = np.where(good & (why is None), ROUNDED, LOST).astype(np.int8)
+    why = (
+        why
+        or next((operand.why for operand in operands if operand.why), None)
+        or f"{step} rounds what was computed before"
+    )
+    result = replace(raw(value, all(operand.constant for operand in operands)), state=state)
+    return replace(result, why=why if result.is_lost else None)
+
+
+def either(where: Array, first: IndependenceState, second: IndependenceState) -> IndependenceState:
+    """Elements of one value where a condition holds, else of another."""
+    fields = [np.where(where, left, right) for left, right in zip(first.fields, second.fields, strict=True)]
+    result = built(fields, first.constant and second.constant)
+    return replace(result, why=(first.why or second.why) if result.is_lost else None)
+
+
+def _rounded(value: Array, kind: Type) -> Array:
+    """A float64 number rounded to a format; of one operation on its numbers that is the correctly rounded result.
+
+    The second rounding changes nothing, as float64 has twice the digits of float32 and two more.
+    """
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(kind.dtype).astype(np.float64)
 
 
 class _Everything(frozenset[str]):
@@ -391,3 +548,81 @@ RULES: dict[str, Callable[..., Any]] = {
     "square": _power,
     "sub": lambda step, x, y: _add(step, x, y, -1),
 }
+
+
+# Whether bits that are equal here are equal on every machine: each side's own bits do not depend on the machine.
+@dataclass(frozen=True, slots=True)
+class Independence:
+    """What is known of one output at one input.
+
+    Args:
+        holds: both sides have the same bits on every machine.
+        how: the argument, or where it ends, in words.
+    """
+
+    holds: bool
+    how: str
+
+
+def independence(question: Question) -> dict[str, Independence]:
+    """Interpret both sides at the inputs of a question.
+
+    That equal bits of sides that do not depend on the machine are equal everywhere needs no proof about the two
+    programs together: each is determined by its inputs alone.
+
+    Args:
+        question: both programs, and inputs of which the very values count.
+
+    Returns:
+        What holds of each output, by name.
+
+    Raises:
+        NotCovered: a side decides by, or addresses with, numbers that depend on the machine.
+    """
+    sides, products = [], False
+    for program in (question.reference, question.variant):
+        domain = IndependenceDomain(question.platform)
+        args = [_argument(argument.values) for argument in question.inputs]
+        sides.append(Interpreter(domain, question.platform)(program, *args))
+        products = products or domain.products > 0
+    proofs = {}
+    for name, outputs in zip(question.outputs, zip(*sides, strict=True), strict=True):
+        gone = next((output for output in outputs if isinstance(output, IndependenceState) and output.is_lost), None)
+        if gone is not None:
+            proofs[name] = Independence(False, gone.why or "its numbers depend on the machine")
+        else:
+            rests = "; products of matrices keep float32, as on a CPU" if products else ""
+            proofs[name] = Independence(True, _words(outputs) + rests)
+    return proofs
+
+
+def _argument(values: Any) -> Any:
+    array = np.asarray(values)
+    return array if array.dtype.kind in "iub" else raw(array.astype(np.float64))
+
+
+def _words(outputs: Sequence[Any]) -> str:
+    """How the elements of an output come about, the weakest reason last."""
+    states = set()
+    for output in outputs:
+        states |= set(np.unique(output.state).tolist()) if isinstance(output, IndependenceState) else {"integers"}
+    words = ["integers and comparisons of inputs"] if states == {"integers"} else []
+    if EXACT in states:
+        words.append("sums and products that are exact in any order at these inputs")
+    if ROUNDED in states:
+        words.append("one correctly rounded operation per element")
+    return " and ".join(words) or "elements of the inputs, moved"
+
+
+def independence_at_all_inputs(questions: Sequence[Question]) -> dict[str, Independence]:
+    """The same at several inputs: it holds where it holds at each.
+
+    Raises:
+        NotCovered: a side decides by numbers that depend on the machine.
+    """
+    proofs: dict[str, Independence] = {}
+    for question in questions:
+        for name, proof in independence(question).items():
+            if name not in proofs or proofs[name].holds:
+                proofs[name] = proof
+    return proofs

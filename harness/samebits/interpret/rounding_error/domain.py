@@ -22,9 +22,9 @@ import numpy as np
 from samebits.interpret import dot_general, literals
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.equation import Array, Step, Type
-from samebits.interpret.rounding_error.matrix_units import PASSES, precision_of, taken_as
 from samebits.interpret.rounding_error.rules import (
     ELEMENTWISE,
+    PASSES,
     ErrorChange,
     FormatRounding,
     Rule,
@@ -32,6 +32,8 @@ from samebits.interpret.rounding_error.rules import (
     compounded,
     extreme,
     format_of,
+    precision_of,
+    taken_as,
 )
 from samebits.interpret.rounding_error.value import Blame, BoundedValue, NarrowSum, blamed, lifted, longest_sum
 from samebits.interpret.sorting import ORDERED

@@ -6,19 +6,21 @@ identities, so that code in a fixed float32 is judged as code that follows its i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret.equation import Array
+from samebits.interpret.equation import Array, Step
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Input, Question
-from samebits.interpret.rounding_error.domain import RoundingDomain
-from samebits.interpret.rounding_error.value import BoundedValue, NarrowSum, exactly
+from samebits.interpret.rounding_error.domain import RoundingDomain, own_error
+from samebits.interpret.rounding_error.rules import taken_as
+from samebits.interpret.rounding_error.value import Blame, BoundedValue, NarrowSum, exactly, lifted
 from samebits.numerics import floats
 
 
@@ -121,3 +123,165 @@ def _is_rounded(argument: Input, array: Array) -> bool:
     if floats.is_complex(array.dtype):
         raise NotCovered(f"'{argument.name}' is {array.dtype.name}, which has no meaning in float64")
     return floats.is_float(array.dtype)
+
+
+# The operation that explains the error of one element: found by trial, not guessed from the largest error bound.
+TRIED = 12
+"""How many operations are tried, those with the largest errors of their own relative to their results."""
+EXPLAINS = 0.5
+"""The part of an element's error that the named operation explains at least."""
+ALONE = 2.0
+"""How many times more than any other operation it explains."""
+MOVED = 2.0**-20
+"""By how much, relative to each, inputs are moved to break ties."""
+AGREE = 1e-2
+"""What is left of a difference, once ties are broken, that was due to them."""
+NAMED = 3
+"""Ties in more places are not named."""
+
+
+class NudgedRounding(RoundingDomain):
+    """Numbers with bounds, one operation's result moved by the error that it may make of its own.
+
+    Args:
+        platform: as for `RoundingDomain`.
+        number: of the operation, counted from 0 in the order of evaluation; None moves none.
+        seed: of the signs of the errors; None is all upwards.
+    """
+
+    def __init__(self, platform: str, number: int | None = None, seed: int | None = None) -> None:
+        super().__init__(platform)
+        self.number, self.seed, self.count = number, seed, 0
+        self.steps: list[tuple[float, int, int, Step]] = []
+        """By operation: its share, its number, how many summands it has, and what it is."""
+
+    def _bounded(self, step: Step, values: Sequence[Any], exact: Sequence[Array], y: Array) -> BoundedValue:
+        bounded, number = super()._bounded(step, values, exact, y), self.count
+        self.count += 1
+        if self.number is None:
+            _, share, summands = own_error(step, exact, y, self.platform)
+            if share > 0:
+                self.steps.append((share, number, summands, step))
+        if number != self.number:
+            return bounded
+        error, _, _ = own_error(step, exact, y, self.platform)
+        signs = 1.0 if self.seed is None else np.random.default_rng(self.seed).choice([-1.0, 1.0], y.shape)
+        return replace(bounded, value=y + signs * np.where(np.isfinite(error), error, 0))
+
+
+class TieRecorder(RoundingDomain):
+    """Numbers with bounds that notes which comparisons met equal numbers."""
+
+    def __init__(self, platform: str) -> None:
+        super().__init__(platform)
+        self.tied: dict[str, None] = {}
+
+    def apply(self, step: Step, values: Sequence[Any]) -> list[Any]:
+        """As it is, after a look at what is compared."""
+        if step.inputs and step.inputs[0].is_float:
+            x = lifted(values[0]).value
+            if step.name in ("max", "min", "gt", "ge", "lt", "le"):
+                self._met(step, bool(np.any(x == lifted(values[1]).value)))
+            elif step.name in ("reduce_max", "reduce_min"):
+                ends = np.max if step.name == "reduce_max" else np.min
+                axes = tuple(step.params["axes"])
+                best = ends(x, axis=axes, keepdims=True) if x.size else x
+                self._met(step, bool(np.any(np.sum(x == best, axis=axes) > 1)))
+        return super().apply(step, values)
+
+    def ranks(self, step: Step, value: Any, axis: int) -> Array:
+        """As they are, after a look at them."""
+        x = lifted(value).value
+        if step.name in ("argmax", "argmin"):
+            best = (np.max if step.name == "argmax" else np.min)(x, axis=axis, keepdims=True)
+            self._met(step, bool(np.any(np.sum(x == best, axis=axis) > 1)))
+        else:
+            self._met(step, bool(np.any(np.diff(np.sort(x, axis), axis=axis) == 0)))
+        return super().ranks(step, value, axis)
+
+    def _met(self, step: Step, tied: bool) -> None:
+        if tied:
+            self.tied.setdefault(f"{step.name} at {step.place}" if step.place else step.name)
+
+
+def loses_most(
+    program: Any,
+    question: Question,
+    inputs: list[Array],
+    platform: str,
+    output: str,
+    index: tuple[int, ...],
+    off: float,
+) -> Blame | None:
+    """The operation whose own error explains that of one element; None where none does, or several may.
+
+    Args:
+        program, question, inputs, platform: as for `estimate_errors`.
+        output: the output.
+        index: of the element.
+        off: how far the element is from its float64 value.
+
+    Raises:
+        NotCovered: the float64 domain has no rule for an equation.
+    """
+
+    def value(domain: NudgedRounding) -> float:
+        return float(evaluate_with_bounds(domain, program, question, inputs)[output].value[index])
+
+    plain = NudgedRounding(platform)
+    before, moved = value(plain), []
+    for share, number, summands, step in heapq.nlargest(TRIED, plain.steps, key=lambda candidate: candidate[:2]):
+        far = max(abs(value(NudgedRounding(platform, number, seed)) - before) for seed in (None, number))
+        moved.append((far, summands, step, share))
+    moved.sort(key=lambda candidate: -candidate[0])
+    if not moved:
+        return None
+    far, summands, step, share = moved[0]
+    if not EXPLAINS * off <= far < np.inf or far < ALONE * max((candidate[0] for candidate in moved[1:]), default=0.0):
+        return None
+    return Blame(share, summands, step, taken_as(step, platform))
+
+
+def tie(question: Question, inputs: list[Array], platform: str, output: str, index: tuple[int, ...]) -> str | None:
+    """The comparisons of equal numbers for which the sides differ in float64 in one element, in words.
+
+    Args:
+        question: both programs.
+        inputs, platform: as for `estimate_errors`.
+        output, index: the element.
+
+    Returns:
+        None where the sides differ for another reason, or too many comparisons met equal numbers.
+
+    Raises:
+        NotCovered: the float64 domain has no rule for an equation.
+    """
+    rng = np.random.default_rng(0)
+    broken = [_moved(array, rng) for array in inputs]
+    apart = []
+    for arrays in (inputs, broken):
+        first, second = (ideal_values(side, question, arrays)[output][index] for side in _sides(question))
+        apart.append(abs(float(first) - float(second)))
+    if not (np.isfinite(apart[1]) and apart[1] <= AGREE * apart[0]):
+        return None
+    ties: dict[str, None] = {}
+    for program in _sides(question):
+        domain = TieRecorder(platform)
+        evaluate_with_bounds(domain, program, question, inputs)
+        ties.update(domain.tied)
+    return " or ".join(ties) if 0 < len(ties) <= NAMED else None
+
+
+def _sides(question: Question) -> tuple[Any, Any]:
+    return question.reference, question.variant
+
+
+def _moved(array: Array, rng: np.random.Generator) -> Array:
+    """Inputs of which no two are equal any more, as far as they are floats."""
+    if not floats.is_float(array.dtype):
+        return array
+    wide = np.asarray(array, np.float64)
+    scale = np.where(wide == 0, np.finfo(np.float32).tiny, np.abs(wide))
+    with np.errstate(invalid="ignore"):
+        moved: Array = wide + MOVED * scale * rng.uniform(0.5, 1.5, wide.shape)
+    return np.where(np.isfinite(wide), moved, wide)

@@ -12,8 +12,7 @@ from typing import Literal
 from samebits.report.html.section import render
 from samebits.report.page import Fold, Hypertext, Lines
 from samebits.report.words import plural
-from samebits.schema.program_facts import SideBySide
-from samebits.schema.program_region import ProgramRegion, RegionLevel, RegionLine
+from samebits.schema.program_facts import ProgramRegion, RegionLevel, RegionLine, SideBySide
 
 CellKind = Literal["same", "changed", "only", "moved"]
 

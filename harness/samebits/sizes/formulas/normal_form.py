@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeGuard
 
 import ml_dtypes
 import numpy as np
 
+from samebits.interpret.literals import SurdLiteral, standing
 from samebits.numerics import floats
-from samebits.sizes.formulas.comparisons import compared
-from samebits.sizes.formulas.constants import STANDING, constant, stands_for
 from samebits.sizes.formulas.formula import (
     INFINITY,
     ZERO,
+    Exponential,
     Formula,
     NoFormula,
     Opaque,
     Summand,
     atom,
+    inner_formulas,
     number,
     polynomial,
 )
-from samebits.sizes.formulas.infinities import without_infinities
-from samebits.sizes.formulas.logarithms import logarithm
-from samebits.sizes.formulas.recurrences import Recurrences
-from samebits.sizes.formulas.ring import FormulaRing
+from samebits.sizes.formulas.ring import FormulaRing, logarithm
 from samebits.sizes.formulas.signs import possible
-from samebits.sizes.formulas.substitution import Substitution, free_names, fresh
+from samebits.sizes.formulas.substitution import Substitution, free_names, fresh, reached
 from samebits.sizes.formulas.summands import simplified
 from samebits.sizes.formulas.vanishing import Same, Vanishing
 from samebits.sizes.formulas.variances import Variances
+from samebits.sizes.places.demand import WIDER
 from samebits.sizes.places.facts import (
     Carried,
     Element,
+    Fact,
     Facts,
     Integer,
     MapPiece,
@@ -43,10 +46,279 @@ from samebits.sizes.places.facts import (
     Reduction,
     Source,
     Term,
+    below,
+    equal,
+    variables_in,
 )
 from samebits.sizes.places.polynomial import Polynomial, of, variable
+from samebits.sizes.places.reductions import depth_of
 from samebits.sizes.places.space import Space
-from samebits.sizes.places.terms import WIDER
+
+# Comparisons of floats that both programs compute: over the reals, equal numbers give equal answers.
+ALIKE = "no two computed numbers that are compared are closer than what rounding changes"
+
+_COMPARISONS = frozenset({"eq", "ge", "gt", "is_finite", "le", "lt", "ne"})
+
+_ORDERS = frozenset({"ge", "gt", "le", "lt"})
+
+
+def equal_answers(
+    space: Space, facts: Facts, sources: Iterable[Source], same: Callable[[Source, Source], bool]
+) -> Facts:
+    """Equations of the answers of comparisons in facts and sources whose operands are the same numbers.
+
+    Args:
+        space: sizes and indices.
+        facts: what holds of a place.
+        sources: what stands there.
+        same: whether two floats are shown to be equal over the reals at this place.
+    """
+    names = {name for fact in facts for name in fact.polynomial.variables}
+    names |= {name for source in sources for name in variables_in(source)}
+    by_operation: dict[str, list[tuple[str, Term]]] = {}
+    for name in sorted(reached(space, names)):
+        source = space.sources.get(name)
+        if isinstance(source, Term) and source.operation.partition("[")[0] in _COMPARISONS and _is_free(space, name):
+            by_operation.setdefault(source.operation, []).append((name, source))
+    known: dict[str, None] = {}
+    equations: list[Facts] = []
+    for alike in by_operation.values():
+        for (name, first), (other, second) in itertools.combinations(alike, 2):
+            if other not in known and all(map(same, first.operands, second.operands)):
+                known[other] = None
+                equations.append((equal(variable(name), variable(other)),))
+    return tuple(fact for own in equations for fact in own)
+
+
+def compared(space: Space, facts: Facts, extreme: Term) -> int | None:
+    """Which operand the larger or smaller of two numbers is, where facts say how they compare; None where none does.
+
+    Args:
+        space: sizes and indices.
+        facts: what holds of a place.
+        extreme: the larger or the smaller of two floats.
+    """
+    is_max = extreme.operation.startswith("max")
+    for fact in facts:
+        names = fact.polynomial.variables
+        source = space.sources.get(next(iter(names))) if len(names) == 1 else None
+        if not isinstance(source, Term) or source.operation.partition("[")[0] not in _ORDERS:
+            continue
+        answers = [answer for answer in (0, 1) if _allows(fact, answer)]
+        orders = [source.operands == extreme.operands, source.operands == extreme.operands[::-1]]
+        if len(answers) == 1 and any(orders):
+            # 0 where the first operand of the comparison is the larger one; where both are equal, either is right.
+            larger = 1 - answers[0] if source.operation.startswith("g") else answers[0]
+            chosen = larger if is_max else 1 - larger
+            return chosen if orders[0] else 1 - chosen
+    return None
+
+
+def _allows(fact: Fact, answer: int) -> bool:
+    (name,) = fact.polynomial.variables
+    value = fact.polynomial.value({name: answer})
+    return value >= 0 if fact.kind == "not_negative" else value == 0
+
+
+def _is_free(space: Space, name: str) -> bool:
+    """Whether an answer depends on no bound index, of which the other program has another name."""
+    return all(depth_of(other) < 0 for other in reached(space, (name,)))
+
+
+# The numbers of float constants: as they are, or the simple ones that they were rounded from.
+STANDING = "float constants stand for the numbers whose roundings they are, as 0.9 in float32 does for 9/10"
+"""What is assumed where formulas are not equal with the constants as they are."""
+
+
+def stands_for(source: Number) -> SurdLiteral | None:
+    """The other number that a float constant stands for (`literals`); None where it is itself."""
+    if not source.dtype.startswith(("float", "bfloat")) or not math.isfinite(value := float(source.text)):
+        return None
+    literal = standing(value, source.dtype)
+    return None if literal == SurdLiteral(Fraction(value)) else literal
+
+
+def constant(source: Number) -> Formula:
+    """A constant as the number that it is.
+
+    Raises:
+        NoFormula: it is NaN.
+    """
+    if source.text in ("inf", "-inf"):
+        return Formula((Summand(Fraction(1 if source.text == "inf" else -1), powers=INFINITY),))
+    try:
+        return number(
+            Fraction(float(source.text))
+        )  # its value: the text is only as long as distinguishes it from its neighbours
+    except ValueError:
+        raise NoFormula(f"the constant {source.text}") from None
+
+
+# Comparisons with infinity: they are assumed to say that a computed number is finite, which is then a condition.
+FINITE = "no computed number that is compared with infinity is infinite"
+
+
+def without_infinities(space: Space, pieces: Iterable[MapPiece], note: Callable[[str], None]) -> list[MapPiece]:
+    """The pieces for finite numbers, without the facts that say so."""
+    kept = []
+    for piece in pieces:
+        if says_infinite(space, piece.facts):
+            note(FINITE)
+            continue
+        facts = tuple(fact for fact in piece.facts if _compared(space, fact) is None)
+        kept.append(MapPiece(facts, piece.source))
+    return kept
+
+
+def says_infinite(space: Space, facts: Facts) -> bool:
+    """Whether facts say that a computed number is infinite."""
+    return any(_compared(space, fact) for fact in facts)
+
+
+def _compared(space: Space, fact: Fact) -> bool | None:
+    """Whether a fact says that a computed number is infinite; None where it compares none with infinity."""
+    if fact.kind != "zero" or len(fact.polynomial.variables) != 1:
+        return None
+    (name,) = fact.polynomial.variables
+    source = space.sources.get(name)
+    if not isinstance(source, Term):
+        return None
+    name_of_operation = source.operation.partition("[")[0]
+    is_true = fact.polynomial in (variable(name) - 1, 1 - variable(name))
+    if name_of_operation == "is_finite":
+        return not is_true if isinstance(source.operands[0], Term) else None
+    if name_of_operation not in ("eq", "ne"):
+        return None
+    kinds = [isinstance(operand, Number) and operand.text in ("inf", "-inf") for operand in source.operands]
+    if sum(kinds) != 1 or not all(kinds[n] or isinstance(operand, Term) for n, operand in enumerate(source.operands)):
+        return None
+    return is_true == (name_of_operation == "eq")
+
+
+# What a scan carries, in closed form: a sum over its steps, where each step adds to a multiple of what was carried.
+Read = Callable[[Source, Facts], Formula]
+Equal = Callable[[Formula, Formula, Facts], bool]
+Left = Callable[[Sequence[MapPiece]], Sequence[MapPiece]]
+
+
+class Recurrences:
+    """Closed forms of what scans carry.
+
+    Args:
+        ring: of the formulas.
+        read: the formula of a source, where facts hold.
+        equal: whether two formulas are one, where facts hold.
+        left: the pieces of a step that are to be looked at.
+    """
+
+    def __init__(self, ring: FormulaRing, read: Read, equal: Equal, left: Left) -> None:
+        self._ring, self._read, self._equal, self._left = ring, read, equal, left
+        self._space = ring.space
+        self.steps: set[str] = set()
+
+    def closed(self, carried: Carried, facts: Facts) -> Formula:
+        """What is carried, as a formula.
+
+        Raises:
+            NoFormula: the step has another form.
+        """
+        scan = self._space.scans[carried.name]
+        step = fresh(self._space, scan.length)
+        self.steps.add(step)
+        time = variable(step)
+        before = replace(carried, time=time)
+        factor, added = self._linear(self._step(before, facts), before)
+        start = self._start(carried, facts)
+        if not self._equal(factor, Formula((Summand(),)), facts):
+            largest, power = self._gauge(factor, before, facts)
+            after = self._ring.scaled(self._step(largest, facts), power)
+            self._check_gauge(factor, largest, power, after, facts)
+            weight = self._ring.exponential(after)
+            first = replace(largest, time=of(0))
+            start = self._ring.multiply(start, self._weight_at_start(first, power, facts))
+            last = atom(Opaque(replace(largest, time=carried.time)))
+            total = self._summed(self._ring.multiply(added, weight), step, carried)
+            falling = self._ring.exponential(self._ring.scaled(last, -power))
+            return self._ring.multiply(falling, self._ring.add(start, total))
+        return self._ring.add(start, self._summed(added, step, carried))
+
+    def _summed(self, added: Formula, step: str, carried: Carried) -> Formula:
+        """What the steps before a time add; nothing of it may be carried itself."""
+        if any(isinstance(source, Carried) and source.name == carried.name for source in _opaque(added)):
+            raise NoFormula("what a step adds depends on what is carried")
+        scan = self._space.scans[carried.name]
+        until: Facts = () if carried.time == scan.length else (below(variable(step), carried.time),)
+        return self._ring.summed((step,), until, added)
+
+    def _step(self, before: Carried, facts: Facts) -> Formula:
+        """What is carried after the step that follows a time."""
+        scan = self._space.scans[before.name]
+        return self._single(scan.step(before.number, before.time, before.index, facts, dict(before.devices)), facts)
+
+    def _start(self, carried: Carried, facts: Facts) -> Formula:
+        scan = self._space.scans[carried.name]
+        return self._single(scan.carried(carried.number, of(0), carried.index, facts, dict(carried.devices)), facts)
+
+    def _single(self, pieces: list[MapPiece], facts: Facts) -> Formula:
+        formulas = [self._read(piece.source, (*facts, *piece.facts)) for piece in self._left(pieces)]
+        if not formulas or any(formula != formulas[0] for formula in formulas):
+            raise NoFormula("a step by cases")
+        return formulas[0]
+
+    def _linear(self, step: Formula, before: Carried) -> tuple[Formula, Formula]:
+        """`(a, b)` where a step is `a` times what was carried, and `b`."""
+        own = Opaque(before)
+        factors, rest = [], []
+        for summand in step.summands:
+            powers = dict(summand.powers)
+            if powers.pop(own, Fraction(0)) == 1 and not summand.bound and not summand.facts:
+                factors.append(Summand(summand.factor, summand.number, tuple(powers.items())))
+            else:
+                rest.append(summand)
+        factor, added = Formula(tuple(factors)), Formula(tuple(rest))
+        for part in (factor, added):
+            if any(
+                isinstance(s, Carried) and (s.name, s.number) == (before.name, before.number) for s in _opaque(part)
+            ):
+                raise NoFormula("a step that is not linear in what is carried")
+        return factor, added
+
+    def _gauge(self, factor: Formula, before: Carried, facts: Facts) -> tuple[Carried, Fraction]:
+        """The other carried value of whose exponential the factor is a quotient, and the power."""
+        for summand in factor.summands:
+            for value, power in summand.powers:
+                if isinstance(value, Exponential):
+                    for source in _opaque(value.exponent):
+                        if (
+                            isinstance(source, Carried)
+                            and source.name == before.name
+                            and source.time == before.time
+                            and value.exponent == atom(Opaque(source))
+                        ):
+                            return source, power
+        raise NoFormula("a factor of which no sum is known")
+
+    def _check_gauge(self, factor: Formula, largest: Carried, power: Fraction, after: Formula, facts: Facts) -> None:
+        now = self._ring.exponential(self._ring.scaled(atom(Opaque(largest)), power))
+        then = self._ring.exponential(self._ring.scaled(after, -1))
+        if not self._equal(factor, self._ring.multiply(now, then), facts):
+            raise NoFormula("a factor of which no sum is known")
+
+    def _weight_at_start(self, first: Carried, power: Fraction, facts: Facts) -> Formula:
+        return self._ring.exponential(self._ring.scaled(self._start(first, facts), power))
+
+
+def _opaque(formula: Formula) -> list[Source]:
+    """The sources in a formula that are not looked into."""
+    total: list[Source] = []
+    for summand in formula.summands:
+        for value, _ in summand.powers:
+            if isinstance(value, Opaque):
+                total.append(value.source)
+            for inner in inner_formulas(value):
+                total += _opaque(inner)
+    return total
+
 
 _FLOAT = re.compile(r"(bfloat|float)\d")
 _HALF = Fraction(1, 2)

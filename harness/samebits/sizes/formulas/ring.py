@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from samebits.interpret.literals import SurdLiteral, root
@@ -22,6 +22,7 @@ from samebits.sizes.formulas.formula import (
     Summand,
     atom,
     depth,
+    inner_formulas,
     number,
 )
 from samebits.sizes.formulas.substitution import Substitution, free_names, fresh
@@ -358,3 +359,167 @@ def order(power: tuple[Atom, Fraction]) -> tuple[str, str]:
 def is_positive_atom(space: Space, value: Atom) -> bool:
     """Whether an atom is above 0 for sure, so that it comes out of a root: an exponential, or a size."""
     return isinstance(value, Exponential) or (isinstance(value, Size) and space.proves((), value.polynomial - 1))
+
+
+# Logarithms of formulas: factors come out, so that the logarithms of a sum and of its multiples meet.
+MOST_CHOICES = 4
+"""The most summands of a sum each of which may be the one that it is divided by."""
+
+
+def logarithm(ring: FormulaRing, formula: Formula) -> Formula:
+    """The logarithm; exponentials and sizes that are factors come out of it.
+
+    Args:
+        ring: of the formula.
+        formula: any.
+
+    Raises:
+        NoFormula: it is 0 or infinite.
+    """
+    if formula.infinite or not formula.summands:
+        raise NoFormula("the logarithm of 0 or infinity")
+    common, rest = ring.content(formula, positive=True)
+    factor, powers = (Fraction(1), ()) if common is None else (common.factor, common.powers)
+    rest, divisors = _multiplied_out(ring, rest)
+    rest, more = _over_one(ring, rest)
+    total = [] if rest == number(1) else [ring.function("log", rest)]
+    total += [ring.function("log", number(factor))] if factor != 1 else []
+    for value, power in (*powers, *more):
+        own = value.exponent if isinstance(value, Exponential) else ring.function("log", atom(value))
+        total.append(ring.scaled(own, power))
+    total += [ring.scaled(logarithm(ring, base), exponent) for base, exponent in divisors]
+    return ring.add(*total)
+
+
+def _multiplied_out(ring: FormulaRing, formula: Formula) -> tuple[Formula, list[tuple[Formula, Fraction]]]:
+    """A sum times the positive sums that its summands are divided by, and these with their exponents in it."""
+    lowest: dict[Base, Fraction] = {}
+    for summand in formula.summands:
+        for value, exponent in ring.shareable(summand, positive=False).items():
+            if isinstance(value, Base) and exponent < 0 and ring.is_positive(value.formula):
+                lowest[value] = min(lowest.get(value, exponent), exponent)
+    divisors = [(value.formula, exponent) for value, exponent in lowest.items() if exponent.denominator == 1]
+    for base, exponent in divisors:
+        formula = ring.multiply(formula, ring.power(base, -exponent))
+    return formula, divisors
+
+
+def _over_one(ring: FormulaRing, formula: Formula) -> tuple[Formula, Powers]:
+    """A sum over the exponentials of one summand, and these: the same sum for all multiples of it by exponentials."""
+    choices: dict[Powers, Formula] = {(): formula}
+    for summand in formula.summands if len(formula.summands) <= MOST_CHOICES else ():
+        shared = ring.shareable(summand, positive=True)
+        own = tuple((value, exponent) for value, exponent in shared.items() if isinstance(value, Exponential))
+        divisor = Formula((Summand(powers=tuple((value, -exponent) for value, exponent in own)),))
+        choices[own] = ring.multiply(divisor, formula)
+    powers, rest = min(choices.items(), key=lambda choice: str(ring.canonical(choice[1])))
+    return rest, powers
+
+
+# A formula in the two cases of a sign: `max(a, b)` is `a` where `a - b` is not negative, and `b` elsewhere.
+Chosen = Callable[[Function], Formula | None]
+
+
+def by_sign(ring: FormulaRing, formula: Formula) -> tuple[Formula, Formula] | None:
+    """A formula where a difference in it is not negative, and where it is not positive; None where it has none.
+
+    A difference that depends on a bound index has another sign at each place, and is not looked at.
+
+    Args:
+        ring: of the formula.
+        formula: any.
+
+    Raises:
+        NoFormula: a case is not a formula.
+    """
+    first = next(_signed(ring, formula, frozenset()), None)
+    if first is None:
+        return None
+    difference = _difference(ring, first)
+    sides = [ring.canonical(difference), ring.canonical(ring.scaled(difference, -1))]
+
+    def case(sign: int) -> Chosen:
+        def chosen(function: Function) -> Formula | None:
+            if function.operation not in _SIGNED:
+                return None
+            own = ring.canonical(_difference(ring, function))
+            if own not in sides:
+                return None
+            return _where(ring, function, is_positive=(own == sides[0]) == (sign > 0))
+
+        return chosen
+
+    return _replaced(ring, formula, case(1)), _replaced(ring, formula, case(-1))
+
+
+_SIGNED = ("abs", "max", "min")
+
+
+def _difference(ring: FormulaRing, function: Function) -> Formula:
+    first, *others = function.operands
+    return ring.subtract(first, others[0]) if others else first
+
+
+def _where(ring: FormulaRing, function: Function, *, is_positive: bool) -> Formula:
+    """What a function is where its difference has a sign."""
+    first, *others = function.operands
+    if not others:
+        return first if is_positive else ring.scaled(first, -1)
+    return first if is_positive == (function.operation == "max") else others[0]
+
+
+def _signed(ring: FormulaRing, formula: Formula, bound: frozenset[str]) -> Iterator[Function]:
+    """The functions of a sign that depend on no bound index, the innermost first."""
+    for summand in formula.summands:
+        inside = bound | set(summand.bound)
+        for value, _ in summand.powers:
+            if not isinstance(value, Function | Exponential | Base):
+                continue
+            for inner in inner_formulas(value):
+                yield from _signed(ring, inner, inside)
+            if (
+                isinstance(value, Function)
+                and value.operation in _SIGNED
+                and not free_names(ring.space, value) & inside
+            ):
+                yield value
+
+
+def _replaced(ring: FormulaRing, formula: Formula, chosen: Chosen) -> Formula:
+    """A formula with other formulas in place of functions in it."""
+    parts = []
+    for summand in formula.summands:
+        kept: list[tuple[Atom, Fraction]] = []
+        others: list[Formula] = []
+        for value, exponent in summand.powers:
+            other = _of_atom(ring, value, chosen)
+            if other is None:
+                kept.append((value, exponent))
+            else:
+                others.append(ring.power(other, exponent))
+        body = ring.with_powers(summand.factor, summand.number, kept)
+        for other in others:
+            body = ring.multiply(body, other)
+        parts.append(ring.summed(summand.bound, summand.facts, body))
+    return ring.add(*parts)
+
+
+def _of_atom(ring: FormulaRing, value: Atom, chosen: Chosen) -> Formula | None:
+    """What takes the place of an atom; None where it stays."""
+    own = chosen(value) if isinstance(value, Function) else None
+    if own is not None:
+        return own
+    inner = inner_formulas(value)
+    changed = tuple(_replaced(ring, formula, chosen) for formula in inner)
+    if changed == inner:
+        return None
+    match value:
+        case Base():
+            return changed[0]
+        case Exponential():
+            return ring.exponential(changed[0])
+        case Function(operation="log"):
+            return logarithm(ring, changed[0])
+        case Function(operation=operation):
+            return ring.function(operation, *changed)
+    raise NoFormula("the largest of what has another form for each sign")

@@ -10,14 +10,12 @@ from typing import Any
 
 from samebits.interpret.shard_map import added_axes, split_axes
 from samebits.numerics.floats import is_float
-from samebits.sizes.places.demand import Demand, Devices, Index
+from samebits.sizes.places.demand import Demand, Devices, Index, added_zero
 from samebits.sizes.places.facts import Facts, Integer, MapPiece, Reduction, Source, equal
 from samebits.sizes.places.movement import Rule
-from samebits.sizes.places.picks import only_one
 from samebits.sizes.places.polynomial import Polynomial, of
 from samebits.sizes.places.reductions import bound_indices, names_of
-from samebits.sizes.places.solving import digits_of, substituted
-from samebits.sizes.places.terms import added_zero
+from samebits.sizes.places.solving import digits_of, only_one, substituted
 
 
 def shard_map(demand: Demand) -> list[MapPiece]:

@@ -18,22 +18,18 @@ from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import CALLS
 from samebits.interpret.shard_map import added_axes
 from samebits.schema.domain import RequiredFact
-from samebits.sizes.places.demand import Demand, Devices, Index, constant
+from samebits.sizes.places.demand import ELEMENTWISE, Demand, Devices, Index, constant, elementwise
 from samebits.sizes.places.devices import COLLECTIVES, shard_map, whole_place
 from samebits.sizes.places.facts import Fact, Facts, Integer, MapPiece, at_least, below, equal
 from samebits.sizes.places.integers import OPERATIONS, arithmetic
 from samebits.sizes.places.linear_questions import LimitReached
-from samebits.sizes.places.lookups import LOOKUPS
+from samebits.sizes.places.lookups import LOOKUPS, sort
 from samebits.sizes.places.loops import Scan
 from samebits.sizes.places.movement import MOVEMENT, Rule
 from samebits.sizes.places.polynomial import of
 from samebits.sizes.places.products import conv_general_dilated, dot_general, ragged_dot_general
-from samebits.sizes.places.reductions import REDUCTIONS, reduction
-from samebits.sizes.places.results import WHOLE, whole_result
-from samebits.sizes.places.sorts import sort
+from samebits.sizes.places.reductions import REDUCTIONS, WHOLE, WINDOWS, reduction, whole_result
 from samebits.sizes.places.space import Space
-from samebits.sizes.places.terms import ELEMENTWISE, elementwise
-from samebits.sizes.places.windows import WINDOWS
 
 MOST = 4096
 """The most places of a constant that are distinguished."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from samebits.errors import NotCovered
 from samebits.interpret.control_flow import scan_sizes
-from samebits.sizes.places.demand import Demand, Devices, Evaluator, Index, Place
+from samebits.sizes.places.demand import Demand, Devices, Evaluator, Index, Place, names_in
 from samebits.sizes.places.facts import (
     Carried,
     Element,
@@ -35,7 +35,6 @@ from samebits.sizes.places.integers import integer_pieces
 from samebits.sizes.places.polynomial import Polynomial
 from samebits.sizes.places.solving import digits_of, solve
 from samebits.sizes.places.space import Space
-from samebits.sizes.places.terms import names_in
 
 UNROLLED = 4
 """The most steps that are unrolled to say what is carried; after more it is a value of the scan."""

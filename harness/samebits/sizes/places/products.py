@@ -10,15 +10,11 @@ import numpy as np
 
 from samebits.numerics.floats import is_float
 from samebits.schema.domain import RequiredFact
-from samebits.sizes.places.demand import Demand, Index
+from samebits.sizes.places.demand import Demand, Index, cast, is_number, names_in
 from samebits.sizes.places.facts import Fact, Facts, Integer, MapPiece, Number, Source, at_least, below, equal
-from samebits.sizes.places.picks import Place, only_one
 from samebits.sizes.places.polynomial import Polynomial, of, variable
-from samebits.sizes.places.reductions import bound_indices, product_of
-from samebits.sizes.places.results import whole_result
-from samebits.sizes.places.solving import digits_of, substituted
-from samebits.sizes.places.terms import cast, is_number, names_in
-from samebits.sizes.places.windows import SlidingWindow
+from samebits.sizes.places.reductions import SlidingWindow, bound_indices, product_of, whole_result
+from samebits.sizes.places.solving import Place, digits_of, only_one, substituted
 
 MOST_GROUPS = 32
 """The most groups, each of which is a case of its own."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Protocol
 
 from samebits.errors import NotCovered
 from samebits.sizes.places import dimensions
@@ -16,14 +17,13 @@ from samebits.sizes.places.facts import (
     Facts,
     Integer,
     Source,
+    Whole,
     WholeResult,
     at_least,
     equal,
     variables_in,
 )
-from samebits.sizes.places.known_loops import KnownLoops
 from samebits.sizes.places.linear_questions import LimitReached, LinearQuestions
-from samebits.sizes.places.permutations import Permutations
 from samebits.sizes.places.polynomial import (
     Polynomial,
     is_not_negative,
@@ -33,6 +33,184 @@ from samebits.sizes.places.polynomial import (
     variable,
     weights,
 )
+
+# The scans of the programs that are compared, and which of one program are those of the other.
+Alike = Callable[[Any, Any], bool]
+"""Whether two scans are shown to carry the same, number by number."""
+
+MOST_COMPARED = 16
+"""With how many scans of the other program one is compared."""
+
+
+class KnownLoops(dict[str, Any]):
+    """Scans by name; `shared` is true where two of them have one name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._alike: Alike | None = None
+        self._first: list[Any] = []
+        self._names: dict[str, str] = {}
+        self._assumed: dict[str, list[tuple[Any, dict[Fact, None]]]] = {}
+        self._asked: set[str] = set()
+        self.shared = False
+
+    def begin(self, alike: Alike) -> None:
+        """Forget which scans are the same, as indices may have been cut since.
+
+        Args:
+            alike: decides it for two scans.
+        """
+        self._alike, self._first, self._names, self._assumed, self.shared = alike, [], {}, {}, False
+
+    def name_of(self, scan: Any) -> str:
+        """The name of the first scan that is shown to be the same; its own where none is.
+
+        Args:
+            scan: with its `name`, `length` and `carries`, in the frame that its `demand` has.
+        """
+        name: str = scan.name
+        if self._alike is None or name in self._asked:
+            return name
+        if name not in self._names:
+            self._asked.add(name)
+            try:
+                self._names[name] = self._first_like(scan, self._alike)
+            finally:
+                self._asked.discard(name)
+        for evaluator, facts in self._assumed.get(name, ()):
+            # Wherever it is called the same, and not only where that was found out.
+            evaluator.assumed |= facts
+        return self._names[name]
+
+    def _first_like(self, scan: Any, alike: Alike) -> str:
+        others = [
+            first
+            for first in self._first
+            if (first.length, first.carries) == (scan.length, scan.carries)
+            and first.demand.frame.depth == scan.demand.frame.depth
+        ]
+        for first in others[:MOST_COMPARED]:
+            is_alike, assumed = _asked_alone(alike, first, scan)
+            if is_alike:
+                self._assumed[scan.name] = assumed
+                self.shared = True
+                return str(first.name)
+        self._first.append(scan)
+        return str(scan.name)
+
+
+def _asked_alone(alike: Alike, first: Any, second: Any) -> tuple[bool, list[tuple[Any, dict[Fact, None]]]]:
+    """Whether two scans are the same, and what their evaluators assume for that, which these do not note yet."""
+    evaluators = first.demand.evaluator, second.demand.evaluator
+    before = [dict(evaluator.assumed) for evaluator in evaluators]
+    for evaluator in evaluators:
+        evaluator.assumed.clear()
+    try:
+        is_alike = alike(first, second)
+        return is_alike, [(evaluator, dict(evaluator.assumed)) for evaluator in evaluators]
+    finally:
+        for evaluator, facts in zip(evaluators, before, strict=True):
+            evaluator.assumed.clear()
+            evaluator.assumed.update(facts)
+
+
+# Numbers of permutations: what a sort puts at a place, and at which place it puts a number.
+class NamedValues(Protocol):
+    """Unknown integers by name."""
+
+    def current(self, p: Polynomial) -> Polynomial:
+        """A polynomial with the digits of every index that has been cut."""
+
+    def value_of(self, source: Source, below: Polynomial | None = None) -> Polynomial:
+        """The unknown integer that a source is."""
+
+    def name_of(self, source: Source) -> str:
+        """The variable of an unknown integer that has been asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permutation:
+    """A place of a permutation of the numbers below the size of an axis, or of its inverse.
+
+    Args:
+        operation: what permutes.
+        operands: the arrays that decide on the order; they are closed: of no index but their own.
+        index: the place.
+        axis: along which the places are permuted; each place of the other axes has a permutation of its own.
+        size: of the axis.
+        inverse: whether it is the place of a number, and not the number at a place.
+    """
+
+    operation: str
+    operands: tuple[Whole, ...]
+    index: tuple[Polynomial, ...]
+    axis: int
+    size: Polynomial
+    inverse: bool = False
+
+    @property
+    def place(self) -> Polynomial:
+        """The place along the axis."""
+        return self.index[self.axis]
+
+    def at(self, place: Polynomial) -> Permutation:
+        """Another place along the axis."""
+        return replace(self, index=(*self.index[: self.axis], place, *self.index[self.axis + 1 :]))
+
+    def undone(self, number: Polynomial) -> Permutation:
+        """The place of a number."""
+        return replace(self.at(number), inverse=not self.inverse)
+
+    def undoes(self, other: Permutation) -> bool:
+        """Whether it is the inverse of another at that one's place of the other axes."""
+        return replace(self.at(other.place), inverse=other.inverse) == other and self.inverse != other.inverse
+
+
+class Permutations:
+    """The numbers of permutations that stand in proofs, by the names of their variables."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Permutation] = {}
+
+    def value(self, space: NamedValues, wanted: Permutation) -> Polynomial:
+        """The number at a place: a variable, or what a permutation and its inverse leave as it was."""
+        for name, other in self._known.items():
+            if wanted.undoes(other) and space.current(variable(name)) == wanted.place:
+                return other.place
+        source = WholeResult(f"{'inverse ' if wanted.inverse else ''}{wanted.operation}", wanted.index, wanted.operands)
+        value = space.value_of(source, wanted.size)
+        self._known[space.name_of(source)] = wanted
+        return value
+
+    def at_value(self, space: NamedValues, value: Polynomial) -> Permutation | None:
+        """The permutation whose number a value is."""
+        for name, known in self._known.items():
+            if space.current(variable(name)) == value:
+                return known
+        return None
+
+    def hidden_in(
+        self, space: NamedValues, names: Sequence[str], unknown: frozenset[str]
+    ) -> tuple[str, Permutation] | None:
+        """The one permutation of whose number some names are digits, and whose place alone is made of unknowns.
+
+        Args:
+            space: sizes and indices.
+            names: of variables in which unknown indices are hidden.
+            unknown: these indices.
+
+        Returns:
+            The name of its number, and the permutation; None where it is not one, or is not a number of a place.
+        """
+        for name, known in self._known.items():
+            if not set(names) <= space.current(variable(name)).variables:
+                continue
+            rest = (p for axis, p in enumerate(known.index) if axis != known.axis)
+            if any(p.variables & unknown for p in rest):
+                return None
+            return name, known
+        return None
+
 
 NESTED = 2
 """How deep unknown integers inside the indices of others are compared."""

@@ -21,8 +21,7 @@ from samebits.programs.placement import partition
 from samebits.programs.shared_state import SharedState
 from samebits.programs.side_call import side_call
 from samebits.schema.case import Arg, AxisSize, Case
-from samebits.schema.mesh_ids import Mode
-from samebits.schema.meshes import MeshSpec
+from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.pair import Pair
 from samebits.schema.size_symbols import SizeSymbols
 from samebits.schema.values import Given, Normal

@@ -20,7 +20,7 @@ import numpy as np
 from jax import export
 from jax.errors import InconclusiveDimensionOperation
 
-from samebits.host.package import CARRIED, PACKAGE
+from samebits.host.installed import CARRIED, PACKAGE
 from samebits.interpret.equation import short
 from samebits.sizes.places.polynomial import Polynomial
 from samebits.sizes.proofs.comparisons import Comparisons, SizeComparison

@@ -16,13 +16,12 @@ from samebits.interpret.inner_equations import equations
 from samebits.prove.mesh_queries import Query, conditions_of, mesh_queries, other_devices
 from samebits.schema.meshes import MeshSpec
 from samebits.sizes.proofs.attempts import Attempt, PairPoint, attempts, axis_sizes, covers, numbers_on, symbols_of
-from samebits.sizes.proofs.device_numbers import on_other_numbers
+from samebits.sizes.proofs.device_numbers import MOST_DEVICES, on_other_numbers
 from samebits.sizes.proofs.family import Family
 from samebits.sizes.proofs.family_proof import SizesProof, prove_all_sizes
 from samebits.sizes.proofs.fixed_sizes import tried_at_others, with_kept
 from samebits.sizes.proofs.mesh_proofs import MeshProofs
 from samebits.sizes.proofs.of_case import SymbolicMesh
-from samebits.sizes.proofs.other_numbers import MOST_DEVICES
 from samebits.sizes.proofs.pair_proof import PairProof, proof_of, undecided
 from samebits.sizes.proofs.symbolic_slices import same_on_one_device
 from samebits.sizes.proofs.tracing import traced

@@ -120,7 +120,7 @@ def test_a_patch_of_what_does_not_exist_is_refused() -> None:
         name="gone",
         pair="rms_norm",
         side="multiply",
-        patch=("samebits.interpret.field_proof.attempts:gone", lambda: None),
+        patch=("samebits.interpret.field_proof.proof:gone", lambda: None),
         verdict="AttributeError",
     )
     with pytest.raises(DeclarationError, match=r"fault 'gone': there is no 'samebits.*:gone' to patch: module "):
@@ -161,7 +161,7 @@ def test_a_stale_patch_is_a_miss_and_does_not_end_the_run(
         name="stale",
         pair="rms_norm",
         side="multiply",
-        patch=("samebits.interpret.field_proof.attempts:compare_formulas", stale),
+        patch=("samebits.interpret.field_proof.proof:compare_formulas", stale),
         request=template.request,
         verdict="CheckerBroken",
     )

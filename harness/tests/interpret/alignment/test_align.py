@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 from samebits.errors import NotCovered
-from samebits.interpret.alignment.align import Alignment, align
-from samebits.interpret.alignment.fingerprints import fingerprint
-from samebits.interpret.alignment.frontier import frontier, reaching
-from samebits.interpret.alignment.recorder import RecordLimits
-from samebits.interpret.alignment.repair import earliest
+from samebits.interpret.alignment.align import Alignment, RecordLimits, align
+from samebits.interpret.alignment.fingerprints import fingerprint, frontier, reaching
+from samebits.interpret.alignment.naming import earliest
 from samebits.interpret.alignment.sources import code_of
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.problem import Input, Question

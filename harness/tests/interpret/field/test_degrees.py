@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from jax import lax
 
 from samebits.errors import NotCovered
-from samebits.interpret.field import degrees, residues
-from samebits.interpret.field.degrees import CONSTANT, VARIABLE, DegreeBounds, together
+from samebits.interpret.field import element as degrees
+from samebits.interpret.field import residues
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field.element import FieldElement
+from samebits.interpret.field.element import CONSTANT, VARIABLE, DegreeBounds, FieldElement, together
 from samebits.interpret.field.residues import PRIMES
 from samebits.interpret.field_proof.comparison import ENOUGH, error_bound
 from samebits.interpret.interpreter import Interpreter

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from samebits.interpret.field.degrees import DegreeBounds
-from samebits.interpret.field.element import FieldElement, rounded_off, sum_reach
+from samebits.interpret.field.element import DegreeBounds, FieldElement, rounded_off, sum_reach
 
 
 def number(value: float, reach: float | None = None) -> FieldElement:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from samebits.interpret.field import residues
-from samebits.interpret.field.held_values import HeldValues
+from samebits.interpret.field.base import HeldValues
 
 P = residues.PRIMES[0]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from samebits.interpret.field.square_roots import CONFIRMED
-from samebits.interpret.field_proof.attempts import FIRST_POINTS
+from samebits.interpret.field.functions import CONFIRMED
+from samebits.interpret.field_proof.proof import FIRST_POINTS
 from tests.interpret.field_proof.test_proof import X, said
 
 Array = Any

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from samebits.errors import MissingRule, NotCovered
-from samebits.interpret.field_proof.parts import MOST_PARTS, by_parts, smaller_parts
-from samebits.interpret.field_proof.proof import FieldIdentity, identity
+from samebits.interpret.field_proof.proof import MOST_PARTS, FieldIdentity, by_parts, identity, smaller_parts
 from samebits.interpret.problem import Input, Question
 from tests.interpret.executed import asked
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from samebits.errors import NotCovered
 from samebits.interpret.arrays import to_integers
-from samebits.interpret.machine_independence.proof import independence, independence_at_all_inputs
-from samebits.interpret.machine_independence.state import quantum_of
+from samebits.interpret.machine_independence.domain import independence, independence_at_all_inputs, quantum_of
 from tests.interpret.executed import asked
 
 NORMAL = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)

@@ -13,9 +13,9 @@ from samebits.errors import NotCovered
 from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.problem import Input, Question
-from samebits.interpret.rounding_error.culprit import loses_most
 from samebits.interpret.rounding_error.domain import RoundingDomain
-from samebits.interpret.rounding_error.matrix_units import PASSES, precision_of, taken_as
+from samebits.interpret.rounding_error.estimate import loses_most
+from samebits.interpret.rounding_error.rules import PASSES, precision_of, taken_as
 from samebits.interpret.rounding_error.value import lifted
 
 X = np.linspace(0.1, 1, 16, dtype=np.float32)

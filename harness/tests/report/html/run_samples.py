@@ -11,8 +11,16 @@ from samebits.report.compile_model import CompiledStep, StepsDocument
 from samebits.report.golden import GoldenDocument
 from samebits.report.train import TrainDocument, TrainSummary, envelope_record
 from samebits.report.tune import TuneDocument, summarise_tuned
-from samebits.schema.program_facts import ClaimResult, CompiledSide, Facts, SideBySide, ratio
-from samebits.schema.program_region import ProgramRegion, RegionLevel, RegionLine
+from samebits.schema.program_facts import (
+    ClaimResult,
+    CompiledSide,
+    Facts,
+    ProgramRegion,
+    RegionLevel,
+    RegionLine,
+    SideBySide,
+    ratio,
+)
 from samebits.schema.tuning import TuningTrial, best
 from samebits.train.compare import clusters, judge_runs
 from samebits.train.envelope import Envelope

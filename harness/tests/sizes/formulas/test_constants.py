@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from samebits.sizes.formulas.constants import STANDING, constant, stands_for
 from samebits.sizes.formulas.formula import NoFormula
+from samebits.sizes.formulas.normal_form import STANDING, constant, stands_for
 from samebits.sizes.places.facts import Number
 from samebits.sizes.proofs import family_proof as all_sizes
 from samebits.sizes.proofs.family import Family, Shaped

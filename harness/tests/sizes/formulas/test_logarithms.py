@@ -10,8 +10,7 @@ import pytest
 
 from samebits.errors import SamebitsError
 from samebits.sizes.formulas.formula import Formula, NoFormula, Size, atom, number
-from samebits.sizes.formulas.logarithms import logarithm
-from samebits.sizes.formulas.ring import FormulaRing
+from samebits.sizes.formulas.ring import FormulaRing, logarithm
 from samebits.sizes.places.facts import Element
 from samebits.sizes.places.polynomial import of, variable
 from samebits.sizes.places.space import Space

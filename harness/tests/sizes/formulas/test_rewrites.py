@@ -9,12 +9,11 @@ from fractions import Fraction
 
 import pytest
 
-from samebits.sizes.formulas.comparisons import compared, equal_answers
 from samebits.sizes.formulas.formula import Formula, Summand
-from samebits.sizes.formulas.normal_form import NormalForms
-from samebits.sizes.formulas.other_indices import with_other_indices, with_quotient
+from samebits.sizes.formulas.normal_form import NormalForms, compared, equal_answers
 from samebits.sizes.formulas.signs import never_negative, possible, says_negative
 from samebits.sizes.formulas.summands import merged
+from samebits.sizes.formulas.vanishing import with_other_indices, with_quotient
 from samebits.sizes.places.equality import same
 from samebits.sizes.places.facts import (
     Element,

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 from samebits.sizes.formulas.formula import Formula, atom, number
-from samebits.sizes.formulas.ring import FormulaRing
-from samebits.sizes.formulas.sign_cases import by_sign
+from samebits.sizes.formulas.ring import FormulaRing, by_sign
 from samebits.sizes.places.facts import Element
 from samebits.sizes.places.polynomial import of, variable
 from samebits.sizes.places.space import Space

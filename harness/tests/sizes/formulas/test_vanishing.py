@@ -8,14 +8,11 @@ import pytest
 
 from samebits.sizes.formulas.bindings import bindings
 from samebits.sizes.formulas.formula import Formula, NoFormula, Summand, atom, number, polynomial
-from samebits.sizes.formulas.infinities import says_infinite
-from samebits.sizes.formulas.logarithms import logarithm
-from samebits.sizes.formulas.normal_form import NormalForms
-from samebits.sizes.formulas.other_indices import cut_to_fit
-from samebits.sizes.formulas.ring import FormulaRing, common_factor
+from samebits.sizes.formulas.normal_form import NormalForms, says_infinite
+from samebits.sizes.formulas.ring import FormulaRing, common_factor, logarithm
 from samebits.sizes.formulas.substitution import Substitution, canonical_source, free_names
 from samebits.sizes.formulas.summands import simplified
-from samebits.sizes.formulas.vanishing import Vanishing, open_fact, resolved
+from samebits.sizes.formulas.vanishing import Vanishing, cut_to_fit, open_fact, resolved
 from samebits.sizes.places.equality import same
 from samebits.sizes.places.facts import (
     Element,

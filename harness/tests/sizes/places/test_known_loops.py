@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from samebits.sizes.places.facts import Fact
-from samebits.sizes.places.known_loops import KnownLoops
 from samebits.sizes.places.polynomial import of, variable
+from samebits.sizes.places.space import KnownLoops
 
 FITS = Fact("not_negative", of(9) - variable("n"))
 

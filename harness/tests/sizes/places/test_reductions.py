@@ -11,8 +11,7 @@ import pytest
 from jax import export, lax
 
 from samebits.sizes.formulas.formula import NoFormula
-from samebits.sizes.formulas.normal_form import NormalForms
-from samebits.sizes.formulas.recurrences import Recurrences
+from samebits.sizes.formulas.normal_form import NormalForms, Recurrences
 from samebits.sizes.places.equality import same
 from samebits.sizes.places.evaluation import Evaluation
 from samebits.sizes.places.facts import Carried, Reduction, Source, WholeResult

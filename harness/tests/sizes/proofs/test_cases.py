@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samebits.sizes.places.polynomial import Polynomial, variable
-from samebits.sizes.proofs.cases import by_answer, where_otherwise
-from samebits.sizes.proofs.comparisons import NotNegative, Remainders, SizeComparison, Zero
+from samebits.sizes.proofs.comparisons import NotNegative, Remainders, SizeComparison, Zero, by_answer, where_otherwise
 from samebits.sizes.proofs.family import Family
 from samebits.sizes.proofs.family_proof import prove_all_sizes
 from tests.sizes.proofs.size_faults import ON_LINE, ON_TABLE

@@ -14,14 +14,13 @@ import pytest
 from samebits import Arg, Case, MeshSpec, Pair
 from samebits.prove import mesh_queries
 from samebits.schema.domain import RequiredFact
-from samebits.schema.mesh_ids import Mode
+from samebits.schema.meshes import Mode
 from samebits.sizes.proofs import device_numbers, mesh_proofs, pair_sizes
 from samebits.sizes.proofs import witnesses as size_witnesses
 from samebits.sizes.proofs.attempts import PairPoint
-from samebits.sizes.proofs.device_numbers import strictest
+from samebits.sizes.proofs.device_numbers import few, in_order, strictest
 from samebits.sizes.proofs.family import Family, Shaped
 from samebits.sizes.proofs.family_proof import prove_all_sizes
-from samebits.sizes.proofs.other_numbers import few, in_order
 from samebits.sizes.proofs.pair_proof import PairProof
 from samebits.sizes.proofs.pair_sizes import PairSizes
 from samebits.sizes.proofs.part_of_family import known_by, values_in

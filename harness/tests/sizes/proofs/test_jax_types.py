@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import export
 
 from samebits.sizes.proofs.family import Family, Shaped, SizeOf
-from samebits.sizes.proofs.jax_types import jax_types
+from samebits.sizes.proofs.tracing import jax_types
 
 FAMILY = Family(
     symbols={"cp": 2, "part": 1},

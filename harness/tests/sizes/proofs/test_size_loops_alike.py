@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from samebits.sizes.formulas.comparisons import ALIKE
+from samebits.sizes.formulas.normal_form import ALIKE
 from samebits.sizes.proofs.family import Family, Shaped
 from samebits.sizes.proofs.family_proof import prove_all_sizes
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from samebits.errors import NotCovered
 from samebits.sizes.formulas import vanishing
-from samebits.sizes.formulas.comparisons import ALIKE
-from samebits.sizes.formulas.infinities import FINITE
+from samebits.sizes.formulas.normal_form import ALIKE, FINITE
 from samebits.sizes.proofs.family import Family, Shaped
 from samebits.sizes.proofs.family_proof import prove_all_sizes
 from samebits.sizes.proofs.values import MOST_ELEMENTS, formulas_at, formulas_differ_at
