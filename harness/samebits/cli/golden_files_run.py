@@ -10,7 +10,8 @@ from samebits.cli.common import say
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.errors import RequestError, SamebitsError
 from samebits.programs.catalogue import default_root, suggest
-from samebits.report.golden import GoldenDocument, GoldenRow, show_golden, show_listed
+from samebits.report.golden import GoldenDocument, GoldenRow, golden_blocks
+from samebits.report.terminal_page import show_blocks
 from samebits.schema.result import Problem
 from samebits.train.golden.files import golden_paths, read_golden, require_own_name
 from samebits.train.golden.record import Golden
@@ -60,16 +61,6 @@ class GoldenListCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
             command="golden list", environment=None, results=tuple(results), problems=tuple(run.problems)
         )
 
-    def show(self, run: CommandRun, inputs: list[GoldenFile], document: GoldenDocument) -> None:
-        """A table."""
-        rows = [row for row in document.results if isinstance(row, GoldenRow)]
-        if rows:
-            show_listed(run.console, rows)
-        elif not document.problems:
-            run.console.print(
-                "no goldens yet; `samebits golden accept --matrix NAME --reason '...'` makes them", soft_wrap=True
-            )
-
 
 @dataclass(frozen=True, kw_only=True)
 class GoldenShowCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
@@ -111,7 +102,7 @@ class GoldenShowCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
     def show(self, run: CommandRun, inputs: list[GoldenFile], document: GoldenDocument) -> None:
         """Each golden with its evidence, its history and all losses."""
         for path, golden in inputs:
-            show_golden(run.console, golden, path)
+            show_blocks(run.console, golden_blocks(golden, path))
 
 
 def _name(path: Path) -> str:

@@ -18,7 +18,7 @@ from samebits.host.environment import Environment
 from samebits.host.permit import Permit
 from samebits.programs.catalogue import default_root
 from samebits.report.failing import WORST
-from samebits.report.golden import GoldenDocument, checked_markdown, show_accepted, show_golden_check
+from samebits.report.golden import GoldenDocument
 from samebits.schema.model import Model
 from samebits.schema.result import Problem
 from samebits.train.cache import persistent_compile_cache
@@ -107,12 +107,8 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
             notes=(_unchecked(missing),) if missing else (),
         )
 
-    def markdown(self, document: GoldenDocument) -> str:
-        """A table for a pull request."""
-        return checked_markdown(document)
-
     def show(self, run: CommandRun, inputs: GoldenCheckInputs, document: GoldenDocument) -> None:
-        """What could not be read or run on stderr, the others as a table."""
+        """Say what could not be read or run on stderr, then show the page."""
         results = _checked(document)
         if not results:
             shard = self.settings.shard
@@ -122,7 +118,7 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
         unusable = [result.message for result in results if result.exit_code > 1]
         for message in unusable if self.verbose else unusable[:WORST]:
             say(message)
-        show_golden_check(run.console, results, verbose=self.verbose, notes=document.notes)
+        super().show(run, inputs, document)
 
     def exit_code(self, inputs: GoldenCheckInputs, document: GoldenDocument) -> int:
         """1 where a golden changed, before 2 for a damaged file, before 3 for a run that could not be made."""
@@ -208,9 +204,3 @@ class GoldenAcceptCommand(Command[GoldenAcceptInputs, AcceptedGolden, GoldenDocu
             results=tuple(results),
             problems=tuple(run.problems),
         )
-
-    def show(self, run: CommandRun, inputs: GoldenAcceptInputs, document: GoldenDocument) -> None:
-        """Old and new."""
-        accepted = [result for result in document.results if isinstance(result, AcceptedGolden)]
-        if accepted:
-            show_accepted(run.console, accepted)

@@ -1,32 +1,27 @@
-"""Shows goldens in a terminal and a pull request: what was accepted, what holds, and what changed where."""
+"""The documents of `samebits golden`, and their page: what was accepted, what holds, and what changed where."""
 
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
-from rich.text import Text
-
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
-from samebits.report.failing import Failing, next_lines, opening, shortened
-from samebits.report.markdown_fit import escaped, fitted, table_rows
-from samebits.report.screen import Form, Styled, in_turn, show_fitted
-from samebits.report.tables import Cell, line, show_whole
+from samebits.report.failing import Failing
+from samebits.report.html.run_charts import Row, bounds_used, curves, distances
+from samebits.report.page import Beside, Block, Chart, Fold, Line, Lines, Page, Table, ValueList
 from samebits.report.words import State, plural, some
 from samebits.schema.result import Problem
 from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
+from samebits.train.golden.curve import GoldenCurveStep
 from samebits.train.golden.record import Golden, GoldenAcceptance
-
-WIDTH = 250
-"""Columns of a table in a file or a pipe."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,8 +86,12 @@ class GoldenDocument:
     notes: tuple[str, ...] = ()
     written: Written | None = None
 
+    def page(self) -> Page:
+        """Return what is shown."""
+        return golden_page(self)
 
-CHECK_HEADS = ("golden", "status", "basis", "first change", "ulps", "relative", "allowed")
+
+CHECK_HEADS = ("golden", "status", "basis", "first change", "ulps", "relative", "allowed", "seen in")
 
 
 def checked_row(result: CheckedGolden) -> list[str]:
@@ -100,24 +99,8 @@ def checked_row(result: CheckedGolden) -> list[str]:
     place = "" if result.first_step is None else f"step {result.first_step}, {result.first_leaf}"
     far = result.ulps if result.ulps is not None else result.max_ulp if result.ok else None
     figures = (_number(far), _number(result.relative), _number(result.bound or None))
-    return [result.name, result.status, result.lane or "", place, *figures]
-
-
-def show_goldens(to: Console, results: Sequence[CheckedGolden]) -> None:
-    """A row per golden."""
-    rows: list[list[Cell]] = []
-    for result in results:
-        name, status, *cells = checked_row(result)
-        rows.append([name, Text(status, "" if result.ok else "bold red"), *cells])
-    show_whole(_wide(to), CHECK_HEADS, rows, ("first change",))
-
-
-def show_checked(to: Console, results: Sequence[CheckedGolden]) -> None:
-    """A row per golden; what changed, line by line (what could not be read or run is on stderr)."""
-    show_goldens(to, results)
-    for result in results:
-        if result.exit_code == 1 or result.lane == "evidence":
-            to.print(Text(f"{result.name}: {result.message}", "" if result.ok else "bold red"), soft_wrap=True)
+    seen = "" if result.machines is None else plural(result.machines, "environment")
+    return [result.name, result.status, result.lane or "", place, *figures, seen]
 
 
 def checked_sentence(results: Sequence[CheckedGolden]) -> str:
@@ -130,55 +113,35 @@ def checked_sentence(results: Sequence[CheckedGolden]) -> str:
     return f"{text}."
 
 
-def show_accepted(to: Console, results: Sequence[AcceptedGolden]) -> None:
-    """Old and new, as a pull request needs them."""
-    heads = ("golden", "change", "old last loss", "new last loss", "first changed step", "max relative", "arrays")
-    rows = []
-    for result in results:
-        arrays = [leaf for leaf in result.leaves if "/" in leaf]
-        names = some(arrays, 3)
-        rows.append(
-            [
-                result.name,
-                result.change,
-                "" if result.old_loss is None else repr(float.fromhex(result.old_loss)),
-                repr(float.fromhex(result.new_loss)),
-                _number(result.first_step),
-                _number(result.max_relative),
-                names,
-            ]
-        )
-    show_whole(_wide(to), heads, rows, ("arrays",))
+ACCEPT_HEADS = ("golden", "change", "old last loss", "new last loss", "first changed step", "max relative", "arrays")
 
 
-def show_listed(to: Console, results: Sequence[GoldenRow]) -> None:
-    """A row per golden of every platform."""
-    heads = ("golden", "platform", "steps", "last loss", "bound", "seen in", "accepted", "refreshes", "drift", "reason")
-    rows = [
-        [
-            result.name,
-            result.environment,
-            str(result.steps),
-            repr(result.last_loss),
-            f"{result.bound} ulps",
-            f"{result.environments} environment{'' if result.environments == 1 else 's'}",
-            f"{result.accepted} {result.commit[:9]}",
-            str(result.refreshes),
-            _number(result.drift) or "0",
-            result.reason,
-        ]
-        for result in results
+def accepted_row(result: AcceptedGolden) -> list[str]:
+    """An accepted golden as the cells of `ACCEPT_HEADS`: old and new, as a pull request needs them."""
+    old = "" if result.old_loss is None else repr(float.fromhex(result.old_loss))
+    new, arrays = repr(float.fromhex(result.new_loss)), [leaf for leaf in result.leaves if "/" in leaf]
+    return [
+        *(result.name, result.change, old, new),
+        *(_number(result.first_step), _number(result.max_relative), some(arrays, 3)),
     ]
-    show_whole(_wide(to), heads, rows, ("reason",))
 
 
-def show_golden(to: Console, golden: Golden, path: Path) -> None:
-    """One golden, with its evidence, its history and all losses."""
-    to.print(Text(golden.name, "bold"), soft_wrap=True)
+LIST_HEADS = (
+    *("golden", "platform", "steps", "last loss", "bound", "seen in", "accepted", "refreshes", "drift", "reason"),
+)
+
+
+def listed_row(row: GoldenRow) -> list[str]:
+    """A golden of any platform as the cells of `LIST_HEADS`."""
+    seen, accepted = plural(row.environments, "environment"), f"{row.accepted} {row.commit[:9]}"
+    figures = [str(row.steps), repr(row.last_loss), f"{row.bound} ulps", seen, accepted, str(row.refreshes)]
+    return [row.name, row.environment, *figures, _number(row.drift) or "0", row.reason]
+
+
+def golden_blocks(golden: Golden, path: Path) -> list[Block]:
+    """Return one golden, with its evidence, its history and all losses."""
     acceptances = (*golden.history, golden.accepted)
     about = [("file", str(path)), *_evidence_rows(golden), *(("accepted", _accepted(each)) for each in acceptances)]
-    for name, value in about:
-        to.print(Text(f"  {name:<12}{value}"), soft_wrap=True)
     rows = [
         [
             str(step.step),
@@ -190,7 +153,8 @@ def show_golden(to: Console, golden: Golden, path: Path) -> None:
         ]
         for step in golden.steps
     ]
-    show_whole(_wide(to), ("step", "loss", "exactly", "perplexity", "gradients", "arrays"), rows)
+    table = Table(heads=("step", "loss", "exactly", "perplexity", "gradients", "arrays"), rows=rows)
+    return [Lines(lines=[Line(golden.name, "strong")], listed=False), ValueList(rows=about), table]
 
 
 def _evidence_rows(golden: Golden) -> list[tuple[str, str]]:
@@ -225,13 +189,6 @@ def _accepted(acceptance: GoldenAcceptance) -> str:
     return f"{head} ({change}; last loss {loss!r})"
 
 
-def _wide(to: Console) -> Console:
-    """In a file or a pipe rows are lines, however long; a digit that is cut off would be another number."""
-    if not to.is_terminal:
-        to.width = max(to.width, WIDTH)
-    return to
-
-
 def _number(value: float | None) -> str:
     if value is None:
         return ""
@@ -250,49 +207,15 @@ _LIKELY = {
 
 def failing_goldens(results: Sequence[CheckedGolden]) -> list[Failing]:
     """What does not hold: goldens that change first at one place together, those that changed before all others."""
+    return [_failing(group, len(results)) for group in _failing_groups(results)]
+
+
+def _failing_groups(results: Sequence[CheckedGolden]) -> list[list[CheckedGolden]]:
     groups: dict[tuple[object, ...], list[CheckedGolden]] = {}
     for result in results:
         if not result.ok:
             groups.setdefault((result.status, result.lane, result.first_step, result.first_leaf), []).append(result)
-    ordered = sorted(groups.values(), key=lambda group: (group[0].exit_code, -len(group)))
-    return [_failing(group, len(results)) for group in ordered]
-
-
-def show_golden_check(
-    to: Console, results: Sequence[CheckedGolden], *, verbose: bool = False, notes: Sequence[str] = ()
-) -> None:
-    """The report of a check.
-
-    Args:
-        to: where it is printed.
-        results: in the order of the document.
-        verbose: whether every golden is shown, however many there are; otherwise one screen.
-        notes: of the document, as what was not checked.
-    """
-    if not to.is_terminal:
-        to.width = max(to.width, WIDTH)
-    failing = failing_goldens(results)
-    end: list[Styled] = [*((note, "yellow") for note in notes), (checked_sentence(results), "")]
-    end += next_lines(failing)
-    forms: list[Form] = [lambda console: show_checked(console, results)]
-    if not verbose:
-        short = [result for result in results if not result.ok]
-        few = shortened(failing)
-        listed = short or results
-        forms += [in_turn(lambda console: show_goldens(console, listed), form) for form in few]
-        forms += few if short else [_first_by_evidence(results)]
-    show_fitted(to, forms, end, "--verbose prints every golden")
-
-
-def _first_by_evidence(results: Sequence[CheckedGolden]) -> Form:
-    """What goldens of another environment say, of the first one."""
-
-    def form(to: Console) -> None:
-        first = next((result for result in results if result.lane == "evidence"), None)
-        if first is not None:
-            line(to, f"{first.name}: {first.message}")
-
-    return form
+    return sorted(groups.values(), key=lambda group: (group[0].exit_code, -len(group)))
 
 
 def _failing(group: Sequence[CheckedGolden], count: int) -> Failing:
@@ -318,21 +241,6 @@ def _next(result: CheckedGolden, *, alone: bool) -> str | None:
     return f"samebits golden check --config {name}" if result.status == "not run" and not alone else None
 
 
-def checked_markdown(document: GoldenDocument) -> str:
-    """The document as Markdown of at most 60 lines: what came out, the worst failures, a row per golden."""
-    results = [result for result in document.results if isinstance(result, CheckedGolden)]
-    parts = opening(f"golden check: {state_of_goldens(document)}", checked_sentence(results), failing_goldens(results))
-    if results:
-        bad = [number for number, result in enumerate(results) if not result.ok]
-        rows = table_rows("Goldens", CHECK_HEADS, [checked_row(result) for result in results], bad)
-        parts.append(replace(rows, opened=False))
-    by_evidence = [result for result in results if result.ok and result.lane == "evidence"]
-    parts += [escaped(note) for note in document.notes]
-    if by_evidence:
-        parts.append(escaped(f"{by_evidence[0].name}: {by_evidence[0].message}"))
-    return fitted(parts)
-
-
 def state_of_golden(result: CheckedGolden) -> State:
     """Return what a golden comes to."""
     return "passed" if result.ok else "incomplete" if result.exit_code == 3 else "failed"
@@ -346,3 +254,209 @@ def state_of_goldens(document: GoldenDocument) -> State:
         return "failed"
     empty = document.command == "golden check" and not checked
     return "incomplete" if "incomplete" in states or document.problems or empty else "passed"
+
+
+OPEN = 3
+"""So many goldens are shown unfolded; of more, only those that do not hold."""
+
+
+def golden_page(document: GoldenDocument) -> Page:
+    """Return a row per golden, those that do not hold first; in HTML each with its curves."""
+    checked = [result for result in document.results if isinstance(result, CheckedGolden)]
+    accepted = [result for result in document.results if isinstance(result, AcceptedGolden)]
+    rows = [listed_row(result) for result in document.results if isinstance(result, GoldenRow)]
+    in_order = sorted(checked, key=lambda result: result.ok)
+    compared: list[CheckedGolden | AcceptedGolden] = [*in_order, *accepted]
+    return Page(
+        command=document.command,
+        state=state_of_goldens(document),
+        headline=_headline(checked),
+        closing=_closing(document, checked, accepted),
+        failing=failing_goldens(checked),
+        problems=document.problems,
+        blocks=[
+            *_checked_blocks(checked),
+            Table(heads=ACCEPT_HEADS, rows=[accepted_row(result) for result in accepted], wide=ACCEPT_HEADS[-1:]),
+            Table(heads=LIST_HEADS, rows=rows, wide=LIST_HEADS[-1:]),
+            *(_fold(result, place, len(compared) <= OPEN) for place, result in enumerate(compared)),
+        ],
+        notes=document.notes,
+        environment=document.environment,
+        hint="--verbose prints every golden" if checked else "",
+    )
+
+
+def _checked_blocks(results: Sequence[CheckedGolden]) -> list[Block]:
+    """Return a row per golden, what each says that no group of failures says, and how much of its bound each uses."""
+    ordered = sorted(results, key=lambda result: result.ok)
+    bad = [number for number, result in enumerate(ordered) if not result.ok]
+    table = Table(
+        heads=CHECK_HEADS,
+        rows=[checked_row(result) for result in ordered],
+        title="Goldens",
+        bad=bad,
+        wide=CHECK_HEADS[3:4],
+        not_in_terminal=CHECK_HEADS[-1:],
+    )
+    if bad and len(bad) < len(results):
+        table = replace(table, short=replace(table, rows=table.rows[: len(bad)]))
+    alike = [result for group in _failing_groups(results) for result in group[1:] if result.exit_code == 1]
+    by_evidence = [result for result in results if result.ok and result.lane == "evidence"]
+    said = [Line(f"{result.name}: {result.message}", "" if result.ok else "bad") for result in (*alike, *by_evidence)]
+    first = Lines(lines=said[len(alike) :][:1])
+    lines = Lines(lines=said, short=first, media=("terminal", "markdown"))
+    used = used_rows(results)
+    label = (
+        "The largest share of its bound that each golden's loss uses; beyond the dashed line it does not hold. The "
+        "tables of the steps below have the distances"
+    )
+    chart = Chart(name="used", label=label, draw=lambda: bounds_used(used))
+    return [table, lines, *([chart] if len(used) > 1 else [])]
+
+
+def _fold(result: CheckedGolden | AcceptedGolden, place: int, unfolded: bool) -> Fold:
+    """Return the curves of a golden and the arrays that changed."""
+    if isinstance(result, CheckedGolden):
+        said, state, opened, sides = result.message, state_of_golden(result), not result.ok, ("recorded", "today")
+        changed = [
+            [change.leaf, f"step {change.step}", _number(change.relative), _number(change.bound)]
+            for change in result.changed
+        ]
+        more = result.changed_count - len(result.changed)
+    else:
+        said, state, opened, sides = result.change, "passed", result.change == "changed", ("before", "accepted")
+        changed, more = [[leaf, "", "", ""] for leaf in result.leaves], 0
+    arrays = Table(
+        heads=("array", "first at", "relative change of its norm", "allowed"),
+        rows=changed,
+        caption="Arrays that changed, in the order in which they did",
+    )
+    steps = Table(heads=STEP_HEADS, rows=step_table(result.steps), caption="Both runs at every step")
+    return Fold(
+        title=result.name,
+        blocks=[
+            Lines(lines=[said], listed=False),
+            *([Beside(blocks=_charts(result.steps, place, sides))] if result.steps else []),
+            arrays,
+            *([Lines(lines=[f"{plural(more, 'more array')} changed"], listed=False)] if more else []),
+            *([Fold(title="All steps", blocks=[steps])] if result.steps else []),
+        ],
+        open=unfolded or opened,
+        state=state,
+        media=("html",),
+    )
+
+
+def _charts(steps: Sequence[GoldenCurveStep], place: int, names: tuple[str, str]) -> list[Chart]:
+    values, apart = value_rows(steps, names), distance_rows(steps, names)
+    first = next((row["step"] for row in apart if row["first"]), None)
+    mark = None if first is None else (first, "first split of the loss")
+    far = (
+        "Distance of the loss, in float32 ulps; dashed: how far it may be in another environment; triangle: the first "
+        "step with another loss"
+    )
+    norm = "Norm of all gradients, old and new"
+    return [
+        Chart(name=f"loss-{place}", label="Loss, old and new", draw=lambda: curves(values, "loss", "loss", names)),
+        Chart(
+            name=f"distance-{place}",
+            label=far,
+            draw=lambda: distances(apart, bound_rows(steps), names, first=mark),
+        ),
+        Chart(name=f"norm-{place}", label=norm, draw=lambda: curves(values, "norm", "norm of all gradients", names)),
+    ]
+
+
+def _headline(checked: Sequence[CheckedGolden]) -> str:
+    """Say what changed, and where."""
+    wrong = [result for result in checked if not result.ok]
+    if not wrong:
+        return ""
+    more = f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    count = f"{len(wrong)} of {plural(len(checked), 'golden')} not as recorded"
+    return f"{count}: {wrong[0].name}: {wrong[0].message}{more}"
+
+
+def _closing(document: GoldenDocument, checked: Sequence[CheckedGolden], accepted: Sequence[AcceptedGolden]) -> str:
+    if document.command == "golden check":
+        return checked_sentence(checked)
+    count = plural(len(document.results), "golden")
+    if document.command == "golden accept":
+        changes = Counter(result.change for result in accepted)
+        return f"{count}: {', '.join(f'{number} {change}' for change, number in changes.items()) or 'none accepted'}"
+    none = "no goldens yet; `samebits golden accept --matrix NAME --reason '...'` makes them"
+    return count if document.results or document.problems else none
+
+
+STEP_HEADS = ("step", "old loss", "new loss", "ulps", "allowed", "old norm of gradients", "new norm of gradients")
+
+
+def value_rows(steps: Sequence[GoldenCurveStep], names: tuple[str, str]) -> list[Row]:
+    """The loss and the norm of all gradients of both runs at each step.
+
+    Args:
+        steps: of a golden.
+        names: of the recorded run and of the other one.
+    """
+    return [
+        {"run": name, "step": step.step, "loss": loss, "norm": norm}
+        for step in steps
+        for name, loss, norm in (
+            (names[0], step.recorded_loss, step.recorded_grad_norm),
+            (names[1], step.loss, step.grad_norm),
+        )
+    ]
+
+
+def distance_rows(steps: Sequence[GoldenCurveStep], names: tuple[str, str]) -> list[Row]:
+    """The distance of the loss at each step that both runs have."""
+    first = next((step.step for step in steps if step.loss_ulps), None)
+    return [
+        {
+            "run": names[1],
+            "pair": f"{names[1]} beside {names[0]}",
+            "step": step.step,
+            "ulps": step.loss_ulps,
+            "first": step.step == first,
+        }
+        for step in steps
+    ]
+
+
+def bound_rows(steps: Sequence[GoldenCurveStep]) -> list[Row]:
+    """How far the loss may be at each step; nothing where bits must be the same."""
+    bounded = any(step.loss_bound for step in steps)
+    return [{"step": step.step, "bound": step.loss_bound} for step in steps] if bounded else []
+
+
+def used_rows(results: Sequence[CheckedGolden]) -> list[Row]:
+    """The largest share of its bound that each golden's loss uses, of those that are held to bounds."""
+    rows = []
+    for result in results:
+        shares = [(step.loss_ulps / step.loss_bound, step.step) for step in result.steps if step.loss_bound]
+        if shares:
+            used, step = max(shares)
+            verdict = "rounding" if result.ok else "different"
+            rows.append({"pair": result.name, "used": used, "leaf": f"loss, step {step}", "verdict": verdict})
+    return rows
+
+
+def step_table(steps: Sequence[GoldenCurveStep]) -> list[list[str]]:
+    """A row for each step, as `STEP_HEADS` names the cells."""
+    return [
+        [
+            str(step.step),
+            exact_number(step.recorded_loss),
+            exact_number(step.loss),
+            "not comparable" if step.loss_ulps == FAR else str(step.loss_ulps),
+            str(step.loss_bound),
+            exact_number(step.recorded_grad_norm),
+            exact_number(step.grad_norm),
+        ]
+        for step in steps
+    ]
+
+
+def exact_number(value: float | None) -> str:
+    """A number so that other bits of float32 are other digits; words where there is none."""
+    return "none, or not finite" if value is None else f"{value:.9g}"

@@ -10,19 +10,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-Cell = str | Text
-
 WIDTH = 250
 """Columns of a table in a file or a pipe, so that its rows are lines."""
-
-_RIGHT = (*("loss", "perplexity", "tok/s/device", "step ms", "temp MB", "headroom", "bf16 .3f", "step", "comm MB"),)
 
 
 def show_table(
     to: Console,
     heads: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    right: Collection[str] = _RIGHT,
+    rows: Sequence[Sequence[Text]],
+    right: Collection[str] = (),
     wrapped: Collection[str] = (),
 ) -> None:
     """Print a plain table; where its columns do not fit, each row as its first cell and a list of the others.
@@ -52,8 +48,7 @@ def show_table(
             name, justify="right" if name in right else "left", no_wrap=not text, overflow=overflow, min_width=width
         )
     for row in rows:
-        style = "bold red" if any("FAILS" in cell for cell in row if isinstance(cell, str)) else ""
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell, style) for cell in row))
+        table.add_row(*row)
     to.print(Padding(table, (0, 0, 0, 2), expand=False))
 
 
@@ -72,42 +67,12 @@ _JOINED = "\0"
 """Stands for a blank at which no line is broken."""
 
 
-def show_whole(
-    to: Console, heads: Sequence[str], rows: Sequence[Sequence[Cell]], wrapped: Collection[str] = ()
-) -> None:
-    """A plain table; where its columns do not fit, each row as its first cell and a list of the others.
-
-    A digit that is cut off would be another number.
-
-    Args:
-        to: where it is printed.
-        heads: of the columns.
-        rows: their cells, the first of which names the row.
-        wrapped: the heads of the columns of text, which takes as many lines as it needs.
-    """
-    widths = [max(len(str(cell)) for cell in column) for column in zip(heads, *rows, strict=True)]
-    narrowest = [
-        max(len(head), min(width, _NARROWEST)) if head in wrapped else width
-        for head, width in zip(heads, widths, strict=True)
-    ]
-    if sum(narrowest) + _BETWEEN * (len(heads) - 1) > to.width:
-        _show_lists(to, heads, rows)
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head, least in zip(heads, narrowest, strict=True):
-        text = head in wrapped
-        table.add_column(head, no_wrap=not text, overflow="fold" if text else "crop", min_width=least)
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    to.print(table)
-
-
-def _show_lists(to: Console, heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+def _show_lists(to: Console, heads: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
     for name, *cells in rows:
-        to.print(name if isinstance(name, Text) else Text(name, "bold"), soft_wrap=True)
-        pieces = [f"{head} {cell}" for head, cell in zip(heads[1:], cells, strict=True) if str(cell)]
+        to.print(Text(name.plain, name.style or "bold"), soft_wrap=True)
+        pieces = [f"{head} {cell}" for head, cell in zip(heads[1:], cells, strict=True) if cell.plain]
         text = ", ".join(piece.replace(" ", _JOINED) if len(piece) < 2 * _NARROWEST else piece for piece in pieces)
-        style = next((cell.style for cell in cells if isinstance(cell, Text)), "")
+        style = next((cell.style for cell in cells if cell.style), "")
         indented = textwrap.fill(
             text, max(to.width, 2 + _NARROWEST), initial_indent="  ", subsequent_indent="  ",
             break_long_words=False, break_on_hyphens=False,

@@ -11,18 +11,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from samebits.report.golden import (
-    GoldenRow,
-    checked_row,
-    failing_goldens,
-    show_golden,
-    show_golden_check,
-    show_goldens,
-    show_listed,
-)
-from samebits.report.screen import LINES, Form, height
+from samebits.report.golden import GoldenDocument, GoldenRow, checked_row, failing_goldens, golden_blocks
+from samebits.report.screen import LINES, height
+from samebits.report.terminal_page import show_blocks
 from samebits.train.distance import FAR
 from samebits.train.golden.check import CheckedGolden
+from tests.support import pages
+from tests.support.golden_samples import HERE
 from tests.support.golden_samples import golden as sample
 
 
@@ -40,9 +35,11 @@ def golden(name: str, step: int | None = 3, status: str = "changed") -> CheckedG
 
 
 def screen(results: Sequence[CheckedGolden], *, verbose: bool = False) -> list[str]:
-    file = io.StringIO()
-    show_golden_check(Console(file=file, width=250, markup=False, highlight=False), results, verbose=verbose)
-    return file.getvalue().splitlines()
+    return pages.screen(checked(*results), width=250, verbose=verbose)
+
+
+def checked(*results: CheckedGolden) -> GoldenDocument:
+    return GoldenDocument(command="golden check", environment=HERE, results=results)
 
 
 def test_it_fits_on_a_screen() -> None:
@@ -96,16 +93,22 @@ def test_numbers_are_whole_in_a_narrow_terminal(width: int) -> None:
     row = replace(GoldenRow.of(sample(), Path("goldens/cpu/toy__one.json")), reason="because " * 30, drift=-1.25e-7)
     changed = replace(golden("pipeline_sharding/zero1_pp_explicit"), relative=1.234e-5, bound=5, ulps=123456789)
     changed = replace(changed, first_step=17, first_leaf="gradient/layers/attention_norm")
-    forms: tuple[tuple[Form, Sequence[str]], ...] = (
-        (lambda to: show_listed(to, [row]), (repr(row.last_loss), "9 ulps", "-1.2e-07", "1 environment", "cccccccc")),
-        (lambda to: show_goldens(to, [changed]), ("123456789", "1.2e-05", "5", "step 17", changed.name)),
-        (lambda to: show_golden(to, sample(), Path("f")), [step.loss_hex for step in sample().steps]),
-    )
-    for show, numbers in forms:
-        file = io.StringIO()
-        show(Console(file=file, width=width, force_terminal=True, color_system=None))
-        text = file.getvalue()
-        assert "…" not in text
+    listed = GoldenDocument(command="golden list", environment=None, results=(row,))
+    file = io.StringIO()
+    to = Console(file=file, width=width, force_terminal=True, color_system=None)
+    show_blocks(to, golden_blocks(sample(), Path("f")))
+    for text, numbers in (
+        (
+            "\n".join(pages.screen(listed, width=width)),
+            (repr(row.last_loss), "9 ulps", "-1.2e-07", "1 environment", "cccccccc"),
+        ),
+        (
+            "\n".join(pages.screen(checked(changed), width=width)),
+            ("123456789", "1.2e-05", "5", "step 17", changed.name),
+        ),
+        (file.getvalue(), [step.loss_hex for step in sample().steps]),
+    ):
+        assert "…" not in "".join(line for line in text.splitlines() if "FAILED" not in line)
         for number in numbers:
             assert number in text, (width, number)
 
@@ -114,12 +117,11 @@ def test_names_are_whole_beside_a_long_reason() -> None:
     """In a narrow terminal too: names that are cut look alike."""
     rows = [GoldenRow.of(sample(), Path("goldens/cpu/toy__one.json"))]
     names = [f"pipeline_sharding/zero1_pp_explicit_{number}" for number in range(3)]
-    file = io.StringIO()
-    listed = [replace(row, name=name, reason="because " * 60) for row in rows for name in names]
-    show_listed(Console(file=file, width=70, force_terminal=True, color_system=None), listed)
-    assert all(name in file.getvalue() for name in names)
+    listed = tuple(replace(row, name=name, reason="because " * 60) for row in rows for name in names)
+    text = "\n".join(pages.screen(GoldenDocument(command="golden list", environment=None, results=listed), width=70))
+    assert all(name in text for name in names)
 
 
 def test_a_number_that_is_not_finite_is_no_distance() -> None:
     broken = replace(golden("nan"), ulps=FAR, relative=math.inf, bound=4)
-    assert checked_row(broken)[-3:] == ["not finite", "not finite", "4"]
+    assert checked_row(broken)[-4:-1] == ["not finite", "not finite", "4"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, replace
+
+from rich.console import Console
 
 from samebits.report.failing import Failing
 from samebits.report.html.page_section import page_section
@@ -23,7 +26,7 @@ from samebits.report.page import (
     charts_of,
 )
 from samebits.report.screen import LINES
-from samebits.report.terminal_page import NOTES
+from samebits.report.terminal_page import NOTES, show_page
 from samebits.schema.result import Problem
 from tests.support.pages import markdown, screen
 
@@ -158,3 +161,10 @@ def test_markdown_says_what_broke_and_folds_tables() -> None:
     assert text.splitlines()[2] == "row 150 differs"
     assert "<details><summary>on \\<cpu\\></summary>" in text and "- below" in text and "- \n" not in text
     assert "<summary>on &lt;cpu&gt;</summary>" in markdown(page(fold), whole=True)
+
+
+def test_a_bad_row_is_red_and_others_are_not() -> None:
+    file = io.StringIO()
+    show_page(Console(file=file, force_terminal=True, color_system="standard", width=100), page(table(2, bad=1)).shown)
+    honest, bad = (line for line in file.getvalue().splitlines() if "bitwise" in line)
+    assert "\x1b[1;31m" in bad and "\x1b[1;31m" not in honest

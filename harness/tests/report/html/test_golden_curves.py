@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from samebits.report.html.golden_section import (
+from samebits.report.golden import (
     STEP_HEADS,
     bound_rows,
     distance_rows,
