@@ -9,8 +9,8 @@ from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import declaration_lines
 from samebits.report.any_document import read_any_document
 from samebits.report.changes.diff import compare_documents, exit_code
-from samebits.report.changes.diff_records import DiffDocument, Slower
-from samebits.report.changes.diff_text import diff_markdown, diff_outcomes, show_diff
+from samebits.report.changes.diff_document import DiffDocument, diff_outcomes
+from samebits.report.changes.diff_records import Slower
 from samebits.report.outcomes import Outcomes
 
 
@@ -46,17 +46,9 @@ class DiffCommand(Command[DiffDocument, DiffDocument, DiffDocument]):
         """What changed."""
         return inputs
 
-    def markdown(self, document: DiffDocument) -> str:
-        """A table for a pull request."""
-        return diff_markdown(document)
-
     def outcomes(self, inputs: DiffDocument, document: DiffDocument) -> Outcomes:
         """One row per change."""
         return diff_outcomes(document, declaration_lines((), self.root))
-
-    def show(self, run: CommandRun, inputs: DiffDocument, document: DiffDocument) -> None:
-        """The changes, and one sentence."""
-        show_diff(run.console, document)
 
     def exit_code(self, inputs: DiffDocument, document: DiffDocument) -> int:
         """1 where something is worse."""

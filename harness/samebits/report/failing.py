@@ -28,7 +28,7 @@ class Failing:
 
     Args:
         title: whose they are, how many of how many, and what is wrong.
-        likely: the likely cause, in one sentence.
+        likely: the likely cause, in one sentence; empty where none is known.
         where: the cases, steps or names that fail, in few words.
         example: one of them with its values.
         next_command: shows the example again.
@@ -36,7 +36,7 @@ class Failing:
     """
 
     title: str
-    likely: str
+    likely: str = ""
     where: str = ""
     example: str = ""
     next_command: str | None = None
@@ -166,7 +166,10 @@ def failing_parts(
     parts: list[Part] = [f"#### Failures: {counts}{plural(len(groups), noun)}"]
     items = (text for number, group in enumerate(groups[:WORST], 1) for text in _item(number, group, example))
     parts.append("\n".join(items))
-    others = [f"- **{shortly(group.title)}**: {shortly(group.likely)}" for group in groups[WORST:]]
+    others = [
+        f"- **{shortly(group.title)}**" + (f": {shortly(group.likely)}" if group.likely else "")
+        for group in groups[WORST:]
+    ]
     if others:
         parts.append(Rows(title=plural(len(others), f"more {noun}"), rows=others, folded=True))
     return parts
@@ -182,7 +185,8 @@ def problem_parts(problems: Sequence[Problem]) -> list[Part]:
 
 def _item(number: int, group: Failing, example: str) -> list[str]:
     only = "".join(f"; {escaped(text)}" for text in group.only)
-    lines = [f"{number}. **{shortly(group.title)}**{only}", f"   - likely: {shortly(group.likely)}"]
+    lines = [f"{number}. **{shortly(group.title)}**{only}"]
+    lines += [f"   - likely: {shortly(group.likely)}"] if group.likely else []
     place = "; ".join(filter(None, (shortly(group.where), group.example and f"{example}: {shortly(group.example)}")))
     lines += [f"   - where: {place}"] if place else []
     shown = group.next_command and "`" not in group.next_command

@@ -20,7 +20,7 @@ from samebits.report import list as list_document
 from samebits.report import prove as prove_document
 from samebits.report.advise import AdviseDocument
 from samebits.report.cache import CacheDocument
-from samebits.report.changes.diff_records import DiffDocument
+from samebits.report.changes.diff_document import DiffDocument
 from samebits.report.prove_model import StepDocument
 from samebits.schema.program_facts import Facts
 from samebits.train.golden.accept import AcceptedGolden

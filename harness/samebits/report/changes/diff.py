@@ -15,13 +15,13 @@ from dataclasses import replace
 from typing import Any
 
 from samebits.errors import CouldNotRun, RequestError
+from samebits.report.changes.diff_document import DiffDocument
 from samebits.report.changes.diff_records import (
     CHANGES,
     Change,
     ChangedContract,
     ChangedFigure,
     ChangedResult,
-    DiffDocument,
     DiffSummary,
     DocumentHead,
     MovedLoss,

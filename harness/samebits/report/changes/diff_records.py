@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from samebits.host.environment import Environment
 from samebits.host.written import Written
-from samebits.report.changes.environments import EnvironmentChange
-from samebits.report.document import SCHEMA
 from samebits.schema.finding import Place
-from samebits.schema.result import Problem
 
 Change = Literal["new failure", "worse failure", "fell", "no longer compared", "still fails", "fixed", "rose", "added"]
 
@@ -173,51 +169,3 @@ class DiffSummary:
     seconds_after: float = 0.0
     losses: int = 0
     still_fail: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DiffDocument:
-    """What changed from an old document to a new one, as it is written to JSON.
-
-    Args:
-        command: `report diff` in documents of an older samebits.
-        compared: the command whose documents were compared.
-        old, new: where they are from; None in documents of an older samebits.
-        environment: of the new document; None where it has none.
-        environments: where the environments differ.
-        results: the results that changed, the gravest changes first.
-        contracts: the results whose contracts changed.
-        moved: where the reference moved.
-        losses: the training runs whose losses moved.
-        slower: what became slower, the largest difference first.
-        figures: the figures of compiled programs that changed.
-        problems: of the new document, and not of the old one.
-        notes: what else limits the comparison.
-    """
-
-    schema: Literal["samebits/2"] = SCHEMA
-    command: Literal["diff", "report diff"] = "diff"
-    compared: str = "check"
-    old: DocumentHead | None = None
-    new: DocumentHead | None = None
-    environment: Environment | None
-    environments: tuple[EnvironmentChange, ...] = ()
-    results: tuple[ChangedResult, ...]
-    contracts: tuple[ChangedContract, ...] = ()
-    moved: tuple[MovedReference, ...]
-    losses: tuple[MovedLoss, ...] = ()
-    slower: tuple[ChangedFigure, ...] = ()
-    figures: tuple[ChangedFigure, ...] = ()
-    problems: tuple[Problem, ...]
-    notes: tuple[str, ...]
-    summary: DiffSummary
-    written: Written | None = None
-
-    def fails(self, changed: ChangedResult) -> bool:
-        """Whether a change is worse, and neither another environment nor the declaration explains it."""
-        fell = changed.change == "fell" and self.summary.same_environment and not changed.declared
-        return fell or changed.change in ("new failure", "worse failure")
-
-    def loss_fails(self, loss: MovedLoss) -> bool:
-        """Whether a loss moved further than rounding moves it, in the same environment."""
-        return loss.verdict == "different" and self.summary.same_environment

@@ -10,11 +10,9 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from samebits.errors import RequestError
-from samebits.report.changes.diff_records import DiffDocument
 from samebits.report.document import Document
 from samebits.report.html.charts import bundle
 from samebits.report.html.check_section import check_section
-from samebits.report.html.diff_section import diff_section
 from samebits.report.html.page_section import page_section
 from samebits.report.html.prove_section import prove_section
 from samebits.report.html.section import Section, render, script_json, static
@@ -24,7 +22,6 @@ from samebits.report.words import State, typed
 
 SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Document: check_section,
-    DiffDocument: diff_section,
     ProofDocument: prove_section,
 }
 

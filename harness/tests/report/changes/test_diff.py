@@ -10,7 +10,8 @@ import pytest
 
 from samebits.errors import CouldNotRun, RequestError
 from samebits.report.changes.diff import compare_documents, exit_code
-from samebits.report.changes.diff_records import DiffDocument, Slower
+from samebits.report.changes.diff_document import DiffDocument
+from samebits.report.changes.diff_records import Slower
 from samebits.report.document import read_as, to_json
 from samebits.report.prove import ProofDocument
 from samebits.schema.contract import COMPUTES as DEFAULT

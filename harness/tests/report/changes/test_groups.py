@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from samebits.report.changes.diff import compare_documents
-from samebits.report.changes.groups import all_groups, amount, conditions, result_groups
+from samebits.report.changes.diff_document import all_groups, amount, conditions, result_groups
 from samebits.schema.finding import Place
 from tests.support.documents import document, result
 from tests.support.findings import changed

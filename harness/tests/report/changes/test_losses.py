@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from samebits.report.changes.diff import compare_documents, exit_code, not_judged
-from samebits.report.changes.diff_records import DiffDocument
-from samebits.report.changes.diff_text import diff_markdown, diff_outcomes, show_diff
+from samebits.report.changes.diff_document import diff_outcomes
 from samebits.report.changes.rows import document_rows
 from samebits.report.declaration_lines import DeclarationLines
-from samebits.report.html.diff_section import diff_section
 from samebits.report.train import EnvelopeRecord, TrainDocument
 from samebits.train.compare import Pairing
 from samebits.train.record import LeafRecord, RunRecord, StepRecord
 from tests.support.blank import blank
 from tests.support.documents import ENVIRONMENT
+from tests.support.pages import markdown, screen
 
 NOISE = blank(EnvelopeRecord, config="one", loss_noise=(1, 2), loss_bound=(4, 5))
 ULP = 2.0**-23
@@ -36,12 +33,6 @@ def trained(*losses: float, **more: Any) -> TrainDocument:
     return blank(TrainDocument, matrix="toy", results=(run,), comparisons=(both,), **given)
 
 
-def shown(found: DiffDocument) -> str:
-    to = Console(file=io.StringIO(), width=200)
-    show_diff(to, found)
-    return to.file.getvalue()  # type: ignore[attr-defined,no-any-return]
-
-
 @pytest.mark.parametrize(
     ("loss", "verdict", "code"),
     [(1.5, None, 0), (1.5 + 3 * ULP, "rounding", 0), (1.5 + 9 * ULP, "different", 1), (1.25, "different", 1)],
@@ -50,18 +41,18 @@ def test_a_loss_is_judged_as_beside_another_document(loss: float, verdict: str |
     found = compare_documents(trained(2.0, 1.5), trained(2.0, loss))
     assert [row.verdict for row in found.losses] == ([verdict] if verdict else [])
     assert (exit_code(found), found.summary.failed, found.summary.losses) == (code, code, int(verdict is not None))
-    assert diff_markdown(found).startswith(f"### samebits diff: {'worse' if code else 'held'}\n")
+    assert markdown(found).startswith(f"### samebits diff: {'worse' if code else 'held'}\n")
     statuses = [row.status for row in diff_outcomes(found, DeclarationLines({})).rows]
     assert statuses == ([] if verdict is None else ["failed" if code else "passed"])
-    assert diff_section(found).state == ("failed" if code else "passed")
+    assert found.page().state == ("failed" if code else "passed")
 
 
 def test_the_losses_and_the_size_are_said() -> None:
-    text = shown(compare_documents(trained(2.0, 1.5), trained(2.0, 1.25)))
-    assert "LOSS MOVED  toy/one: 1.5 -> 1.25 at step 2 (up to 2097152 ulp)" in text
-    assert "first at step 2, loss: 2097152 ulp, and rounding alone explains 5" in text
-    close = shown(compare_documents(trained(2.0, 1.5), trained(2.0, 1.5 + ULP)))
-    assert "LOSS MOVED, BY ROUNDING  toy/one: 1.5 -> 1.50000012 at step 2 (up to 1 ulp)" in close
+    text = screen(compare_documents(trained(2.0, 1.5), trained(2.0, 1.25)))
+    assert "FAILED  loss moved: toy/one: 1.5 -> 1.25 at step 2 (up to 2097152 ulp)" in text
+    assert "  example   first at step 2, loss: 2097152 ulp, and rounding alone explains 5" in text
+    close = screen(compare_documents(trained(2.0, 1.5), trained(2.0, 1.5 + ULP)))
+    assert "  loss moved, by rounding  toy/one: 1.5 -> 1.50000012 at step 2 (up to 1 ulp)" in close
 
 
 def test_a_gradient_that_is_lost_is_a_worse_run() -> None:
@@ -87,7 +78,7 @@ def test_a_gradient_that_is_lost_is_a_worse_run() -> None:
 def test_another_environment_explains_a_loss() -> None:
     newer = replace(ENVIRONMENT, versions={**ENVIRONMENT.versions, "jax": "0.12.0"})
     found = compare_documents(trained(2.0, 1.5), trained(2.0, 1.25, environment=newer))
-    assert exit_code(found) == 0 and "LOSS MOVED, IN ANOTHER ENVIRONMENT" in shown(found)
+    assert exit_code(found) == 0 and "loss moved, in another environment" in markdown(found)
 
 
 @pytest.mark.parametrize(
