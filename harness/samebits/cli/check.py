@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from samebits.cli import engine_options, options
-from samebits.cli.declared import argument, option
+from samebits.cli.declared import argument, option, words_of
 from samebits.cli.distributed_options import DistributedOptions, started
 from samebits.errors import RequestError
 
@@ -42,6 +42,12 @@ class CheckOptions(
             "K/N",
         ),
     ] = None
+
+    def again(self) -> list[str]:
+        """Return the words of the same check in another process, without what it does for this one alone."""
+        groups = (CheckOptions, options.Filters, options.SizedFilters, engine_options.WorkerOptions)
+        alone = ("--shake", "--repeat", "--all-sizes", "--no-skips", "--verbose", "--fresh", "--shard")
+        return ["check", *words_of(self, *groups, but=alone)]
 
     def require_consistent(self) -> None:
         """Reject options that contradict each other.
@@ -97,6 +103,7 @@ def check(chosen: CheckOptions) -> int:
             sparing=sparing,
         ),
         verbose=chosen.verbose,
+        again=chosen.again(),
     )
     if group is not None:
         from samebits.cli.distributed_run import run_together

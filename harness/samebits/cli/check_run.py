@@ -79,6 +79,7 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
         effort: how thoroughly each point is checked.
         audited: whether the contracts are held against all results.
         verbose: whether every row is printed, not one screen.
+        again: the words of the same check in another process, for `--shake`.
     """
 
     pairs: Sequence[str]
@@ -89,6 +90,7 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
     effort: Effort
     audited: bool = True
     verbose: bool = False
+    again: Sequence[str] = ()
 
     handles_signals = True
 
@@ -148,16 +150,9 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
                 if run.stop.asked:
                     return
         if self.effort.shake and not run.stop.asked:
-            from samebits.cli.check_shake import CheckArguments, shake_by_flags
+            from samebits.cli.check_shake import shake_by_flags
 
-            arguments = CheckArguments(
-                pairs=tuple(self.pairs),
-                request=self.request,
-                root=self.root,
-                workers=0 if self.settings.in_process else self.settings.workers,
-                assuming=self.effort.assuming,
-            )
-            results[:], not_run = shake_by_flags(arguments, results, inputs.environment)
+            results[:], not_run = shake_by_flags(self.again, results, inputs.environment)
             inputs.not_run.update(not_run)
 
     def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Finding]:

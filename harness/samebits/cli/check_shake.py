@@ -8,69 +8,25 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.check.shake import outcomes_under, with_shaken, worth_shaking
 from samebits.check.shake_options import LEFT_OUT, ShakeOption, accepted, flag_options
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.environment import Environment
-from samebits.programs.plan import Request
 from samebits.report.document import Document, read_document
 from samebits.schema.finding import Finding
 from samebits.schema.result import Problem
 from samebits.schema.shake_summary import ShakeSummary, shake_of
 
 # The same check in another process, under flags that XLA reads once.
-FILTERS = {
-    "variants": "--variant",
-    "cases": "--case",
-    "dtypes": "--dtype",
-    "meshes": "--mesh",
-    "modes": "--mode",
-    "directions": "--direction",
-}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckArguments:
-    """A check as it can be started anew.
-
-    Args:
-        pairs: as asked for; none are all of the tree.
-        request: the filters.
-        root: the tree, or None for the current one.
-        workers: how many processes; 0 for none, and None for one per processor.
-        assuming: whether a verdict may rest on a proof with assumptions.
-    """
-
-    pairs: tuple[str, ...]
-    request: Request
-    root: Path | None = None
-    workers: int | None = None
-    assuming: bool = True
-
-    def words(self) -> list[str]:
-        """What follows `samebits`."""
-        words = ["check", *self.pairs]
-        for field, option in FILTERS.items():
-            for name in getattr(self.request, field):
-                words += [option, name]
-        for sizes in self.request.sizes:
-            words += ["--sizes", sizes]
-        words += ["--full"] if self.request.full else []
-        words += [] if self.assuming else ["--no-assumptions"]
-        words += ["--root", str(self.root)] if self.root is not None else []
-        if self.workers == 0:
-            return [*words, "--in-process"]
-        return words + (["--workers", str(self.workers)] if self.workers else [])
-
-
-def check_elsewhere(arguments: CheckArguments, variables: Mapping[str, str]) -> Document:
+def check_elsewhere(words: Sequence[str], variables: Mapping[str, str]) -> Document:
     """Run a check in a process of its own.
 
     Args:
-        arguments: the check.
+        words: what follows `samebits`, without the document.
         variables: of the environment, beside those of this process.
 
     Returns:
@@ -81,7 +37,7 @@ def check_elsewhere(arguments: CheckArguments, variables: Mapping[str, str]) -> 
     """
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
         path = Path(folder) / "check.json"
-        command = [sys.executable, "-m", "samebits", *arguments.words(), "--json", str(path)]
+        command = [sys.executable, "-m", "samebits", *words, "--json", str(path)]
         environment = {**os.environ, **variables}
         process = subprocess.run(
             command, env=environment, capture_output=True, text=True, errors="replace", check=False
@@ -124,15 +80,21 @@ def add_outcomes(option: ShakeOption, usual: Sequence[Finding], there: Sequence[
 
 
 def shake_by_flags(
-    arguments: CheckArguments, results: list[Finding], here: Environment
+    again: Sequence[str], results: list[Finding], here: Environment
 ) -> tuple[list[Finding], dict[str, str]]:
-    """Results with what the options of the process did, each in a process of its own; and those that did not run."""
+    """Return results with what the options of the process did, each in a process of its own; and what did not run.
+
+    Args:
+        again: the words of the same check.
+        results: under the usual options.
+        here: the environment.
+    """
     failed: dict[str, str] = {}
     if not any(result.shaken for result in results):
         return results, failed
     for option in flag_options(here.platform, here.instruction_sets):
         try:
-            there = check_elsewhere(arguments, with_flags(option))
+            there = check_elsewhere(again, with_flags(option))
         except CouldNotRun as error:
             failed[option.name] = str(error)
             continue

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from samebits.cli.check_shake import CheckArguments, check_elsewhere
+from samebits.cli.check import CheckOptions
+from samebits.cli.check_shake import check_elsewhere
 from samebits.errors import CouldNotRun
-from samebits.programs.plan import Request
 
-AGAIN = CheckArguments(pairs=("rope",), request=Request(meshes=("data1",), directions=("forward",)))
+AGAIN = CheckOptions(pairs=("rope",), mesh=("data1",), direction=("forward",), shake=True, fresh=True).again()
 
 ENDED = {
     "nothing said": ("exit 7", "ended without a document, with exit code 7: no message"),
@@ -46,3 +46,18 @@ def test_a_process_that_writes_no_document_says_why(what: str, tmp_path: Path, m
     with pytest.raises(CouldNotRun) as raised:
         check_elsewhere(AGAIN, {"MORE": "more"})
     assert re.fullmatch(why, str(raised.value)), raised.value
+
+
+def test_the_same_check_has_all_that_decides_its_results() -> None:
+    chosen = CheckOptions(
+        pairs=("rope",),
+        sizes=("rows=4",),
+        full=True,
+        no_assumptions=True,
+        root=Path("tree"),
+        in_process=True,
+        shake=True,
+    )
+    assert chosen.again() == [
+        *("check", "rope", "--no-assumptions", "--root", "tree", "--full", "--sizes", "rows=4", "--in-process")
+    ]
