@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from samebits.cli import options
-from samebits.cli.declared import argument, option
+from samebits.cli.declared import argument, option, words_of
 from samebits.errors import RequestError
 from samebits.schema.argument_text import EXAMPLES
 
@@ -80,19 +80,9 @@ class CompareFunctionsOptions(FunctionsOptions, options.ReportOptions):
         return _assignments("--rename", self.rename, "q=query")
 
     def words(self, command: str = "compare") -> str:
-        """This command again, without the files that it writes."""
-        words = ["samebits", command, self.reference, self.variant]
-        for name in ("arg", "static", "rename", "ignore"):
-            words += [word for value in getattr(self, name) for word in (f"--{name}", value)]
-        words += ["--mesh", self.mesh, "--mode", self.mode, "--seeds", str(self.seeds)]
-        words += ["--accept", self.accept] if self.accept else []
-        words += ["--accuracy", f"{self.accuracy:g}"] if self.accuracy else []
-        words += ["--forward"] if self.forward else []
-        words += ["--has-aux"] if self.has_aux else []
-        words += ["--no-assumptions"] if self.no_assumptions else []
-        words += ["--devices", str(self.devices)] if self.devices else []
-        words += ["--platform", self.platform] if self.platform else []
-        return shlex.join(words)
+        """Return this command again, without the files that it writes."""
+        groups = (TwoFunctions, FunctionsOptions, CompareFunctionsOptions)
+        return shlex.join(["samebits", command, *words_of(self, *groups)])
 
 
 def static_values(texts: tuple[str, ...]) -> dict[str, Any]:

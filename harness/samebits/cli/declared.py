@@ -213,8 +213,12 @@ def words_of(chosen: Any, *groups: type, but: Collection[str] = ()) -> list[str]
         elif parameter.multiple:
             options += [word for each in values for word in (parameter.opts[0], str(each))]
         else:
-            options += [parameter.opts[0], *(() if value is True else map(str, values))]
+            options += [parameter.opts[0], *(() if value is True else map(_text, values))]
     return [*arguments, *options]
+
+
+def _text(value: object) -> str:
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def _given(chosen: Any, groups: Sequence[type]) -> Iterator[tuple[click.Parameter, Any]]:

@@ -6,10 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-import click
-
 from samebits.cli import engine_options, options
-from samebits.cli.declared import option
+from samebits.cli.declared import option, words_of
 from samebits.cli.distributed_options import DistributedOptions, started
 
 
@@ -41,6 +39,12 @@ class TrainOptions(engine_options.EngineOptions, DistributedOptions, options.Rep
     root: options.Tree = None
     no_cache: Annotated[bool, option("Compile again, cache nothing (always so on the CPU).")] = False
     platform: options.Platform = None
+
+    def there(self) -> list[str]:
+        """Return the options of the same runs at another revision, without those of today's runs and their report."""
+        today = ("--root", "--against", "--beside", "--detection", "--list", "--verbose")
+        files = replace(self, text=None if self.text is None else self.text.resolve())
+        return words_of(files, TrainOptions, engine_options.ClusterOptions, engine_options.WorkerOptions, but=today)
 
 
 @options.command(TrainOptions)
@@ -76,10 +80,9 @@ def train(chosen: TrainOptions) -> int:
     model, matrix = select(request)
     then = None
     if chosen.against is not None:
-        from samebits.cli.train_against import options_there, train_at
+        from samebits.cli.train_against import train_at
 
-        options = options_there(click.get_current_context())
-        then = train_at(chosen.against, request.tree, options, [run.name for run in matrix.runs])
+        then = train_at(chosen.against, request.tree, chosen.there(), [run.name for run in matrix.runs])
     from samebits.host import environment
     from samebits.schema.meshes import MeshSpec
 

@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import click
-
 from samebits.bisect.commits.command import last_message, samebits_command
 from samebits.cli.common import say
 from samebits.errors import CouldNotRun, RequestError
@@ -26,9 +24,6 @@ from samebits.report.train import TrainDocument, measured_envelope
 from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, judge_at
 from samebits.train.record import RunRecord
-
-TODAY = ("root", "against", "beside", "detection", "json", "html", "markdown", "resume", "journal", "verbose")
-"""Options that are about today's runs or their report; the command at the revision has all others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +72,7 @@ def train_at(revision: str, tree: Path, options: Iterable[str], today: Collectio
     Args:
         revision: a branch, a tag or a commit.
         tree: today's.
-        options: of `samebits train`, but for those of `TODAY`.
+        options: of `samebits train` at the revision.
         today: the names of today's runs.
 
     Raises:
@@ -112,17 +107,3 @@ def _run(words: list[str], tree: Path, there: Path, folder: Path) -> ProcessResu
         beside = checked / cwd.relative_to(top)
         cwd = beside if beside.is_dir() else there
     return run_process(words, cwd, samebits_environment({**os.environ, "PYTHONPATH": os.pathsep.join(path)}), None)
-
-
-def options_there(context: click.Context) -> list[str]:
-    """Write down the options of a command line again, but for those of `TODAY`; files by their absolute paths."""
-    words = []
-    for option in context.command.params:
-        value = context.params.get(option.name or "")
-        if option.name in TODAY or value in (None, False, ()):
-            continue
-        values = value if option.multiple else (value,)
-        for each in values:
-            text = each.resolve() if isinstance(each, Path) else each
-            words.append(option.opts[0] if text is True else f"{option.opts[0]}={text}")
-    return words
