@@ -62,7 +62,7 @@ class CompileCache:
         self.folder = folder or cache_folder("compiled")
 
     def key(self, text: str, place: str, options: Mapping[str, str], compiler: str | None) -> str:
-        """The key of a program: a digest of its StableHLO, devices, options, JAX settings, flags and compiler versions.
+        """Digest a program's StableHLO, devices, options, JAX settings, flags and compiler versions into its key.
 
         Args:
             text: the StableHLO.
@@ -76,7 +76,7 @@ class CompileCache:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def get(self, key: str) -> Artefact | None:
-        """The program of a key; None if it is not cached, or its file is damaged."""
+        """Return the program of a key; None if it is not cached, or its file is damaged."""
         try:
             head, _, body = (self.folder / key).read_bytes().partition(b"\n")
             header = json.loads(head)
@@ -103,7 +103,7 @@ class CompileCache:
 
 
 def _settings() -> list[str]:
-    """The settings of JAX for a key, except those of `SETTINGS` that have their defaults."""
+    """Return the settings of JAX for a key, except those of `SETTINGS` that have their defaults."""
     if "jax" not in sys.modules:
         return []
     return [f"{name}={value}" for name, value in configuration() if value != SETTINGS.get(name, value)]

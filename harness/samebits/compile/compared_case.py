@@ -25,7 +25,7 @@ class CompiledCase:
 
 
 def expected_refusal(real: RealSize, which: ProgramIdentity) -> Refusal | None:
-    """The expected compiler error of a side with options; a program without options must compile."""
+    """Return the expected compiler error of a side with options; a program without options must compile."""
     return real.case.refusal(which.side) if which.options else None
 
 
@@ -61,7 +61,7 @@ def compare_case(
 
 
 def _region(reference: CompiledProgram, variant: CompiledProgram) -> ProgramRegion | None:
-    """Where two programs first differ; None for the same program, or where jaxlib cannot print one of them."""
+    """Return where two programs first differ; None for the same program, or where jaxlib cannot print one of them."""
     if reference.facts.program == variant.facts.program:
         return None
     first, second = (OptimizedModule(program.module, program.taken) for program in (reference, variant))

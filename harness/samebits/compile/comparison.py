@@ -81,7 +81,7 @@ def compare_sides(
 
 
 def expected_error(which: ProgramIdentity, reference: str, refusal: Refusal, words: str) -> SideBySide:
-    """The comparison of a side whose options the compiler rejected, as the declaration expects.
+    """Return the comparison of a side whose options the compiler rejected, as the declaration expects.
 
     Args:
         which: the side, with its options.
@@ -116,13 +116,13 @@ def expected_error(which: ProgramIdentity, reference: str, refusal: Refusal, wor
 
 
 def missing_error(refusal: Refusal) -> ClaimResult:
-    """The failed claim of an expected compiler error, for a compiler that accepted the options."""
+    """Return the failed claim of an expected compiler error, for a compiler that accepted the options."""
     shows = _REFUSED.format(refusal.match)
     return ClaimResult(shows=shows, source="declared", finding=None, holds=False, ok=False, got="it compiled")
 
 
 def option_effect(without: CompiledSide, with_options: CompiledSide) -> OptionEffect:
-    """The effect of compiler options on a program: the figures that changed.
+    """Return the effect of compiler options on a program: the figures that changed.
 
     Args:
         without, with_options: the same side compiled without and with the options.

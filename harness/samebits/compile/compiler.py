@@ -107,7 +107,7 @@ def compile_for(
 
 
 def lower(function: Callable[..., Any], *types: Any, mesh: Any, target: str | Target, label: str) -> Lowered:
-    """The first half of `compile_for`: from Python to StableHLO.
+    """Lower from Python to StableHLO: the first half of `compile_for`.
 
     Raises:
         CouldNotRun: tracing or lowering raised.
@@ -124,7 +124,7 @@ def lower(function: Callable[..., Any], *types: Any, mesh: Any, target: str | Ta
 
 
 def lower_traced(traced: Any, *, mesh: Any, target: str | Target, label: str) -> Lowered:
-    """From a traced program to StableHLO.
+    """Lower a traced program to StableHLO.
 
     Raises:
         CouldNotRun: lowering raised.
@@ -153,7 +153,7 @@ def lower_traced(traced: Any, *, mesh: Any, target: str | Target, label: str) ->
 
 
 def _taken(traced: Any) -> tuple[int, ...]:
-    """The arguments that jit does not drop as unused, determined as jit does it.
+    """Return the arguments that jit does not drop as unused, determined as jit does it.
 
     Without them, `sin(x)` and `sin(y)` as functions of x and y would count as the same program.
     """
@@ -182,12 +182,12 @@ class CompiledProgram:
 
 
 def compile_lowered(program: Lowered, options: Mapping[str, str], cache: CompileCache | None = None) -> Facts:
-    """The second half of `compile_for`: from StableHLO to facts; raises as `compile_program`."""
+    """Compile StableHLO and return facts, the second half of `compile_for`; raises as `compile_program`."""
     return compile_program(program, options, cache).facts
 
 
 def compile_program(program: Lowered, options: Mapping[str, str], cache: CompileCache | None = None) -> CompiledProgram:
-    """From StableHLO to a compiled program and its facts; may run in a thread.
+    """Compile StableHLO to a program with its facts; may run in a thread.
 
     Raises:
         RequestError: the compiler rejects an option.
@@ -252,7 +252,7 @@ def _memory(analysis: Any) -> dict[str, int | None]:
 
 
 def _cost(analysis: Any) -> dict[str, float | None]:
-    """The cost estimates; None for missing and negative values, such as times of TPU programs with loops."""
+    """Return the cost estimates; None for missing and negative values, such as times of TPU programs with loops."""
     if isinstance(analysis, (list, tuple)):
         analysis = analysis[0] if analysis else None
     names = {"bytes_accessed": "bytes accessed", "flops": "flops", "optimal_seconds": "optimal_seconds"}
@@ -261,7 +261,7 @@ def _cost(analysis: Any) -> dict[str, float | None]:
 
 
 def facts_of(artefact: Artefact, taken: tuple[int, ...], *, cached: bool, apart: str = "") -> Facts:
-    """The facts of a compiled module.
+    """Return the facts of a compiled module.
 
     Args:
         artefact: the compiler's output.
@@ -296,5 +296,5 @@ def facts_of(artefact: Artefact, taken: tuple[int, ...], *, cached: bool, apart:
 
 
 def _with(apart: str, digest: str) -> str:
-    """A digest of the same length that also depends on further data."""
+    """Return a digest of the same length that also depends on further data."""
     return hashlib.sha256(f"{digest} {apart}".encode()).hexdigest()[: len(digest)] if apart else digest

@@ -18,13 +18,13 @@ class NoCompiler(CouldNotRun):
 
 
 def compiler_version(target: Target) -> str | None:
-    """The version of the package that holds the target's compiler: libtpu, or jaxlib for the CPU."""
+    """Return the version of the package that holds the target's compiler: libtpu, or jaxlib for the CPU."""
     return package_version("libtpu" if target.platform == "tpu" else "jaxlib")
 
 
 @functools.cache
 def devices(target: Target) -> Sequence[Any]:
-    """The devices of a target, in the compiler's order.
+    """Return the devices of a target, in the compiler's order.
 
     Raises:
         NoCompiler: libtpu is not installed.
@@ -63,7 +63,7 @@ def _cpu(target: Target) -> Sequence[Any]:
 
 
 def target_mesh(target: str | Target, layout: str | MeshSpec, mode: Mode = "auto") -> Any:
-    """The mesh of a target, laid out on its physical topology.
+    """Return the mesh of a target, laid out on its physical topology.
 
     Equivalent to `jax.make_mesh(sizes, names, devices=DEVICES_OF_THE_TARGET)`.
 

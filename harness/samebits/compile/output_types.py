@@ -23,7 +23,7 @@ class OutputTypes:
 
     @classmethod
     def of(cls, traced: Any) -> OutputTypes:
-        """Those of a traced program, as jax has it."""
+        """Return those of a traced program, as jax has it."""
         import jax
 
         from samebits.programs.host_trees import HostTree
@@ -37,7 +37,7 @@ class OutputTypes:
         return cls(tree=HostTree(structure=str(structure), leaves={}, tree=structure), leaves=leaves)
 
     def difference(self, variant: OutputTypes) -> str | None:
-        """What a variant returns otherwise than this reference, in words; None where it returns the same types."""
+        """Say what a variant returns otherwise than this reference; None where it returns the same types."""
         from samebits.programs.host_trees import same_structure
 
         if not same_structure(self.tree, variant.tree):

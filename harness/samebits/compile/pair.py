@@ -107,7 +107,7 @@ def compile_pair(pair: Pair, locator: Locator, request: CompileRequest, compiler
 
 
 def in_setting(pair: Pair, real: RealSize) -> Pair:
-    """The pair with the arguments of a production shape, and with its sides inside the declared context (`within`)."""
+    """Return the pair with the arguments of a production shape, its sides inside the declared context (`within`)."""
     if real.within is None:
         return pair if real.args is None else replace(pair, args=real.args)
     functions: dict[str, Callable[..., Any]] = {}
@@ -121,7 +121,7 @@ def in_setting(pair: Pair, real: RealSize) -> Pair:
 
 
 def jobs(pair: Pair, request: CompileRequest, wrong: list[SamebitsError]) -> Iterator[CompileJob]:
-    """The jobs that a request selects from a pair; targets that are unavailable or do not fit go into `wrong`."""
+    """Yield the jobs that a request selects from a pair; targets that are unavailable or do not fit go into `wrong`."""
     for real, target, direction in selected_cases(pair, request):
         try:
             job = compile_job(pair, real, target, direction, request)
@@ -133,7 +133,7 @@ def jobs(pair: Pair, request: CompileRequest, wrong: list[SamebitsError]) -> Ite
 
 
 def selected_cases(pair: Pair, request: CompileRequest) -> Iterator[tuple[RealSize, Target, Direction]]:
-    """The production shapes, targets and directions that a request selects; no compiler is asked for anything."""
+    """Yield the production shapes, targets and directions that a request selects; no compiler is asked for anything."""
     for real in pair.compiled:
         if matches(real.case.id, request.cases):
             for target in request.targets or tuple(Target(name=name) for name in real.targets):
@@ -145,7 +145,7 @@ def selected_cases(pair: Pair, request: CompileRequest) -> Iterator[tuple[RealSi
 def compile_job(
     pair: Pair, real: RealSize, target: Target, direction: Direction, request: CompileRequest
 ) -> CompileJob | None:
-    """One job; None where the direction is the gradient and no argument has one.
+    """Return one job; None where the direction is the gradient and no argument has one.
 
     Raises:
         MeshError: the target does not fit the layout.
@@ -190,7 +190,7 @@ def start_case(
 
 
 def finish_case(started: StartedCase, pair: Pair) -> CompiledCase:
-    """The programs of a job, once they are compiled, and their comparisons.
+    """Return the programs of a job, once they are compiled, and their comparisons.
 
     Raises:
         RequestError: the compiler rejects an option.
@@ -218,7 +218,7 @@ def finish_case(started: StartedCase, pair: Pair) -> CompiledCase:
 
 
 def lowered_side(sides: TracedSides, job: CompileJob, side: str) -> Lowered:
-    """One side, traced and lowered for the target, with output shardings as declared, as inside a model.
+    """Return one side, traced and lowered for the target, with output shardings as declared, as inside a model.
 
     Raises:
         CouldNotRun: tracing or lowering raised, or the code asked for the platform or the devices of this process, and
@@ -287,5 +287,5 @@ def _replay(locator: Locator, job: CompileJob, side: str, options: Sequence[Comp
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a name fits one of the patterns, or there are none."""
+    """Return whether a name fits one of the patterns, or there are none."""
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -49,7 +49,7 @@ def watched(sides: TracedSides, trace: Callable[[], Program]) -> tuple[Program, 
 
 
 def other_answer(queries: Iterable[Query], target: Target) -> str | None:
-    """Why a program is not the one of a target, in words; None where the target answers as this process does.
+    """Explain why a program is not the one of a target, in words; None where the target answers as this process does.
 
     Args:
         queries: of its code, while it was traced.
@@ -72,7 +72,7 @@ def other_answer(queries: Iterable[Query], target: Target) -> str | None:
 
 
 def _counts(target: Target) -> dict[str, int]:
-    """The numbers of devices and processes of a target; a host of a TPU slice runs one process."""
+    """Return the numbers of devices and processes of a target; a host of a TPU slice runs one process."""
     processes = [device.process_index for device in devices(target)]
     return {
         "jax.device_count()": len(processes),

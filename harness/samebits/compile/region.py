@@ -47,7 +47,7 @@ class OptimizedModule:
 
 
 def first_difference(reference: OptimizedModule, variant: OptimizedModule) -> ProgramRegion | None:
-    """The first differing region of two optimised modules; None where every instruction has its equal.
+    """Return the first differing region of two optimised modules; None where every instruction has its equal.
 
     Args:
         reference, variant: compiled for the same target.
@@ -65,7 +65,7 @@ def _entry(program: OptimizedModule) -> SideComputation:
 
 
 def _printed(serialised: bytes) -> str:
-    """A module as XLA prints it.
+    """Return a module as XLA prints it.
 
     Raises:
         CouldNotRun: this XLA does not read the module, as of a compiler that is newer than jaxlib.
@@ -79,7 +79,7 @@ def _printed(serialised: bytes) -> str:
 
 @functools.cache
 def _module_class() -> Any:
-    """XLA's class of modules: jax has no public name for it, only instances."""
+    """Return XLA's class of modules: jax has no public name for it, only instances."""
     import jax
 
     executable: Any = jax.jit(lambda x: x).lower(jax.ShapeDtypeStruct((), "float32")).compile().runtime_executable()
@@ -87,7 +87,7 @@ def _module_class() -> Any:
 
 
 def _first_region(computations: MatchedComputations, name: str, outer: tuple[RegionLevel, ...]) -> ProgramRegion | None:
-    """The innermost region that holds the first difference of two computations."""
+    """Return the innermost region that holds the first difference of two computations."""
     levels = (*outer, level(computations, name))
     reference, variant = computations.only
     if not reference and not variant:
@@ -103,7 +103,7 @@ def _first_region(computations: MatchedComputations, name: str, outer: tuple[Reg
 def _called(
     computations: MatchedComputations, first: Instruction, second: Instruction
 ) -> Iterator[tuple[MatchedComputations, str]]:
-    """The computations that two instructions call, side by side, where the two differ in nothing before them."""
+    """Yield the computations that two instructions call, side by side, where the two differ in nothing before them."""
     a, b = computations.sides
     operands = [[side.digests[number] for number in inst.operand_ids] for side, inst in ((a, first), (b, second))]
     inline = is_inline(a.side.module, first) and is_inline(b.side.module, second)
@@ -120,7 +120,7 @@ def _called(
 
 
 def _role(instruction: Instruction, module: HloModule, number: int) -> str:
-    """What a called computation is to the instruction that calls it."""
+    """Return what a called computation is to the instruction that calls it."""
     if instruction.opcode != "while":
         return ""
     called = module.computations[number]
@@ -142,7 +142,7 @@ class ModuleSide:
         self._numbers = {computation.name: number for number, computation in module.computations.items()}
 
     def contents(self, name: str) -> str:
-        """A called computation by a digest of what it computes; another name as it is."""
+        """Return a called computation by a digest of what it computes; another name as it is."""
         if name not in self._numbers:
             return name
         if name not in self._contents:
@@ -176,12 +176,12 @@ class SideComputation:
         self.order = _by_dependence(self.computation)
 
     def key(self, instruction: Instruction) -> tuple[bytes, bool]:
-        """Equal for instructions that compute the same; the result of a computation is apart from other values."""
+        """Return a key that instructions share where they compute the same; the result is apart from other values."""
         return self.digests[instruction.id], instruction.id == self.computation.root
 
 
 def _by_dependence(computation: HloComputation) -> list[Instruction]:
-    """Parameters, then operands before what uses them, beginning with what the result needs first.
+    """Order parameters, then operands before what uses them, beginning with what the result needs first.
 
     The schedule has no part in it: it is another one wherever anything differs.
     """
@@ -224,7 +224,7 @@ class MatchedComputations:
         self._names = self._shared_names()
 
     def _shared_names(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Names by opcode and number: equal instructions have one name, others have names that nothing else has."""
+        """Name instructions by opcode and number: equal ones share a name, others have one that nothing else has."""
         numbers: Counter[str] = Counter()
         by_id: tuple[dict[int, str], dict[int, str]] = {}, {}
         for side, ids in zip(self.sides, by_id, strict=True):
@@ -244,11 +244,11 @@ class MatchedComputations:
         return first, second
 
     def name(self, instruction: Instruction) -> str:
-        """The name of an instruction of the reference."""
+        """Return the name of an instruction of the reference."""
         return self._names[0][instruction.name]
 
     def text(self, place: int, instruction: Instruction) -> str:
-        """The line of an instruction of one side, cut where it is long."""
+        """Return the line of an instruction of one side, cut where it is long."""
         side, names = self.sides[place].side, self._names[place]
         line = side.printed.text(instruction.name, lambda name: names.get(name) or side.contents(name))
         root = "ROOT " if instruction.id == self.sides[place].computation.root else ""
@@ -258,7 +258,7 @@ class MatchedComputations:
         return f"{whole[: WIDEST // 2]} [{len(whole) - WIDEST} characters] {whole[-WIDEST // 2 :]}"
 
     def source(self, place: int, instruction: Instruction) -> str | None:
-        """Where an instruction of one side comes from."""
+        """Return where an instruction of one side comes from."""
         words = self.sides[place].side.printed.source(instruction.name)
         return None if words is None else words[:WIDEST]
 
@@ -271,7 +271,7 @@ def _parameter_name(side: SideComputation, instruction: Instruction) -> str:
 
 
 def level(computations: MatchedComputations, name: str) -> RegionLevel:
-    """The counts of two computations that are beside each other."""
+    """Return the counts of two computations that are beside each other."""
     return RegionLevel(
         name=name,
         reference_instructions=len(computations.sides[0].order),
@@ -282,7 +282,7 @@ def level(computations: MatchedComputations, name: str) -> RegionLevel:
 
 
 def region(computations: MatchedComputations, levels: tuple[RegionLevel, ...]) -> ProgramRegion:
-    """The rows around the first difference of two computations, of which at least one instruction differs.
+    """Return the rows around the first difference of two computations, of which at least one instruction differs.
 
     Args:
         computations: the two of them.
@@ -294,7 +294,7 @@ def region(computations: MatchedComputations, levels: tuple[RegionLevel, ...]) -
 
 
 def _window(computations: MatchedComputations, place: int) -> list[Instruction]:
-    """The instructions of one side around its first difference; around that of the other side where it has none."""
+    """Return the instructions of one side around its first difference, else around that of the other side."""
     order, only = computations.sides[place].order, computations.only[place]
     ids = [instruction.id for instruction in order]
     if only:
@@ -311,7 +311,7 @@ def _window(computations: MatchedComputations, place: int) -> list[Instruction]:
 
 
 def _rows(computations: MatchedComputations) -> Iterator[RegionLine]:
-    """The rows of both windows; within a stretch that differs, instructions of one opcode are put side by side."""
+    """Yield the rows of both windows; where they differ, instructions of one opcode are put side by side."""
     first, second = _window(computations, 0), _window(computations, 1)
     a, b = (
         [side.key(instruction) for instruction in part]
@@ -343,7 +343,7 @@ def _differing(
 
 
 def _row(computations: MatchedComputations, first: Instruction | None, second: Instruction | None) -> RegionLine:
-    """One row: an instruction of each side, or of one."""
+    """Return one row: an instruction of each side, or of one."""
     partners, note = computations.partners, None
     texts = [None if inst is None else computations.text(place, inst) for place, inst in enumerate((first, second))]
     sources = [None if inst is None else computations.source(place, inst) for place, inst in enumerate((first, second))]
@@ -369,12 +369,12 @@ def _row(computations: MatchedComputations, first: Instruction | None, second: I
 
 
 def _definition(text: str | None) -> str:
-    """What a row says of an instruction besides its name."""
+    """Return what a row says of an instruction besides its name."""
     return (text or "").partition(" = ")[2]
 
 
 def _hidden(first: Instruction, second: Instruction) -> str:
-    """What differs of two instructions whose shown texts are the same."""
+    """Return what differs of two instructions whose shown texts are the same."""
     a, b = config(first), config(second)
     names = sorted(name for name in a.keys() | b.keys() if a.get(name) != b.get(name))
     if names:
@@ -385,6 +385,6 @@ def _hidden(first: Instruction, second: Instruction) -> str:
 
 
 def _trimmed(lines: list[RegionLine]) -> list[RegionLine]:
-    """Without what follows the last difference, but for a few lines."""
+    """Cut what follows the last difference, but for a few lines."""
     last = max((number for number, line in enumerate(lines) if line.kind not in ("same", "moved")), default=-1)
     return lines[: last + 1 + AFTER]

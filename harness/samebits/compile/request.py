@@ -55,7 +55,7 @@ class CompileRequest:
     options: tuple[CompileOption, ...] = ()
 
     def of_side(self, side: str) -> dict[str, str]:
-        """The options of one side; options for this side override options for all sides."""
+        """Return the options of one side; options for this side override options for all sides."""
         ordered = sorted(self.options, key=lambda option: option.side is not None)
         return {option.name: option.value for option in ordered if option.side in (None, side)}
 

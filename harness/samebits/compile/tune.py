@@ -43,7 +43,7 @@ class TunedCase:
 
 
 def tuned_shapes(pair: Pair) -> Pair:
-    """The pair with those of its production shapes that declare values to tune."""
+    """Return the pair with those of its production shapes that declare values to tune."""
     # Without claims of documents, which may name shapes that are left out.
     return replace(pair, compiled=tuple(real for real in pair.compiled if real.tune), documented=())
 
@@ -99,7 +99,7 @@ def start_values(pair: Pair, job: CompileJob, programs: Programs, compiler: Comp
 
 
 def finish_values(job: CompileJob, pair_name: str, waiting: Waiting) -> list[TuningTrial]:
-    """The trials of a job once its programs are compiled, without what values give at the small size.
+    """Return the trials of a job once its programs are compiled, without what values give at the small size.
 
     Args:
         job: what was compiled.
@@ -138,7 +138,7 @@ def finish_values(job: CompileJob, pair_name: str, waiting: Waiting) -> list[Tun
 def small_values(
     pair: Pair, locator: Locator, real: RealSize, request: CompileRequest, programs: Programs
 ) -> list[SmallValue]:
-    """What every value gives at the small size of a production shape, in each direction that compiles for a target.
+    """Run every value at the small size of a production shape, in each direction that compiles for a target.
 
     Args:
         pair: as it is declared.
@@ -159,7 +159,7 @@ def small_values(
 
 
 def tuned_case(trials: Iterable[TuningTrial], small: Iterable[SmallValue]) -> TunedCase:
-    """The trials of a case with what their values give, and the best of each side.
+    """Return the trials of a case with what their values give, and the best of each side.
 
     Args:
         trials: of one case on one target in one direction.
@@ -186,7 +186,7 @@ _KERNELS = ("tpu_custom_call", "__gpu$xla.gpu.triton")
 
 
 def _words(error: SamebitsError, job: CompileJob) -> str:
-    """The error of a value in one line, without the label, which the row already shows."""
+    """Return the error of a value in one line, without the label, which the row already shows."""
     return " ".join(str(error).split()).rpartition(f"({job.real.mode}): ")[2]
 
 
@@ -211,13 +211,13 @@ SmallRuns = Mapping[tuple[str, str, Any], SmallRun]
 
 
 def tuned_argument(real: RealSize) -> tuple[str, tuple[Any, ...]]:
-    """The tuned argument of a production shape, and its values."""
+    """Return the tuned argument of a production shape, and its values."""
     [(argument, values)] = real.tune.items()
     return argument, values
 
 
 def with_value(real: RealSize, value: Any, sizes: Mapping[str, int] | None = None) -> RealSize:
-    """A production shape with another value of the tuned argument, and optionally with other sizes."""
+    """Return a production shape with another value of the tuned argument, and optionally with other sizes."""
     argument, _ = tuned_argument(real)
     statics = {**real.case.statics, argument: value}
     return replace(real, case=replace(real.case, statics=statics, sizes=sizes or real.case.sizes), claims=())
@@ -265,7 +265,7 @@ def _alike(
 
 
 def _alone(pair: Pair, small: RealSize) -> Pair:
-    """The pair with only this case on one device, and with the contracts that cover it."""
+    """Return the pair with only this case on one device, and with the contracts that cover it."""
     mesh = fixed_part(small.layout).one_device
     where: dict[str, Callable[[str], bool]] = {
         "case": lambda pattern: fnmatchcase(small.case.id, pattern),
@@ -292,7 +292,7 @@ def _alone(pair: Pair, small: RealSize) -> Pair:
 
 
 def _text(pair: Pair, small: RealSize, which: tuple[str, Direction], programs: Programs) -> str | None:
-    """The StableHLO of a side at the small size; None if it cannot be traced, which the run then reports."""
+    """Return the StableHLO of a side at the small size; None if it cannot be traced, which the run then reports."""
     side, direction = which
     job = CompileJob(
         real=small,

@@ -71,7 +71,7 @@ class ProgramDigests:
 
 
 def identity(module: HloModule, taken: tuple[int, ...] = (), *, one_device: bool = False) -> ProgramDigests:
-    """The digests of a module.
+    """Return the digests of a module.
 
     Args:
         module: compiled.
@@ -83,7 +83,7 @@ def identity(module: HloModule, taken: tuple[int, ...] = (), *, one_device: bool
 
 
 def ordered_identity(module: HloModule, *, one_device: bool = False, cuda: bool = False) -> str:
-    """The ordered digest of `identity` alone, in half of the time.
+    """Return the ordered digest of `identity` alone, in half of the time.
 
     Args:
         module: compiled.
@@ -97,7 +97,7 @@ def ordered_identity(module: HloModule, *, one_device: bool = False, cuda: bool 
 def instruction_digests(
     module: HloModule, number: int, arguments: Mapping[int, bytes] | None = None
 ) -> dict[int, bytes]:
-    """The ordered digest of each instruction of a computation, with all that its value is computed from.
+    """Return the ordered digest of each instruction of a computation, with all that its value is computed from.
 
     Args:
         module: compiled.
@@ -108,7 +108,7 @@ def instruction_digests(
 
 
 def entry_arguments(module: HloModule, taken: tuple[int, ...]) -> dict[int, bytes]:
-    """Digests of the entry's parameters as arguments of the function, for `instruction_digests`.
+    """Digest the entry's parameters as arguments of the function, for `instruction_digests`.
 
     Args:
         module: compiled.
@@ -125,7 +125,7 @@ def entry_arguments(module: HloModule, taken: tuple[int, ...]) -> dict[int, byte
 
 
 def is_inline(module: HloModule, instruction: Instruction) -> bool:
-    """Whether an instruction hands its operands on to the parameters of the one computation that it calls."""
+    """Return whether an instruction hands its operands on to the parameters of the one computation that it calls."""
     called = instruction.called_computation_ids
     # Some compilers start an asynchronous call without operands, and hand them to its update.
     return (
@@ -153,7 +153,7 @@ class _Hasher:
         return _hash(self.computation(self.module.entry, loaded=True), self.module.alias, repr(taken).encode()).hex()
 
     def computation(self, number: int, arguments: Mapping[int, _Digest] | None = None, loaded: bool = False) -> _Digest:
-        """A computation: its root, and all that it computes, with its parameters numbered or standing for values.
+        """Digest a computation: its root and all that it computes, with its parameters numbered or standing for values.
 
         Args:
             number: of the computation.
@@ -173,7 +173,7 @@ class _Hasher:
     def instructions(
         self, number: int, arguments: Mapping[int, _Digest] | None = None, loaded: bool = False
     ) -> dict[int, _Digest]:
-        """Every instruction of a computation, by its id."""
+        """Return every instruction of a computation, by its id."""
         digests: dict[int, _Digest] = {}
         computation = self.module.computations[number]
         for inst in computation.instructions.values():
@@ -199,7 +199,7 @@ class _Hasher:
 
 
 def _has_no_order_on_cuda(inst: Instruction, computation: HloComputation, loaded: bool) -> bool:
-    """Whether both orders of the operands have the same bits on a GPU of NVIDIA."""
+    """Return whether both orders of the operands have the same bits on a GPU of NVIDIA."""
     if inst.shape.element_type not in _FLOATS:
         return False
     if inst.opcode == "add":
@@ -208,7 +208,7 @@ def _has_no_order_on_cuda(inst: Instruction, computation: HloComputation, loaded
 
 
 def _may_be_product(inst: Instruction, computation: HloComputation, loaded: bool) -> bool:
-    """Whether a value may come out of a multiplication that an addition is contracted with."""
+    """Return whether a value may come out of a multiplication that an addition is contracted with."""
     while inst.opcode in _MOVING:
         (inst,) = computation.operands(inst)
     constant = inst.opcode in ("constant", "iota")
@@ -216,7 +216,7 @@ def _may_be_product(inst: Instruction, computation: HloComputation, loaded: bool
 
 
 def _attributes(inst: Instruction, one_device: bool) -> bytes:
-    """Everything that an instruction says of itself but names, numbers and addresses."""
+    """Return everything that an instruction says of itself but names, numbers and addresses."""
     bare = copy_of(inst)
     for field in (*_NAMES, "sharding") if one_device else _NAMES:
         bare.ClearField(field)

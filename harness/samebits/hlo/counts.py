@@ -105,7 +105,7 @@ def count(module: HloModule) -> InstructionCounts:
 
 
 def sent_bytes(where: HloComputation, inst: Instruction, opcode: str) -> int | None:
-    """Bytes that a device of the group sends in one collective, at the least that a ring can do.
+    """Return the bytes that a device of the group sends in one collective, at the least that a ring can do.
 
     `n` devices, operands of `b` bytes on each: an all-gather sends `b(n-1)`, a reduce-scatter and an all-to-all
     `b(n-1)/n`, an all-reduce `2b(n-1)/n`, a permute `b` unless every device keeps its own. What a ragged all-to-all
@@ -125,7 +125,7 @@ def sent_bytes(where: HloComputation, inst: Instruction, opcode: str) -> int | N
 
 
 def group_size(inst: Instruction) -> int | None:
-    """How many devices take part in a collective with each other; None where the compiler does not say so readably."""
+    """Return how many devices take part in a collective with each other; None where the compiler does not say."""
     if inst.HasField("mesh_groups"):
         axes, size = inst.mesh_groups.mesh.axes, 1
         for axis in inst.mesh_groups.axes:
@@ -140,7 +140,7 @@ def group_size(inst: Instruction) -> int | None:
 
 
 def _once(opcode: str) -> str | None:
-    """The operation that an opcode counts as: a start as the operation, its update and end as nothing."""
+    """Return the operation that an opcode counts as: a start as the operation, its update and end as nothing."""
     if opcode in _PLUMBING or opcode.endswith(("-done", "-update")):
         return None
     # `async-start` and `call-start` wrap a computation that holds the operation itself, which is counted there.
@@ -154,7 +154,7 @@ def _on_sparsecore(where: HloComputation, inst: Instruction) -> bool:
 
 
 def _turns(module: HloModule, loop: Instruction, runs: Mapping[int, int | None]) -> int | None:
-    """How often the body of a loop runs, over all runs of the loop itself."""
+    """Return how often the body of a loop runs, over all runs of the loop itself."""
     times = [runs[number] for number in loop.called_computation_ids]
     return None if None in times else max((count for count in times if count is not None), default=0)
 
@@ -168,7 +168,7 @@ def _times(count: int | None, times: int | None) -> int | None:
 
 
 def difference(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, Any]:
-    """The opcodes whose counts differ, with both counts, the largest change first."""
+    """Return the opcodes whose counts differ, with both counts, the largest change first."""
     changed = {name: [first.get(name, 0), second.get(name, 0)] for name in {*first, *second}}
     ordered = sorted(changed.items(), key=lambda item: (-abs(item[1][1] - item[1][0]), item[0]))
     return {name: counts for name, counts in ordered if counts[0] != counts[1]}

@@ -110,7 +110,7 @@ _CLASSES = _factory()
 
 
 def parse_module(serialised: bytes) -> Any:
-    """The module of `HloModule.as_serialized_hlo_module_proto()`.
+    """Return the module of `HloModule.as_serialized_hlo_module_proto()`.
 
     Raises:
         CouldNotRun: it is not one, or this XLA writes it in a form that is not understood.
@@ -126,7 +126,7 @@ def parse_module(serialised: bytes) -> Any:
 
 
 def copy_of(instruction: Any) -> Any:
-    """A copy of an instruction, to be changed freely."""
+    """Return a copy of an instruction, to be changed freely."""
     copied = _CLASSES["Instruction"]()
     copied.CopyFrom(instruction)
     return copied
@@ -146,7 +146,7 @@ class HloComputation:
     thread: str
 
     def operands(self, instruction: Instruction) -> list[Instruction]:
-        """The instructions whose results an instruction takes."""
+        """Return the instructions whose results an instruction takes."""
         return [self.instructions[number] for number in instruction.operand_ids]
 
 
@@ -189,13 +189,13 @@ class HloModule:
             raise CouldNotRun("the compiled program refers to parts that it does not hold; this XLA is not understood")
 
     def instructions(self) -> Iterator[tuple[HloComputation, Instruction]]:
-        """Every instruction of every computation that the entry reaches, each once, those of fusions included."""
+        """Yield every instruction of every computation that the entry reaches, each once, those of fusions included."""
         for number in self.reached():
             for inst in self.computations[number].instructions.values():
                 yield self.computations[number], inst
 
     def reached(self) -> list[int]:
-        """The computations that the entry reaches, each once, callers before what they call."""
+        """Return the computations that the entry reaches, each once, callers before what they call."""
         reachable, waiting = dict.fromkeys([self.entry]), [self.entry]
         while waiting:
             for inst in self.computations[waiting.pop()].instructions.values():
@@ -205,7 +205,7 @@ class HloModule:
         return list(reachable)
 
     def runs(self) -> dict[int, int | None]:
-        """How often each computation runs per run of the program; None inside a loop of unknown length.
+        """Return how often each computation runs per run of the program; None inside a loop of unknown length.
 
         A branch of a conditional counts as run. Called computations that are part of one operation (the addition of a
         reduction) count once per operation.
@@ -231,7 +231,7 @@ class HloModule:
 
 
 def config(instruction: Instruction) -> dict[str, Any]:
-    """The backend's configuration where it is JSON (TPU and CPU write that); else empty."""
+    """Return the backend's configuration where it is JSON (TPU and CPU write that); else empty."""
     try:
         parsed = json.loads(instruction.backend_config) if instruction.backend_config else {}
     except ValueError:
@@ -240,7 +240,7 @@ def config(instruction: Instruction) -> dict[str, Any]:
 
 
 def trip_count(module: HloModule, where: HloComputation, loop: Instruction) -> int | None:
-    """The trip count of a `while`: from the compiler, or from its counter; None where neither gives it.
+    """Return the trip count of a `while`: from the compiler, or from its counter; None where neither gives it.
 
     The counter is understood in the form that scans and `fori_loop`s have: from a constant, plus a constant each turn,
     while it is less than a constant.
@@ -269,7 +269,7 @@ def trip_count(module: HloModule, where: HloComputation, loop: Instruction) -> i
 
 
 def _body_and_condition(module: HloModule, loop: Instruction) -> tuple[HloComputation | None, HloComputation | None]:
-    """The two computations of a loop, distinguished by what they return: the condition returns a predicate."""
+    """Return the two computations of a loop, distinguished by what they return: the condition returns a predicate."""
     body = condition = None
     for number in loop.called_computation_ids:
         called = module.computations[number]
@@ -282,14 +282,14 @@ def _body_and_condition(module: HloModule, loop: Instruction) -> tuple[HloComput
 
 
 def _bare(where: HloComputation, instruction: Instruction) -> Instruction:
-    """An instruction without the copies and casts around it."""
+    """Return an instruction without the copies and casts around it."""
     while instruction.opcode in ("copy", "bitcast", "convert"):
         instruction = where.operands(instruction)[0]
     return instruction
 
 
 def _element(where: HloComputation, instruction: Instruction) -> int | None:
-    """Which element of the loop's own tuple an instruction is; None for one of another tuple."""
+    """Return which element of the loop's own tuple an instruction is; None for one of another tuple."""
     instruction = _bare(where, instruction)
     if instruction.opcode != "get-tuple-element" or where.operands(instruction)[0].opcode != "parameter":
         return None
@@ -306,7 +306,7 @@ def _constant(where: HloComputation, instruction: Instruction) -> int | None:
 
 
 def size_in_bytes(shape: Any) -> int:
-    """The bytes of an array without padding, or of all arrays of a tuple; tokens have none."""
+    """Return the bytes of an array without padding, or of all arrays of a tuple; tokens have none."""
     if shape.tuple_shapes:
         return sum(size_in_bytes(part) for part in shape.tuple_shapes)
     elements = 1

@@ -57,7 +57,7 @@ class PrintedModule:
         return list(self._lines)
 
     def text(self, name: str, renamed: Callable[[str], str]) -> str:
-        """An instruction without its own name, and without metadata and configurations.
+        """Return an instruction without its own name, and without metadata and configurations.
 
         Args:
             name: of the instruction, as the module has it.
@@ -69,7 +69,7 @@ class PrintedModule:
         return _NAME.sub(lambda match: renamed(match[1]), line)
 
     def source(self, name: str) -> str | None:
-        """The operation of JAX that an instruction comes from, with its function and file where XLA noted them.
+        """Return the operation of JAX that an instruction comes from, with its function and file where XLA noted them.
 
         Line numbers are left out: a program from the cache has those of the day on which it was compiled.
         """
@@ -82,7 +82,7 @@ class PrintedModule:
         return "; ".join(filter(None, words)) or None
 
     def _function(self, fields: dict[str, str]) -> str:
-        """Such as `permute in sequence_reorder.py`."""
+        """Return such as `permute in sequence_reorder.py`."""
         file = fields.get("source_file", "")
         function = ""
         frame = self._row("StackFrames", fields.get("stack_frame_id"))
@@ -101,7 +101,7 @@ class PrintedModule:
 
 
 def _without(line: str, attribute: str) -> str:
-    """A line without one attribute."""
+    """Return a line without one attribute."""
     start = line.find(f", {attribute}=")
     if start < 0:
         return line
@@ -109,7 +109,7 @@ def _without(line: str, attribute: str) -> str:
 
 
 def _end(line: str, start: int) -> int:
-    """Where a value ends that begins at a place: after its closing bracket or quote, else before the next comma."""
+    """Find where a value ends that begins at a place: after its closing bracket or quote, else at the next comma."""
     awaited: list[str] = []
     quoted = False
     place = start

@@ -41,7 +41,7 @@ def prepare_libtpu() -> None:
 
 
 def only_cpu() -> bool:
-    """Whether jax would load libtpu for nothing: it is installed for its compiler, and there is no accelerator at all.
+    """Return whether jax would load libtpu for nothing: it is installed for its compiler, without an accelerator.
 
     Loaded, it takes over signals and writes to the terminal; so where the user leaves the platform to jax, it is CPU.
     """
@@ -51,7 +51,7 @@ def only_cpu() -> bool:
 
 
 def has_tpu(pci: Path = Path("/sys/bus/pci/devices")) -> bool:
-    """Whether this machine has TPU chips: devices of Google's with a TPU's number, as Linux lists them."""
+    """Return whether this machine has TPU chips: devices of Google's with a TPU's number, as Linux lists them."""
 
     def number(device: Path, name: str) -> str:
         try:
@@ -65,7 +65,7 @@ def has_tpu(pci: Path = Path("/sys/bus/pci/devices")) -> bool:
 
 
 def package_version(package: str) -> str | None:
-    """The version of an installed package; None where it is missing."""
+    """Return the version of an installed package; None where it is missing."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:  # the extra `tpu` is not installed
@@ -73,7 +73,7 @@ def package_version(package: str) -> str | None:
 
 
 def mismatch() -> str | None:
-    """A line on a libtpu that is not the one jax asks for; None where it fits or is not there."""
+    """Return a line on a libtpu that is not the one jax asks for; None where it fits or is not there."""
     requirement = next(
         (requirement for requirement in importlib.metadata.requires("jax") or () if requirement.startswith("libtpu==")),
         None,
@@ -121,13 +121,13 @@ _UNKNOWN = re.compile(r"not in the list of known backends|names no platform that
 
 
 def platform_of(names: str) -> str:
-    """What jax calls the platform of a list such as `cuda,cpu`: `gpu`."""
+    """Return what jax calls the platform of a list such as `cuda,cpu`: `gpu`."""
     first = names.split(",")[0]
     return "gpu" if first in _GPU_FILES else first
 
 
 def jax_platforms(names: str) -> str:
-    """What `JAX_PLATFORMS` must say for a platform to start: `cuda,cpu` for a GPU of NVIDIA.
+    """Return what `JAX_PLATFORMS` must say for a platform to start: `cuda,cpu` for a GPU of NVIDIA.
 
     jax takes `gpu` for every maker's plugin, and fails on the first that is not installed. The CPU is named too, as it
     is where the choice is left to jax: proofs compute in float64 on it, and so may the code of users.
@@ -142,7 +142,7 @@ def jax_platforms(names: str) -> str:
 
 
 def gpu_plugin(devices: Path = Path("/dev")) -> str | None:
-    """Jax's name of the maker whose plugin is installed; of several, the one whose driver is here; None without one.
+    """Return jax's name of the maker whose plugin is installed; of several, the one whose driver is here.
 
     Args:
         devices: where the system lists its devices.
@@ -159,7 +159,7 @@ def _has_driver(maker: str, devices: Path) -> bool:
 
 
 def gpu_models(proc: Path = Path("/proc")) -> tuple[str, ...]:
-    """The models of NVIDIA's GPUs here, each once, without starting jax; none where the driver does not list them.
+    """List the models of NVIDIA's GPUs here, each once, without starting jax; none where the driver does not.
 
     Args:
         proc: where the driver lists its devices.
@@ -173,14 +173,14 @@ def gpu_models(proc: Path = Path("/proc")) -> tuple[str, ...]:
 
 
 def requested_platform() -> str | None:
-    """The platform that the environment or jax's configuration names; None where the choice is left to jax."""
+    """Return the platform that the environment or jax's configuration names; None where the choice is left to jax."""
     configured = getattr(getattr(sys.modules.get("jax"), "config", None), "jax_platforms", None)
     names = configured or os.environ.get("JAX_PLATFORMS")
     return platform_of(names) if names else None
 
 
 def expected_platform(devices: Path = Path("/dev")) -> str:
-    """The platform that jax will start on, found without starting it.
+    """Return the platform that jax will start on, found without starting it.
 
     Args:
         devices: where the system lists its devices.
@@ -213,7 +213,7 @@ def require_one_process(platform: str, processes: int, option: str) -> None:
 
 
 def gpu_variables(processes: int, variables: Mapping[str, str]) -> dict[str, str]:
-    """What the environment must say for several processes of jax on one GPU: memory as needed, and a share each.
+    """Return what the environment must say for several processes of jax on one GPU: memory as needed, and a share each.
 
     Args:
         processes: how many.
@@ -228,7 +228,7 @@ def gpu_variables(processes: int, variables: Mapping[str, str]) -> dict[str, str
 
 
 def users_of(platform: str, proc: Path = Path("/proc")) -> dict[int, str]:
-    """The other processes that have a device open, by number, each with the device and its command.
+    """Return the other processes that have a device open, by number, each with the device and its command.
 
     Processes of other users are seen by root only.
 
@@ -246,7 +246,7 @@ def users_of(platform: str, proc: Path = Path("/proc")) -> dict[int, str]:
 
 
 def why_not_started(platform: str, message: str, proc: Path = Path("/proc")) -> str:
-    """Why jax does not start on a platform, in one line.
+    """Explain why jax does not start on a platform, in one line.
 
     Args:
         platform: the one that was expected.
@@ -262,7 +262,7 @@ def why_not_started(platform: str, message: str, proc: Path = Path("/proc")) -> 
 
 
 def no_answer(platform: str, seconds: float, proc: Path = Path("/proc")) -> str:
-    """That a platform did not start in time, and why that may be, in one line.
+    """Say that a platform did not start in time, and why that may be, in one line.
 
     Args:
         platform: `tpu` or `gpu`.
@@ -304,7 +304,7 @@ def _open_device(descriptors: Path, pattern: str) -> str | None:
 
 
 def _command(folder: Path) -> str:
-    """The command line of a process, shortened."""
+    """Return the command line of a process, shortened."""
     try:
         words = (folder / "cmdline").read_text(encoding="utf-8", errors="replace").replace("\0", " ").split()
     except OSError:  # ended meanwhile

@@ -27,7 +27,7 @@ _CODE = "from samebits.host.backend_start import print_environment; print_enviro
 
 
 def capture_apart(seconds: float = START_SECONDS) -> Environment:
-    """The environment that a process started from here would have, captured by one that ends at once.
+    """Return the environment that a process started from here would have, captured by one that ends at once.
 
     Args:
         seconds: how long its backend may take to start.
@@ -53,7 +53,7 @@ def capture_apart(seconds: float = START_SECONDS) -> Environment:
 
 
 def require_answer(seconds: float = START_SECONDS) -> None:
-    """Before jax starts in this process: have another one show that the accelerator answers; nothing on the CPU.
+    """Have another process show that the accelerator answers before jax starts in this one; not for the CPU.
 
     One that does not is tried once, since a hundred tests of a session must not wait for it a hundred times.
 
@@ -68,7 +68,7 @@ def require_answer(seconds: float = START_SECONDS) -> None:
 
 
 def _spans_processes() -> bool:
-    """Whether this is one of several processes with one mesh, whose accelerators start in all of them at once."""
+    """Return whether this is one of several processes with one mesh, whose accelerators start all at once."""
     jax = sys.modules.get("jax")
     return jax is not None and bool(jax.distributed.is_initialized())
 
@@ -105,7 +105,7 @@ def leave_to_workers(workers: int) -> Environment:
 
 
 def print_environment() -> None:
-    """What the process of `capture_apart` prints: the environment, or why there is none."""
+    """Print what `capture_apart` reads: the environment, or why there is none."""
     try:
         answer = asdict(environment.capture())
     except RequestError as error:

@@ -16,7 +16,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """BLAS runs on one thread inside, and on as many as before outside.
+    """Run BLAS on one thread inside, and on as many as before outside.
 
     It holds for all threads of this process where BLAS has one pool for all; the first one inside decides then.
     """
@@ -28,7 +28,7 @@ def one_blas_thread() -> Iterator[None]:
 
 @functools.lru_cache(maxsize=1)
 def _libraries(modules: int) -> Any:
-    """The libraries of this process that have pools of threads; to look for them takes about a millisecond.
+    """Return the libraries of this process that have pools of threads; to look for them takes about a millisecond.
 
     They are looked for again where another number of modules is loaded: SciPy, with whose LAPACK jax decomposes
     matrices on a CPU, has a BLAS of its own and is often imported later than NumPy.

@@ -36,7 +36,7 @@ CACHES = {
 
 
 def cache_root() -> Path:
-    """The folder of all caches: samebits in the user's cache folder, or `SAMEBITS_CACHE_DIR` if that is set.
+    """Return the folder of all caches: samebits in the user's cache folder, or `SAMEBITS_CACHE_DIR` if that is set.
 
     Of a user without a home, a temporary folder of that user's.
 
@@ -61,17 +61,17 @@ def _temporary(folder: Path) -> Path:
 
 
 def cache_folder(name: str) -> Path:
-    """The folder of one cache, such as `compiled`."""
+    """Return the folder of one cache, such as `compiled`."""
     return cache_root() / name
 
 
 def verdicts_file() -> Path:
-    """The file of remembered results."""
+    """Return the file of remembered results."""
     return cache_folder("verdicts") / "verdicts.sqlite"
 
 
 def limit_text() -> tuple[str, str]:
-    """How large the remembered results may become, as it was written, and where."""
+    """Return how large the remembered results may become, as it was written, and where."""
     if os.environ.get(LIMIT_VARIABLE):
         return os.environ[LIMIT_VARIABLE], LIMIT_VARIABLE
     path = cache_root() / LIMIT_FILE
@@ -83,7 +83,7 @@ def limit_text() -> tuple[str, str]:
 
 
 def limit() -> int:
-    """How many bytes the remembered results may take; with 0, nothing is remembered.
+    """Return how many bytes the remembered results may take; with 0, nothing is remembered.
 
     Raises:
         RequestError: what is set is not a size.
@@ -93,7 +93,7 @@ def limit() -> int:
 
 
 def parse_limit(text: str, place: str) -> int:
-    """A limit in bytes.
+    """Return a limit in bytes.
 
     Args:
         text: such as `500MB` or `2 GB`; `0` needs no unit.

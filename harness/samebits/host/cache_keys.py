@@ -44,7 +44,7 @@ class ByIdentity:
 
 
 def key_of(value: Any) -> Hashable:
-    """A key that two values share only where they are indistinguishable.
+    """Return a key that two values share only where they are indistinguishable.
 
     Numbers count with their type and their bits, arrays with dtype, shape, layout and bytes, containers and frozen data
     classes with what is in them. Anything else, such as a function or an object of an unknown class, counts as itself.
@@ -72,7 +72,7 @@ def key_of(value: Any) -> Hashable:
 
 
 def digest_of(arrays: Iterable[Any], *words: Hashable) -> str:
-    """A digest of arrays and of the words that go with them: dtypes, shapes and every byte.
+    """Return a digest of arrays and of the words that go with them: dtypes, shapes and every byte.
 
     Args:
         arrays: of NumPy or of jax.
@@ -85,7 +85,7 @@ def digest_of(arrays: Iterable[Any], *words: Hashable) -> str:
 
 
 def _array_key(value: Any) -> Hashable:
-    """The content of an array; one of jax has a layout and perhaps a weak type besides, which tracing sees."""
+    """Return the content of an array; one of jax has a layout and perhaps a weak type besides, which tracing sees."""
     if not isinstance(value, np.ndarray | np.generic):
         if not value.is_fully_addressable:
             return ByIdentity(value)
@@ -101,7 +101,7 @@ def _array_key(value: Any) -> Hashable:
 
 
 def _is_jax_array(value: Any) -> bool:
-    """Whether it is an array of jax with numbers in it, unlike a tracer, which is not a key for another one."""
+    """Return whether it is an array of jax with numbers in it, unlike a tracer, which is not a key for another one."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
 

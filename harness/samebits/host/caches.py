@@ -43,7 +43,7 @@ class CacheRow:
 
 
 def cache_row(name: str, removed: int = 0) -> CacheRow:
-    """What a cache holds now.
+    """Return what a cache holds now.
 
     Args:
         name: of the cache.
@@ -101,7 +101,7 @@ def clear(name: str, days: float | None = None) -> int:
 
 
 def _is_written(path: Path) -> bool:
-    """Whether a process writes a file that it has locked, as journals are."""
+    """Return whether a process writes a file that it has locked, as journals are."""
     if not path.is_file():
         return False
     try:
@@ -130,7 +130,7 @@ def set_limit(text: str) -> None:
 
 
 def _children(folder: Path) -> list[Path]:
-    """What is in the folder of a cache.
+    """Return what is in the folder of a cache.
 
     Raises:
         RequestError: it cannot be read.
@@ -151,7 +151,7 @@ def _size(path: Path) -> int:
 
 
 def _stat(path: Path) -> tuple[int, float]:
-    """Size and time of the last write; of what another process has just removed, nothing."""
+    """Return the size and the time of the last write; nothing of what another process has just removed."""
     try:
         status = path.lstat()
     except OSError:  # removed meanwhile

@@ -13,7 +13,7 @@ LONGEST = 300
 
 
 def device_failure() -> str | None:
-    """Why a device of this process no longer takes and returns data; None where all do, or where none is in use.
+    """Explain why a device of this process no longer takes and returns data; None where all in use do.
 
     Returns:
         In one line: `device cuda:0 failed: INTERNAL: CUDA error: CUDA_ERROR_ILLEGAL_ADDRESS`.

@@ -73,7 +73,7 @@ class EntryStore:
         return self._connection is not None
 
     def get(self, key: str) -> bytes | None:
-        """The content of an entry; None where there is none, or where it is damaged, in which case it is dropped."""
+        """Return the content of an entry; None where there is none, or where it is damaged and dropped."""
         rows = self._execute("SELECT content, digest, used FROM entries WHERE key = ?", key)
         if not rows:
             return None
@@ -98,7 +98,7 @@ class EntryStore:
         self._execute("DELETE FROM entries WHERE key = ?", key)
 
     def size(self) -> StoreSize:
-        """How many entries there are, and how large they are."""
+        """Return how many entries there are, and how large they are."""
         rows = self._execute("SELECT COUNT(*), TOTAL(size), MIN(made), MAX(made) FROM entries")
         entries, content, *days = rows[0] if rows else (0, 0, None, None)
         oldest, newest = (day if isinstance(day, int | float) and 0 <= day < _YEAR_3000 else None for day in days)
@@ -153,7 +153,7 @@ class EntryStore:
         return None
 
     def _rebuilt(self, error: sqlite3.DatabaseError) -> sqlite3.Connection | None:
-        """A new file in place of a damaged one, which is set aside; or that of a process that was faster."""
+        """Return a new file in place of a damaged one, which is set aside; or that of a process that was faster."""
         try:
             with _alone(self.path.with_name(self.path.name + ".lock")):
                 with contextlib.suppress(sqlite3.DatabaseError):
@@ -187,7 +187,7 @@ class EntryStore:
         self._attempt(run)
 
     def _attempt(self, run: Any) -> list[tuple[Any, ...]]:
-        """What a statement returns; nothing where the file is damaged, full or locked for too long, with a remark."""
+        """Return what a statement returns; nothing, with a remark, where the file is damaged, full or locked."""
         if self._connection is None:
             return []
         try:
@@ -204,7 +204,7 @@ class EntryStore:
 
 
 def _connected_in_turn(path: Path) -> sqlite3.Connection:
-    """An open file, also where several processes create it at once.
+    """Return an open file, also where several processes create it at once.
 
     SQLite does not wait there: two that both want to change the kind of the log would wait for each other.
     """
@@ -219,7 +219,7 @@ def _connected_in_turn(path: Path) -> sqlite3.Connection:
 
 
 def _connected(path: Path) -> sqlite3.Connection:
-    """An open file with its table; every statement is a transaction of its own."""
+    """Return an open file with its table; every statement is a transaction of its own."""
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         # Where the log cannot be had, SQLite stays with its rollback journal, which is slower and as safe.
@@ -234,7 +234,7 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _if_whole(connection: sqlite3.Connection) -> sqlite3.Connection | None:
-    """The connection, or None where its file is damaged; then it is closed."""
+    """Return the connection, or None where its file is damaged; then it is closed."""
     whole = False
     try:
         whole = connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
@@ -246,14 +246,14 @@ def _if_whole(connection: sqlite3.Connection) -> sqlite3.Connection | None:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Inside, no other process of this machine is."""
+    """Keep all other processes of this machine out."""
     with open(path, "a", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def on_network(path: Path, mounts: Path = Path("/proc/mounts")) -> bool:
-    """Whether a path lies on a file system of several machines, as far as the system says so."""
+    """Return whether a path lies on a file system of several machines, as far as the system says so."""
     try:
         lines = [line.split() for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
     except OSError:  # not Linux
@@ -272,5 +272,5 @@ def _unpacked(key: str, packed: bytes, digest: bytes) -> bytes | None:
 
 
 def _digest(key: str, packed: bytes) -> bytes:
-    """Of the key, too: a content that belongs to another entry counts as damaged."""
+    """Digest a content with its key, so that one that belongs to another entry counts as damaged."""
     return hashlib.sha256(key.encode() + b"\0" + bytes(packed)).digest()

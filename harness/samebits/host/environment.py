@@ -73,7 +73,7 @@ class Environment:
     settings: dict[str, str]
 
     def lines(self) -> list[str]:
-        """The environment for a report's head, most informative first."""
+        """Return the environment for a report's head, most informative first."""
         v = self.versions
         libtpu = f", libtpu {v['libtpu']}" if v["libtpu"] else ""
         flags = " ".join(value for value in self.flags.values() if value) or "none"
@@ -86,7 +86,7 @@ class Environment:
         ]
 
     def decisive(self) -> dict[str, Any]:
-        """The values that the digest covers: all that can change bits.
+        """Return the values that the digest covers: all that can change bits.
 
         Left out are the number of processors, the version of samebits (whose changes must be visible), libtpu without a
         TPU, and the flag for the number of devices, which is recorded separately.
@@ -100,11 +100,11 @@ class Environment:
         return values
 
     def digest(self) -> str:
-        """A short digest of everything that the bits depend on."""
+        """Return a short digest of everything that the bits depend on."""
         return hashlib.sha256(canonical(self.decisive()).encode()).hexdigest()[:16]
 
     def unlike(self, other: Environment) -> list[str]:
-        """The differences between two environments, such as `jax 0.10.2 -> 0.11.0`."""
+        """Return the differences between two environments, such as `jax 0.10.2 -> 0.11.0`."""
         mine, theirs = _flat(self.decisive()), _flat(other.decisive())
         return [
             f"{name} {_short(mine.get(name))} -> {_short(theirs.get(name))}"
@@ -177,7 +177,7 @@ def prepare(
 
 
 def capture() -> Environment:
-    """The environment of this process; starts the backend.
+    """Return the environment of this process; starts the backend.
 
     Raises:
         RequestError: it does not start, as where `--platform tpu` finds no TPU.
@@ -213,7 +213,7 @@ def capture() -> Environment:
 
 
 def devices_here() -> list[Any]:
-    """The devices of jax's backend, which is started.
+    """Return the devices of jax's backend, which is started.
 
     Raises:
         RequestError: it does not start, as where `JAX_PLATFORMS=cuda` finds no GPU.
@@ -240,18 +240,18 @@ def devices_here() -> list[Any]:
 
 
 def platform_of_results() -> str:
-    """The platform on which results are made, also where this process leaves it to others and is on the CPU itself."""
+    """Return the platform on which results are made, also where this process itself stays on the CPU."""
     names = os.environ.get("JAX_PLATFORMS")
     return platform_of(names) if names else expected_platform()
 
 
 def without_device_count(flags: str) -> str:
-    """XLA_FLAGS without the flag for the number of CPU devices."""
+    """Return XLA_FLAGS without the flag for the number of CPU devices."""
     return " ".join(_COUNT_FLAG.sub("", flags).split())
 
 
 def asked_devices() -> int:
-    """How many CPU devices the environment or jax's configuration asks for, without starting a backend."""
+    """Return how many CPU devices the environment or jax's configuration asks for, without starting a backend."""
     match = _COUNT_FLAG.search(os.environ.get("XLA_FLAGS", ""))
     if match:
         return _count("XLA_FLAGS", match[0].split("=")[1])
@@ -259,7 +259,7 @@ def asked_devices() -> int:
 
 
 def _chosen_devices() -> int:
-    """As the environment says, else as a conftest.py has configured jax, else the default."""
+    """Count devices as the environment says, else as a conftest.py has configured jax, else by default."""
     if "JAX_NUM_CPU_DEVICES" in os.environ:
         return _count("JAX_NUM_CPU_DEVICES", os.environ["JAX_NUM_CPU_DEVICES"])
     configured = getattr(getattr(sys.modules.get("jax"), "config", None), "jax_num_cpu_devices", -1)
@@ -267,7 +267,7 @@ def _chosen_devices() -> int:
 
 
 def flags_header(devices: str) -> list[str]:
-    """Versions and flags for a report's head, without starting a backend."""
+    """Return the versions and flags for a report's head, without starting a backend."""
     names = ("samebits", "jax", "jaxlib", "libtpu", "numpy")
     versions = ", ".join(f"{name} {version}" for name in names if (version := package_version(name)))
     settings = {
@@ -280,7 +280,7 @@ def flags_header(devices: str) -> list[str]:
 
 
 def configuration() -> tuple[tuple[str, Any], ...]:
-    """Every setting of jax as it is now, by name; those that context managers change included."""
+    """Return every setting of jax as it is now, by name; those that context managers change included."""
     import jax
 
     # Settings that a context manager can change are attributes, the others are only in `values`.
@@ -289,7 +289,7 @@ def configuration() -> tuple[tuple[str, Any], ...]:
 
 @functools.cache
 def compile_options() -> dict[str, str]:
-    """`COMPILE_OPTIONS` where they apply: on the CPU, and as far as this XLA supports them; starts the backend."""
+    """Return `COMPILE_OPTIONS` on the CPU, as far as this XLA supports them; starts the backend."""
     return _known(COMPILE_OPTIONS)
 
 
@@ -309,7 +309,7 @@ def _known(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def backend_started() -> bool:
-    """Whether jax has started a backend; jax has no public function for it, and rejects this setting from then on."""
+    """Return whether jax has started a backend; jax has no public function for it."""
     if "jax" not in sys.modules:
         return False
     import jax

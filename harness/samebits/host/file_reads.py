@@ -87,7 +87,7 @@ class FileReads:
         self._elsewhere.update(reads)
 
     def all(self) -> tuple[str, ...]:
-        """What users' code has read so far, and the files of their modules.
+        """Return what users' code has read so far, and the files of their modules.
 
         What it wrote itself and removed does not count; what it leaves behind, the next run may read as it is.
         """
@@ -100,14 +100,14 @@ class FileReads:
         return tuple(sorted({*self._elsewhere, *kept, *others, *loaded, *host}))
 
     def is_stale(self, path: str) -> bool:
-        """Whether a file was changed after this process first opened it, and may have retained what was in it."""
+        """Return whether a file was changed after this process first opened it, and may have retained its content."""
         try:
             return os.stat(path).st_ctime_ns > self._first.get(_real(path), self._began or time.time_ns())
         except OSError:  # it does not exist
             return False
 
     def _said(self, read: str, stamp: tuple[int, ...] | str | None) -> str:
-        """A read, or that it cannot be compared since another file or folder is there now."""
+        """Return a read, or that it cannot be compared since another file or folder is there now."""
         path = _path(read)
         moved = stamp is not None and stamp != _stamp(read)
         changed = moved or (read.startswith(FILE) and self.is_stale(path))
@@ -135,7 +135,7 @@ class FileReads:
             self._reads[read] = None if read.startswith(OUTSIDE) else _stamp(read)
 
     def _read(self, event: str, arguments: tuple[Any, ...], frame: FrameType) -> str | None:
-        """What an event reads; None where it writes, or reads what need not be noted."""
+        """Return what an event reads; None where it writes, or reads what need not be noted."""
         if event in _OUTSIDE:
             return OUTSIDE + _OUTSIDE[event]
         opened, mode = arguments[0], arguments[1] if event == "open" else "r"
@@ -174,13 +174,13 @@ READS = FileReads()
 
 
 def loaded_files() -> set[str]:
-    """The files of modules that were imported and that are neither installed nor of samebits itself."""
+    """Return the files of modules that were imported and that are neither installed nor of samebits itself."""
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     return {_real(file) for file in files if isinstance(file, str) and _is_users(file)}
 
 
 def state_of(read: str) -> str:
-    """The digest of what was read, as it is now; of what does not exist, an empty text."""
+    """Return the digest of what was read, as it is now; of what does not exist, an empty text."""
     if read == HOST:
         return hashlib.sha256(platform.node().encode()).hexdigest()
     try:
@@ -197,7 +197,7 @@ def state_of(read: str) -> str:
 
 
 def _is_for_user(frame: FrameType | None, read: str) -> bool:
-    """Whether it is not samebits itself that reads there, for its keys, digests and documents.
+    """Return whether it is not samebits itself that reads there, for its keys, digests and documents.
 
     In a thread that has no code of either, a pool reads for the code that waits for it.
     """
@@ -211,7 +211,7 @@ def _is_for_user(frame: FrameType | None, read: str) -> bool:
 
 @functools.lru_cache(maxsize=65536)
 def _kind(name: str) -> bool | None:
-    """Whether code is the user's, or of a room of samebits that calls it; None for libraries, which anything calls."""
+    """Return whether code is the user's, or of a room of samebits that calls it; None for libraries."""
     if name.startswith("<"):  # Python's own import; typed code has no frame of a file below it
         return None if name.startswith("<frozen ") else True
     path = os.path.realpath(name)  # a repository may be reached by a link
@@ -223,14 +223,14 @@ def _kind(name: str) -> bool | None:
 
 
 def _writes(mode: Any, flags: Any) -> bool:
-    """Whether a file is opened to be written anew: what was in it before does not count."""
+    """Return whether a file is opened to be written anew: what was in it before does not count."""
     if isinstance(mode, str):
         return mode.replace("b", "").replace("t", "") in ("w", "w+", "x", "x+")
     return isinstance(flags, int) and bool(flags & (os.O_TRUNC | os.O_EXCL))
 
 
 def _adds(mode: Any, flags: Any) -> bool:
-    """Whether a file is opened only to write more into it: nothing is read, and what was in it stays."""
+    """Return whether a file is opened only to write more into it: nothing is read, and what was in it stays."""
     if isinstance(mode, str):
         return mode.replace("b", "").replace("t", "") == "a"
     return isinstance(flags, int) and bool(flags & os.O_WRONLY) and not _writes(mode, flags)
@@ -238,7 +238,7 @@ def _adds(mode: Any, flags: Any) -> bool:
 
 @functools.lru_cache(maxsize=65536)
 def _source_of(path: str) -> str:
-    """The source of a compiled module, or the file itself."""
+    """Return the source of a compiled module, or the file itself."""
     with contextlib.suppress(ValueError, NotImplementedError):
         return importlib.util.source_from_cache(path) if path.endswith(".pyc") else path
     return path
@@ -246,7 +246,7 @@ def _source_of(path: str) -> str:
 
 @functools.lru_cache(maxsize=65536)
 def _is_of_library(path: str) -> bool:
-    """Whether a file is installed, and not linked to from there, as packages under development are."""
+    """Return whether a file is installed, and not linked to from there, as packages under development are."""
     return is_installed(path) and is_installed(os.path.realpath(path))
 
 
@@ -256,7 +256,7 @@ def _is_users(file: str) -> bool:
 
 
 def _is_cached(path: str) -> bool:
-    """Whether a file holds what this or other runs compute: samebits' own caches, and jax's compiled programs."""
+    """Return whether a file holds what runs compute: samebits' own caches, and jax's compiled programs."""
     root = str(cache_root())
     if path.startswith(tuple(os.path.join(root, name, "") for name in CACHES)):
         return True
@@ -295,12 +295,12 @@ def _is_pipe(path: str) -> bool:
 
 @functools.lru_cache(maxsize=65536)
 def _real(path: str) -> str:
-    """A source without links."""
+    """Return a source without links."""
     return os.path.realpath(_source_of(path))
 
 
 def _stamp(read: str) -> tuple[int, ...] | str:
-    """What shows that a file or a folder is another one than before; empty where it does not exist."""
+    """Return what shows that a file or a folder is another one than before; empty where it does not exist."""
     if read.startswith(FOLDER):
         return state_of(read)
     try:

@@ -39,11 +39,11 @@ class MachineFingerprint:
     missing: tuple[str, ...] = ()
 
     def digest(self) -> str:
-        """A digest of all of it."""
+        """Return a digest of all of it."""
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
 
     def difference(self, other: MachineFingerprint) -> str | None:
-        """The first thing that another machine has otherwise, in words; None where both are the same.
+        """Return the first thing that another machine has otherwise, in words; None where both are the same.
 
         Args:
             other: of the other machine.
@@ -65,7 +65,7 @@ class MachineFingerprint:
 
 
 def fingerprint(folders: Sequence[str], package: Path = PACKAGE) -> MachineFingerprint:
-    """The fingerprint of this machine; imports nothing of what it reads.
+    """Return the fingerprint of this machine; imports nothing of what it reads.
 
     Args:
         folders: absolute paths of the user's trees.
@@ -86,7 +86,7 @@ def fingerprint(folders: Sequence[str], package: Path = PACKAGE) -> MachineFinge
 
 
 def _sources(folder: Path) -> Iterator[Path]:
-    """Sources below a folder, in the same order everywhere; no hidden folder, no environment of Python."""
+    """Yield the sources below a folder, in the same order everywhere; no hidden folder, no environment of Python."""
     count = 0
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(

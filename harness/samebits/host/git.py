@@ -14,7 +14,7 @@ from samebits.errors import RequestError
 
 
 def commit_of(root: Path, revision: str) -> str:
-    """The commit that a revision names in the repository of a tree.
+    """Return the commit that a revision names in the repository of a tree.
 
     Raises:
         RequestError: the tree is in no repository, or it has no such revision.
@@ -28,7 +28,7 @@ def commit_of(root: Path, revision: str) -> str:
 
 @contextlib.contextmanager
 def checkout(root: Path, revision: str) -> Iterator[Path]:
-    """A tree as it was at a revision, in a temporary worktree that is removed again.
+    """Check a tree out at a revision, in a temporary worktree that is removed again.
 
     Args:
         root: a tree of today, the top of its repository or a folder in it.
@@ -78,7 +78,7 @@ SUBJECT = 60
 
 
 def history(root: Path, good: str, bad: str) -> list[Commit]:
-    """The commits that `bad` has and `good` has not, parents before children, merges followed to all of their parents.
+    """Return the commits that `bad` has and `good` has not, parents before children, all parents of merges followed.
 
     Raises:
         RequestError: the tree is in no repository.
@@ -98,7 +98,7 @@ def history(root: Path, good: str, bad: str) -> list[Commit]:
 
 
 def commit_read(root: Path, commit: str) -> Commit:
-    """What git says about one commit.
+    """Return what git says about one commit.
 
     Raises:
         RequestError: there is no such commit.
@@ -119,7 +119,7 @@ def _read(root: Path, commits: Sequence[str]) -> list[Commit]:
 
 
 def is_ancestor(root: Path, ancestor: str, other: str) -> bool:
-    """Whether `other` has all of the history of `one`.
+    """Return whether `other` has all of the history of `one`.
 
     Raises:
         RequestError: there is no such commit.
@@ -129,7 +129,7 @@ def is_ancestor(root: Path, ancestor: str, other: str) -> bool:
 
 
 def contents(root: Path, commits: Sequence[str], folders: Sequence[str] | None = None) -> dict[str, str]:
-    """What each commit has in folders of a tree, as a text that is equal where the content is.
+    """Return what each commit has in folders of a tree, as a text that is equal where the content is.
 
     Args:
         root: the tree.
@@ -177,7 +177,7 @@ def extract(root: Path, commit: str, folders: Sequence[str], to: Path) -> None:
 
 
 def difference(root: Path, before: str | None, commit: str, folders: Sequence[str] | None = None) -> str:
-    """What a commit changes in folders of a tree, as a patch.
+    """Return what a commit changes in folders of a tree, as a patch.
 
     Args:
         root: the tree.
@@ -191,13 +191,13 @@ def difference(root: Path, before: str | None, commit: str, folders: Sequence[st
 
 
 def _path_of(root: Path, folder: str) -> str:
-    """The path of a folder from the top of the repository; empty for the top, as git's names of objects have it."""
+    """Return the path of a folder from the top of the repository; empty at the top."""
     path = os.path.normpath(folder_in_repository(root) / folder)
     return "" if path == os.curdir else Path(path).as_posix()
 
 
 def folder_in_repository(root: Path) -> Path:
-    """The folder of a tree, relative to the top of its repository.
+    """Return the folder of a tree, relative to the top of its repository.
 
     Raises:
         RequestError: the tree is in no repository.
@@ -206,7 +206,7 @@ def folder_in_repository(root: Path) -> Path:
 
 
 def top_folder(root: Path) -> Path:
-    """The folder of the repository that a tree lies in.
+    """Return the folder of the repository that a tree lies in.
 
     Raises:
         RequestError: it lies in none.
@@ -220,7 +220,7 @@ def top_folder(root: Path) -> Path:
 
 
 def is_dirty(root: Path, except_for: Path | None = None) -> list[str]:
-    """The files of the repository of a tree that are not as committed, untracked ones included; empty if it is clean.
+    """List the files of the repository of a tree that are not as committed, untracked ones included.
 
     Those outside of the tree count: a commit stands for all of its repository, and a tree imports sources beside it.
     What Python compiles beside its sources does not count: samebits has it do so where it imports a declaration.
@@ -241,7 +241,7 @@ def is_dirty(root: Path, except_for: Path | None = None) -> list[str]:
 
 
 def head_commit(root: Path) -> str:
-    """The commit that a tree is at.
+    """Return the commit that a tree is at.
 
     Raises:
         RequestError: the tree is in no git repository, or in one without a commit.
@@ -250,7 +250,7 @@ def head_commit(root: Path) -> str:
 
 
 def author(root: Path) -> str | None:
-    """Who git would name as the author, as `Name <mail>`; None where it is not configured."""
+    """Return who git would name as the author, as `Name <mail>`; None where it is not configured."""
     try:
         name, mail = (_git(root, "config", f"user.{what}") for what in ("name", "email"))
     except RequestError:  # git exits with 1 where a setting is missing

@@ -19,7 +19,7 @@ CARRIED = PACKAGE / "builtin"
 
 
 def builtin_tree() -> Path:
-    """The pairs that samebits brings along: this repository's own, or those that an installed package carries."""
+    """Return the folder of the pairs that samebits brings along: this repository's own, or an installed package's."""
     repository = PACKAGE.parents[1]
     return repository if repository / "harness" / "samebits" == PACKAGE else CARRIED
 
@@ -33,7 +33,7 @@ _RECORDS = ("RECORD", "METADATA", "direct_url.json", "PKG-INFO", "SOURCES.txt")
 
 @functools.cache
 def installed_folders() -> tuple[str, ...]:
-    """The folders of Python's own library and of distributions, absolute, each with a separator at its end."""
+    """Return the folders of Python's own library and of distributions, absolute, each with a separator at its end."""
     folders = {path for name, path in sysconfig.get_paths().items() if name not in ("scripts", "data", "include")}
     folders |= {*site.getsitepackages(), site.getusersitepackages()}
     folders |= {os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__))}
@@ -42,7 +42,7 @@ def installed_folders() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=65536)
 def is_installed(path: str) -> bool:
-    """Whether a file belongs to Python or to a distribution, so that its version stands for its content.
+    """Return whether a file belongs to Python or to a distribution, so that its version stands for its content.
 
     Files of samebits itself do, whether installed or in a repository, but not the pairs that it brings along.
     """
@@ -54,7 +54,7 @@ def is_installed(path: str) -> bool:
 
 
 def distributions_digest() -> str:
-    """A digest of every installed distribution: name, version, and the list of its files with their digests.
+    """Return a digest of every installed distribution: name, version, and the list of its files with their digests.
 
     Read from the folders on Python's path, without importing anything. A file that was edited in place after its
     installation is not seen, as pip does not see it.
@@ -66,7 +66,7 @@ def distributions_digest() -> str:
 
 
 def _in_folder(folder: str) -> str:
-    """The distributions of one folder."""
+    """Return the distributions of one folder."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info", ".pth")))
     except OSError:  # a folder of the path that does not exist, or an archive
@@ -83,7 +83,7 @@ def _in_folder(folder: str) -> str:
 
 
 def tree_digest(folder: Path) -> str:
-    """A digest of the names and contents of all files of a package, without compiled ones."""
+    """Return a digest of the names and contents of all files of a package, without compiled ones."""
     digest = hashlib.sha256()
     for path in sorted(_files(folder)):
         digest.update(
@@ -93,7 +93,7 @@ def tree_digest(folder: Path) -> str:
 
 
 def own_digest(package: Path = PACKAGE) -> str:
-    """A digest of samebits itself; the pairs that an installed package carries are sources of theirs."""
+    """Return a digest of samebits itself; the pairs that an installed package carries are sources of theirs."""
     return tree_digest(package)
 
 

@@ -32,7 +32,7 @@ class Stop:
 
     @contextlib.contextmanager
     def listening(self, *signals: signal.Signals) -> Iterator[Stop]:
-        """Inside, a signal sets the flag and raises `KeyboardInterrupt`; afterwards signals are as before.
+        """Set the flag and raise `KeyboardInterrupt` at a signal inside; afterwards signals are as before.
 
         Args:
             signals: which; SIGINT, SIGTERM and SIGHUP by default.
@@ -56,7 +56,7 @@ class Stop:
 
     @staticmethod
     def caused(error: BaseException) -> bool:
-        """Whether a `KeyboardInterrupt` is Ctrl-C: code of the user may raise it too, which is not a request to end.
+        """Return whether a `KeyboardInterrupt` is Ctrl-C: code of the user may raise it too.
 
         Args:
             error: that was raised; where no `Stop` is active, every `KeyboardInterrupt` is taken for Ctrl-C.
@@ -76,7 +76,7 @@ class Stop:
 
 @contextlib.contextmanager
 def handled(handler: signal._HANDLER, signals: tuple[signal.Signals, ...] = ENDING) -> Iterator[None]:
-    """Inside, signals have another handler; not SIGHUP where it is ignored, as under `nohup`."""
+    """Handle signals otherwise inside; not SIGHUP where it is ignored, as under `nohup`."""
     signals = tuple(
         number for number in signals if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
     )
@@ -90,7 +90,7 @@ def handled(handler: signal._HANDLER, signals: tuple[signal.Signals, ...] = ENDI
 
 @contextlib.contextmanager
 def withheld_from_children() -> Iterator[None]:
-    """Inside, processes are started that no terminal ends, however early; what arrives here meanwhile waits.
+    """Start processes inside that no terminal ends, however early; what arrives here meanwhile waits.
 
     A terminal sends its signals to the whole group, and only the parent answers them. A handler in the child would be
     too late: it imports jax before a line of ours runs.

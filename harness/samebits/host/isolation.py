@@ -52,7 +52,7 @@ class SharedFunctions:
 
 
 def _callables(namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """By name, what can be called; methods of all kinds."""
+    """Return what can be called, by name; methods of all kinds."""
     return {
         name: value
         for name, value in list(namespace.items())
@@ -136,25 +136,25 @@ def note(text: str, *, lasting: bool = True) -> None:
 
 
 def lasting_notes() -> list[str]:
-    """What has been noted down since `take_notes` and is true of other runs too; it is left there."""
+    """Return what has been noted down since `take_notes` and is true of other runs too; it is left there."""
     return [text for text, lasting in _PROCESS.notes.items() if lasting]
 
 
 def take_notes() -> list[str]:
-    """What has been noted down since the last time."""
+    """Return what has been noted down since the last time."""
     notes = list(_PROCESS.notes)
     _PROCESS.notes.clear()
     return notes
 
 
 def user_code_runs() -> int:
-    """How often the user's code was imported, traced or called in this process so far."""
+    """Return how often the user's code was imported, traced or called in this process so far."""
     return _PROCESS.runs
 
 
 @contextlib.contextmanager
 def undone(who: str, *, importing: bool = False) -> Iterator[list[str]]:
-    """Inside, the user's code runs; what it changes for others is undone at the end, and noted down.
+    """Undo, and note down, what the user's code inside changes for others.
 
     Inside, `sys.argv` has the program's name alone: code that parses it, as absl's flags do, must not meet our options.
     The global random generators start anew: two sides that draw from one state would draw equal numbers.
@@ -196,7 +196,7 @@ def _tell(who: str, changed: list[str], before: _State | None) -> None:
 
 @contextlib.contextmanager
 def forked_ended() -> Iterator[None]:
-    """Inside, the user's code runs; a child that it forks ends here, or it would go on as a second samebits."""
+    """End a child that the user's code forks inside, which would go on as a second samebits."""
     number = _number_of_process()
     code = 0
     try:
@@ -214,7 +214,7 @@ def forked_ended() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_arguments() -> Iterator[None]:
-    """Inside, `sys.argv` has the program's name alone, also for code of the user's that runs outside of `undone`."""
+    """Leave only the program's name in `sys.argv`, also for code of the user's that runs outside of `undone`."""
     arguments = sys.argv
     sys.argv = arguments[:1]
     try:
@@ -298,7 +298,7 @@ def _names(before: _State) -> Iterator[str]:
 
 
 def _same(namespace: Mapping[str, Any], names: Mapping[str, Any]) -> bool:
-    """Whether all names stand for the same objects; compared in C, where an object is equal to itself."""
+    """Return whether all names stand for the same objects; compared in C, where an object is equal to itself."""
     try:
         return bool(namespace == names)
     except Exception:  # of another object in place of one, whose comparison raises

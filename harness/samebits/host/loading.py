@@ -18,7 +18,7 @@ from samebits.user_errors import described, retain
 
 
 def load_file(path: Path) -> ModuleType:
-    """The module of a file in a folder of a tree, imported once; it may import what lies beside that folder.
+    """Import a file in a folder of a tree once; it may import what lies beside that folder.
 
     A file that is already reachable under its package's name (our own tree) is imported under it; a file of
     somebody else's tree, where the folders have the same names, gets a name of its own.
@@ -49,7 +49,7 @@ def load_file(path: Path) -> ModuleType:
 
 
 def load_standalone_file(path: Path) -> ModuleType:
-    """The module of any file, imported once as pytest would: its folder, and the current one, can be imported from.
+    """Import any file once as pytest would: its folder, and the current one, can be imported from.
 
     A file in a package is imported under its full name, so that it can import relatively.
 
@@ -66,7 +66,7 @@ def load_standalone_file(path: Path) -> ModuleType:
 
 
 def load_package(folder: Path) -> ModuleType:
-    """The package in a folder, imported once, with the modules that it imports relatively.
+    """Import the package in a folder once, with the modules that it imports relatively.
 
     Our own tree's is imported under its name; that of somebody else's tree gets a name of its own, as in `load_file`.
 
@@ -97,7 +97,7 @@ def load_package(folder: Path) -> ModuleType:
 
 
 def load_module(name: str, root: Path | None = None) -> ModuleType:
-    """A module by its dotted name, from a tree, the current folder or the environment.
+    """Import a module by its dotted name, from a tree, the current folder or the environment.
 
     Args:
         name: of the module.
@@ -122,7 +122,7 @@ def load_module(name: str, root: Path | None = None) -> ModuleType:
 
 @contextlib.contextmanager
 def _first_on_path(*folders: str) -> Iterator[None]:
-    """Inside, modules of these folders can be imported, as under `python -m`; nothing stays on the path."""
+    """Put folders first on the path inside, as under `python -m`; nothing stays there."""
     sys.path[:0] = folders
     try:
         yield
@@ -133,7 +133,7 @@ def _first_on_path(*folders: str) -> Iterator[None]:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether an import ended by what samebits itself raises, or by Ctrl-C; code may raise `KeyboardInterrupt` too."""
+    """Return whether samebits itself raised what ended an import, or Ctrl-C did."""
     return isinstance(error, SamebitsError) or Stop.caused(error)
 
 
@@ -148,6 +148,6 @@ def _is_at(name: str, path: Path) -> bool:
 
 
 def _why(what: str, error: BaseException) -> str:
-    """One line: what does not import, the error, and the user's own line where it happened."""
+    """Return one line: what does not import, the error, and the user's own line where it happened."""
     retain(error)
     return f"{what} does not import: {described(error)}"

@@ -19,7 +19,7 @@ WORKERS_SHARE = 0.8
 
 
 def total_memory(root: Path = Path("/")) -> int:
-    """The bytes that this process and its children may hold together: physical memory, or a control group's limit.
+    """Return the bytes that this process and its children may hold: physical memory, or a control group's limit.
 
     Args:
         root: where `proc` and `sys` are mounted.
@@ -32,7 +32,7 @@ def total_memory(root: Path = Path("/")) -> int:
 
 
 def memory_limit_per_worker(workers: int, root: Path = Path("/")) -> int:
-    """How many bytes one of several worker processes may hold.
+    """Return how many bytes one of several worker processes may hold.
 
     A share of the total and not of what is free now: a busy neighbour must not change which points can be decided.
 
@@ -44,7 +44,7 @@ def memory_limit_per_worker(workers: int, root: Path = Path("/")) -> int:
 
 
 def resident_bytes(pid: int) -> int | None:
-    """How much physical memory a process holds, without its children; None where it has ended or may not be read."""
+    """Return how much physical memory a process holds, without its children; None where that cannot be read."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -80,12 +80,12 @@ def kill_rest_of_group(leader: int) -> None:
 
 
 def gibibytes(size: int) -> str:
-    """A size in words, such as `9.4 GiB`."""
+    """Return a size in words, such as `9.4 GiB`."""
     return f"{size / GIB:.1f} GiB"
 
 
 def _control_group_limits(root: Path) -> Iterator[int]:
-    """The limits of this process's control group and of all above it."""
+    """Yield the limits of this process's control group and of all above it."""
     for folder, version in control_groups("memory", root):
         for text in lines_of(folder / ("memory.max" if version == 2 else "memory.limit_in_bytes")):
             if text.isdigit():  # version 2 writes "max" where there is no limit

@@ -29,13 +29,13 @@ class _Stdout(io.TextIOWrapper):
     failure: str | None = None
 
     def write(self, text: str) -> int:
-        """As of any stream."""
+        """Write as any stream does, and stop after the first error."""
         with self._noting_failure():
             super().write(text)
         return len(text)
 
     def flush(self) -> None:
-        """As of any stream."""
+        """Flush as any stream does, and stop after the first error."""
         with self._noting_failure():
             super().flush()
 
@@ -67,12 +67,12 @@ _OUTPUT = _Output()
 
 
 def own_stdout() -> TextIO:
-    """The standard output that the command was started with."""
+    """Return the standard output that the command was started with."""
     return _OUTPUT.stream or sys.stdout
 
 
 def own_stderr() -> TextIO:
-    """The stderr that the command was started with; what has replaced `sys.stderr`, as a progress bar does, if any."""
+    """Return the stderr that the command was started with, or what has replaced it, as a progress bar does."""
     if _OUTPUT.errors is None:
         return sys.stderr
     replaced, ours = _OUTPUT.errors
@@ -80,7 +80,7 @@ def own_stderr() -> TextIO:
 
 
 def stdout_failure() -> str | None:
-    """Why standard output could not be written, after what is buffered has been; None where it could be."""
+    """Explain why standard output could not be written, after what is buffered has been; None where it could be."""
     stream = own_stdout()
     if not isinstance(stream, _Stdout):
         return None
@@ -90,13 +90,13 @@ def stdout_failure() -> str | None:
 
 
 def is_stdout(path: Path | None) -> bool:
-    """Whether a report file is the standard output."""
+    """Return whether a report file is the standard output."""
     return path is not None and str(path) in _DEVICES
 
 
 @contextlib.contextmanager
 def kept_apart() -> Iterator[None]:
-    """Inside, what is printed to standard output goes to stderr, and `own_stdout()` is where it went before.
+    """Send what is printed to standard output to stderr inside; `own_stdout()` is where it went before.
 
     `own_stderr()` is where stderr leads now, whatever closes descriptor 2 or leads it elsewhere.
     """

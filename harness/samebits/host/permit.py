@@ -51,7 +51,7 @@ def permit_in(
     author_given: str | None,
     variables: Mapping[str, str] = os.environ,
 ) -> Permit:
-    """The permission to accept files into a folder.
+    """Return the permission to accept files into a folder.
 
     Args:
         root: the tree that runs.

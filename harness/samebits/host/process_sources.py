@@ -56,7 +56,7 @@ class ProcessSources:
 
 
 def sources_of_process(*trees: Path, most: int = 2**31) -> ProcessSources:
-    """What every result of this process depends on.
+    """Return what every result of this process depends on.
 
     Args:
         trees: whose modules count, whether they are loaded or not.
@@ -84,7 +84,7 @@ def sources_of_process(*trees: Path, most: int = 2**31) -> ProcessSources:
 
 
 def variables_in(file: str) -> tuple[tuple[str, ...], bool]:
-    """The environment variables that a file reads by their names, and whether it may read others."""
+    """Return the environment variables that a file reads by their names, and whether it may read others."""
     try:
         text = Path(file).read_bytes()
     except OSError:  # removed meanwhile
@@ -97,7 +97,7 @@ def variables_in(file: str) -> tuple[tuple[str, ...], bool]:
 
 
 def _variables_read(loaded: Iterable[str], written: Iterable[str]) -> dict[str, str | None]:
-    """The environment variables that files read; all of them where one that is loaded passes the environment on.
+    """Return the environment variables that files read; all of them where one that is loaded passes the environment on.
 
     Others of the tree that do are not known to be used, and in most trees there is one.
     """
@@ -109,7 +109,7 @@ def _variables_read(loaded: Iterable[str], written: Iterable[str]) -> dict[str, 
 
 
 def _entries(tree: Path) -> Iterator[str]:
-    """The files of a tree, but for those of installed packages and hidden folders."""
+    """Yield the files of a tree, but for those of installed packages and hidden folders."""
     for folder, folders, files in os.walk(tree):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in _SKIPPED]
         if "pyvenv.cfg" in files:
@@ -119,13 +119,13 @@ def _entries(tree: Path) -> Iterator[str]:
 
 
 def _package(file: str) -> Path | None:
-    """The top-level package that a file lies in; None where it is in none."""
+    """Return the top-level package that a file lies in; None where it is in none."""
     packages = [folder for folder in Path(file).parents if (folder / "__init__.py").is_file()]
     return packages[-1] if packages else None
 
 
 def _path_outside(*known: Path) -> list[str]:
-    """The folders on Python's path that are not installed, nor in these: a module may come to stand before another."""
+    """Return the folders on Python's path that are not installed, nor in these, where modules may come to stand."""
     folders = dict.fromkeys(os.path.realpath(entry or os.curdir) for entry in sys.path)
     return [
         folder
@@ -135,7 +135,7 @@ def _path_outside(*known: Path) -> list[str]:
 
 
 def _modules_in(folder: str) -> list[str]:
-    """The names of what may be modules and packages in a folder."""
+    """Return the names of what may be modules and packages in a folder."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:  # an archive, or a folder that does not exist
@@ -144,7 +144,7 @@ def _modules_in(folder: str) -> list[str]:
 
 
 def _known(files: list[str]) -> str:
-    """A digest of files with their contents; a file is read again only where its state is another one."""
+    """Return a digest of files with their contents; a file is read again only where its state is another one."""
     digest = hashlib.sha256()
     for file in files:
         try:

@@ -45,7 +45,7 @@ class StandardDescriptors:
         self._files, self._duplicates = tuple(files), tuple(duplicates)
 
     def leads_as(self, before: StandardDescriptors) -> bool:
-        """Whether each descriptor that was open before leads to the same file."""
+        """Return whether each descriptor that was open before leads to the same file."""
         return not self.changed_since(before)
 
     def put_back(self) -> None:
@@ -72,7 +72,7 @@ class StandardDescriptors:
 
 
 def _file(descriptor: int) -> _File | None:
-    """The file that a descriptor leads to; None where it is closed."""
+    """Return the file that a descriptor leads to; None where it is closed."""
     try:
         status = os.fstat(descriptor)
     except OSError:  # it is closed
@@ -81,7 +81,7 @@ def _file(descriptor: int) -> _File | None:
 
 
 def _duplicate(descriptor: int) -> int | None:
-    """Another descriptor of the same file; None where this process may open no more."""
+    """Return another descriptor of the same file; None where this process may open no more."""
     try:
         return os.dup(descriptor)
     except OSError:  # no more may be opened
@@ -115,7 +115,7 @@ class _Setting:
 
 
 def read_state() -> dict[str, Any]:
-    """Every setting as it is now."""
+    """Return every setting as it is now."""
     return {name: setting.read() for name, setting in _SETTINGS.items()}
 
 
@@ -137,7 +137,7 @@ def put_back(before: Mapping[str, Any], *, may_draw: bool = False) -> Iterator[s
 
 @contextlib.contextmanager
 def fresh_random_numbers() -> Iterator[None]:
-    """Inside, the global random generators start from numbers of the operating system, as in a process of its own.
+    """Start the global random generators from the system's numbers inside, as in a process of its own.
 
     Restarting them from one state for each side of a pair would give both sides the same draws.
     """
@@ -155,7 +155,7 @@ def fresh_random_numbers() -> Iterator[None]:
 
 
 def _are_drawn(before: Any, now: Any) -> bool:
-    """Whether a state of Python's random generator comes from drawing a few numbers in another one."""
+    """Return whether a state of Python's random generator comes from drawing a few numbers in another one."""
     generator = random.Random()
     generator.setstate(before)
     for _ in range(MOST_DRAWN):
@@ -166,7 +166,7 @@ def _are_drawn(before: Any, now: Any) -> bool:
 
 
 def _streams() -> tuple[Any, ...]:
-    """The standard streams, each with whether it is open."""
+    """Return the standard streams, each with whether it is open."""
     return tuple((stream, not getattr(stream, "closed", True)) for stream in (sys.stdin, sys.stdout, standard_error()))
 
 
@@ -186,7 +186,7 @@ def _folder() -> str:
 
 
 def _temporary() -> tuple[str | None]:
-    """The folder of temporary files; found here if need be, so that the user's first use of it changes nothing."""
+    """Return the folder of temporary files; found here, so that the user's first use of it changes nothing."""
     if tempfile.tempdir is None:
         with contextlib.suppress(OSError):  # no folder can be written to
             tempfile.gettempdir()
@@ -198,7 +198,7 @@ def _write_temporary(before: tuple[str | None]) -> None:
 
 
 def _umask() -> int:
-    """The permissions that new files do not get; Python can read them only by setting others."""
+    """Return the permissions that new files do not get; Python can read them only by setting others."""
     now = os.umask(0o077)  # a file that another thread creates meanwhile is not open to others
     os.umask(now)
     return now
@@ -209,7 +209,7 @@ def _write_umask(before: int) -> None:
 
 
 def _numpy(module: str) -> Any:
-    """A module of NumPy, where it is loaded: its first import can change nothing that was there before."""
+    """Return a module of NumPy, where it is loaded: its first import can change nothing that was there before."""
     return sys.modules.get(module)
 
 
@@ -234,7 +234,7 @@ def _write_numpy_random(state: tuple[Any, ...]) -> None:
 
 
 def _handlers() -> dict[int, Any] | None:
-    """What each signal does; only the main thread may change that."""
+    """Return what each signal does; only the main thread may change that."""
     if threading.current_thread() is not threading.main_thread():
         return None
     return {number: signal.getsignal(number) for number in _signals()}
@@ -242,7 +242,7 @@ def _handlers() -> dict[int, Any] | None:
 
 @functools.cache
 def _signals() -> tuple[int, ...]:
-    """All signals; to make enums of them at each reading took a quarter of its time (64 of 246 us)."""
+    """Return all signals; to make enums of them at each reading took a quarter of its time (64 of 246 us)."""
     return tuple(int(number) for number in signal.valid_signals())
 
 
@@ -260,7 +260,7 @@ def _write_logging(before: tuple[int, int, tuple[logging.Handler, ...]]) -> None
 
 
 def _raising() -> tuple[tuple[Any, ...], ...]:
-    """The filters that turn warnings into exceptions; those that silence one change what is printed, and stay."""
+    """Return the filters that turn warnings into exceptions; those that silence one stay."""
     return tuple(entry for entry in warnings.filters if entry[0] == "error")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 # The control groups of this process, by which containers and Slurm limit memory and processors.
 def control_groups(controller: str, root: Path) -> Iterator[tuple[Path, int]]:
-    """The folders of this process's control group and of all above it, each with the version of its files, 1 or 2.
+    """Yield the folders of this process's control group and of all above it, with the version of their files.
 
     Args:
         controller: such as `memory` or `cpu`.
@@ -35,7 +35,7 @@ def control_groups(controller: str, root: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _folders(point: Path, mounted: str, group: str) -> Iterator[Path]:
-    """The folders of a control group and of those above it, as far as they are mounted here."""
+    """Yield the folders of a control group and of those above it, as far as they are mounted here."""
     path = PurePosixPath(group)
     # In a container the mount may begin at the container's own group, while the path is that of the host.
     path = path.relative_to(mounted) if path.is_relative_to(mounted) else PurePosixPath()
@@ -45,7 +45,7 @@ def _folders(point: Path, mounted: str, group: str) -> Iterator[Path]:
 
 
 def lines_of(file: Path) -> list[str]:
-    """The lines of a file of the system; none where there is no such file: not Linux, or a group without a limit."""
+    """Read the lines of a file of the system; none where there is no such file: not Linux, or no limit."""
     try:
         return file.read_text(encoding="utf-8").split("\n")[:-1]
     except OSError:  # as said above
@@ -57,7 +57,7 @@ NAMED = "SAMEBITS_PROCESSOR"
 
 
 def usable_processors(root: Path = Path("/")) -> int:
-    """Those that this process may run on, or fewer where its container may use less of their time; at least 1.
+    """Count those that this process may run on, or fewer where its container may use less of their time; at least 1.
 
     Args:
         root: where `proc` and `sys` are mounted.
@@ -67,7 +67,7 @@ def usable_processors(root: Path = Path("/")) -> int:
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """Those of AVX, AVX2, FMA, AVX-512 and AMX that the processor has; empty where the system does not say."""
+    """Return those of AVX, AVX2, FMA, AVX-512 and AMX that the processor has; empty where the system does not say."""
     named = os.environ.get(NAMED)
     if named:
         return (named,)
@@ -82,7 +82,7 @@ def instruction_sets() -> tuple[str, ...]:
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """Processors' worth of time that control groups allow; version 2 writes `max`, version 1 -1, for all of it."""
+    """Yield the processors' worth of time that control groups allow; `max` or -1 means all of it."""
     for folder, version in control_groups("cpu", root):
         if version == 2:
             words = [line.split() for line in lines_of(folder / "cpu.max")]

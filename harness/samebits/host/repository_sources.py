@@ -31,7 +31,7 @@ class RepositorySources:
         return tuple(dict.fromkeys([*self.folders, *(folder for _, folder in self.packages)]))
 
     def in_checkout(self, top: Path, links: Path) -> list[str]:
-        """The entries of a path on which Python finds them in a checkout; without those that it does not have.
+        """Return the entries of a path on which Python finds them in a checkout; without those that it does not have.
 
         Args:
             top: of the checkout.
@@ -50,7 +50,7 @@ class RepositorySources:
 def imported_sources(
     top: Path, environment: Mapping[str, str], *, but: Path | None = None, implicit: bool = False
 ) -> RepositorySources:
-    """What Python imports from a repository: by `sys.path`, PYTHONPATH, `.pth` files and editable installs.
+    """Return what Python imports from a repository: by `sys.path`, PYTHONPATH, `.pth` files and editable installs.
 
     What is installed in an environment inside the repository does not count.
 
@@ -76,7 +76,7 @@ def imported_sources(
 
 
 def _path(*, implicit: bool) -> Iterator[str]:
-    """The entries of `sys.path`, with or without the implicit first one."""
+    """Yield the entries of `sys.path`, with or without the implicit first one."""
     left_out = ("", os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0])))
     for number, entry in enumerate(sys.path):
         if implicit or number or sys.flags.safe_path or entry not in left_out:
@@ -84,7 +84,7 @@ def _path(*, implicit: bool) -> Iterator[str]:
 
 
 def _editable() -> Iterator[tuple[str, Path]]:
-    """Top-level packages with their folders, as the finders of setuptools have them."""
+    """Yield the top-level packages with their folders, as the finders of setuptools have them."""
     for name, module in list(sys.modules.items()):
         mapping = getattr(module, "MAPPING", None) if name.startswith("__editable__") else None
         for package, folder in mapping.items() if isinstance(mapping, dict) else ():

@@ -12,7 +12,7 @@ _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def parse_size(text: str, place: str, expected: str, *, with_unit: bool = False) -> int:
-    """A size in bytes: `8G` and `8GiB` are 8 * 2**30, `8GB` is 8 * 10**9; without a unit it is in bytes.
+    """Return a size in bytes: `8G` and `8GiB` are 8 * 2**30, `8GB` is 8 * 10**9; without a unit it is in bytes.
 
     Args:
         text: as the user wrote it.

@@ -26,7 +26,7 @@ _TAIL = 1 << 16
 
 @contextlib.contextmanager
 def quiet() -> Iterator[Callable[[], str]]:
-    """Inside, file descriptor 2 leads to a file; what Python itself prints to `sys.stderr` is still seen.
+    """Lead file descriptor 2 to a file inside; what Python itself prints to `sys.stderr` is still seen.
 
     Several threads can be inside at once: the first opens the file, the last closes it.
 
@@ -41,13 +41,13 @@ def quiet() -> Iterator[Callable[[], str]]:
 
 
 def standard_error() -> TextIO:
-    """`sys.stderr` as it is outside of `quiet`, whichever thread is inside meanwhile."""
+    """Return `sys.stderr` as it is outside of `quiet`, whichever thread is inside meanwhile."""
     return _CAPTURE.outside(sys.stderr)
 
 
 @contextlib.contextmanager
 def outside_descriptor(number: int) -> Iterator[int]:
-    """The descriptor that leads where `number` does outside of `quiet`; no thread enters or leaves that meanwhile."""
+    """Hold the descriptor that leads where `number` does outside of `quiet`; no thread enters or leaves that."""
     with _CAPTURE.outside_descriptor(number) as descriptor:
         yield descriptor
 
@@ -104,7 +104,7 @@ class _Redirected:
             sys.stderr = self.stderr
 
     def is_in_place(self) -> bool:
-        """Whether descriptor 2 leads to the file; not where the user's code has closed it, or led it elsewhere."""
+        """Return whether descriptor 2 leads to the file; the user's code may have led it elsewhere."""
         return _is_open(2) and os.path.sameopenfile(2, self.file.fileno())
 
     def tail(self) -> str:
@@ -114,7 +114,7 @@ class _Redirected:
 
 
 def _same_place(descriptor: int, stderr: TextIO) -> io.TextIOWrapper:
-    """A stream that writes where a descriptor leads, until nobody refers to it: who has replaced it may restore it.
+    """Return a stream that writes where a descriptor leads, for as long as it is referred to.
 
     A file that closed its own descriptor would warn of not being closed then.
     """

@@ -24,7 +24,7 @@ _SAFE_PATH, _OURS = "PYTHONSAFEPATH", "samebits"
 
 @contextlib.contextmanager
 def current_folder_ignored() -> Iterator[None]:
-    """Inside, Python processes are started that import nothing from the current folder, such as a `types.py` there.
+    """Start Python processes inside that import nothing from the current folder, such as a `types.py` there.
 
     `python -c`, by which multiprocessing starts them, looks there first, even for Python's own modules.
     """
@@ -39,7 +39,7 @@ def current_folder_ignored() -> Iterator[None]:
 
 
 def forget_ignored_folder() -> None:
-    """In such a process, take the variable back: programs that user code starts must not inherit it."""
+    """Take the variable back in such a process: programs that user code starts must not inherit it."""
     if os.environ.get(_SAFE_PATH) == _OURS:
         del os.environ[_SAFE_PATH]
 
@@ -65,7 +65,7 @@ class ProcessResult:
 
 
 def samebits_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which this samebits is the one that is imported."""
+    """Return an environment in which this samebits is the one that is imported."""
     paths = [str(PACKAGE.parent), environment.get("PYTHONPATH", "")]
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 

@@ -31,7 +31,7 @@ class Written:
 
 
 def written_now(tree: Path, variables: Mapping[str, str] = os.environ) -> Written:
-    """The record for a document that is written now.
+    """Return the record for a document that is written now.
 
     Args:
         tree: what ran; it may be in no repository.

@@ -24,7 +24,7 @@ from samebits.schema.shown import Shown
 
 # Which elements of an array may change places with each other, as those of a random draw.
 def free_places(array: Array) -> Array:
-    """The places of a flat array whose elements may change places with each other, as those of a random draw."""
+    """Return the places of a flat array whose elements may change places with each other, as those of a random draw."""
     values = np.asarray(array, np.float64)
     nowhere = np.zeros(0, np.int64)
     if values.size < 2 or not np.isfinite(values).all() or _is_structured(values):
@@ -38,7 +38,7 @@ def free_places(array: Array) -> Array:
 
 
 def _is_structured(values: Array) -> bool:
-    """Whether elements are sorted or symmetric, or have sums that are one number."""
+    """Return whether elements are sorted or symmetric, or have sums that are one number."""
     for axis in range(values.ndim):
         if values.shape[axis] > 2:
             steps = np.diff(values, axis=axis)
@@ -51,7 +51,7 @@ def _is_structured(values: Array) -> bool:
 
 
 def _even(sums: Array) -> bool:
-    """Whether several numbers are one, up to the rounding of bfloat16."""
+    """Return whether several numbers are one, up to the rounding of bfloat16."""
     return bool(sums.size > 1 and np.ptp(sums) <= 1e-2 * np.max(np.abs(sums)))
 
 
@@ -67,7 +67,7 @@ class Leaf:
 
     @classmethod
     def of(cls, value: Any) -> Leaf:
-        """A leaf from a jax array, a NumPy array, a scalar or a leaf; the bits are taken as they are.
+        """Return a leaf from a jax array, a NumPy array, a scalar or a leaf; the bits are taken as they are.
 
         Raises:
             CouldNotRun: the value is not an array of numbers, so its bits mean nothing.
@@ -140,7 +140,7 @@ class Comparison(Shown):
 
 
 def same_bits(left: Array, right: Array) -> bool:
-    """Whether two arrays have the same dtype, shape and bits.
+    """Return whether two arrays have the same dtype, shape and bits.
 
     Equivalent to comparing `dtype`, `shape` and `tobytes()`, but for the unused bits of sub-byte dtypes.
 
@@ -169,7 +169,7 @@ def _same_bytes(a: Array, b: Array) -> bool:
 
 
 def paths(tree: Any, name: str = "out") -> Iterator[tuple[str, Any]]:
-    """The leaves of a tree of dicts, tuples and lists, each with its path; None is an empty tree.
+    """Yield the leaves of a tree of dicts, tuples and lists, each with its path; None is an empty tree.
 
     Equivalent to `jax.tree_util.tree_leaves_with_path` for these containers, without importing jax.
     """
@@ -186,7 +186,7 @@ def paths(tree: Any, name: str = "out") -> Iterator[tuple[str, Any]]:
 
 
 def structure(tree: Any) -> str:
-    """The shape of a tree without its leaves, such as `{'rows': *, 'sizes': *}`.
+    """Return the shape of a tree without its leaves, such as `{'rows': *, 'sizes': *}`.
 
     Equivalent to `str(jax.tree_util.tree_structure(tree))`; the name of any other container type counts, as in jax.
     """
@@ -249,7 +249,7 @@ def compare_leaf(path: str, reference: Leaf, optimized: Leaf) -> Comparison:
 
 
 def _explain(path: str, a: Array, b: Array) -> Comparison:
-    """Everything about two arrays of one dtype and shape whose bits differ; slow, and only called then."""
+    """Explain how two arrays of one dtype and shape differ in their bits; slow, and only called then."""
     differs = np.asarray(element_bits(a) != element_bits(b))
     codes, ulps, finite = classified(a[differs], b[differs])
     counts = {kind: int(np.sum(codes == code)) for code, kind in enumerate(KINDS)}
@@ -270,7 +270,7 @@ def _explain(path: str, a: Array, b: Array) -> Comparison:
 
 
 def witness_at(path: str, reference: Array, optimized: Array, index: Iterable[Any]) -> Witness:
-    """One differing element of two arrays of one dtype and shape, described by its own class."""
+    """Return one differing element of two arrays of one dtype and shape, described by its own class."""
     at = tuple(int(place) for place in index)
     codes, ulps, finite = classified(*(np.asarray(array[at]).reshape(1) for array in (reference, optimized)))
     return Witness(

@@ -33,7 +33,7 @@ DECIDING: tuple[Kind, ...] = ("NaN vs number", "overflow to infinity", "NaN payl
 
 
 def across(a: Array, b: Array, codes: Array, ulps: Array, far: Mapping[Kind, int]) -> dict[Kind, Farthest]:
-    """By class, how the two values that are farthest apart lie to 0, where that is what makes their distance large."""
+    """Say by class how the two values that are farthest apart lie to 0, where that makes their distance large."""
     if not floats.is_float(a.dtype):
         return {}
     lies: dict[Kind, Farthest] = {}
@@ -48,7 +48,7 @@ def across(a: Array, b: Array, codes: Array, ulps: Array, far: Mapping[Kind, int
 
 
 def differing(reference: Array, optimized: Array) -> tuple[Array, Array, Array]:
-    """Which elements of two arrays of one dtype and shape differ in their bits, and how far these are apart.
+    """Return which elements of two arrays of one dtype and shape differ in their bits, and how far these are apart.
 
     Returns:
         A mask; then, of the elements that differ, the distances in ulps (of integers, their differences), and which of
@@ -62,7 +62,7 @@ def differing(reference: Array, optimized: Array) -> tuple[Array, Array, Array]:
 
 
 def classified(a: Array, b: Array) -> tuple[Array, Array, Array]:
-    """The class, the distance in ulps, and whether it has one, of each pair of differing elements."""
+    """Return the class, the distance in ulps, and whether it has one, of each pair of differing elements."""
     parts = [(a.real, b.real), (a.imag, b.imag)] if floats.is_complex(a.dtype) else [(a, b)]
     classes = [_classify(left, right) for left, right in parts]
     # Of the two parts of a complex element the graver gives its class.
@@ -71,7 +71,7 @@ def classified(a: Array, b: Array) -> tuple[Array, Array, Array]:
 
 
 def element_bits(array: Array) -> Array:
-    """Something that differs exactly where the elements' bits differ, one entry per element."""
+    """Return something that differs exactly where the elements' bits differ, one entry per element."""
     if floats.is_complex(array.dtype):
         half = np.uint32 if array.dtype.itemsize == 8 else np.uint64
         return np.ascontiguousarray(array).reshape(array.shape).view(np.dtype([("re", half), ("im", half)]))
@@ -79,7 +79,7 @@ def element_bits(array: Array) -> Array:
 
 
 def _classify(a: Array, b: Array) -> tuple[Array, Array, Array]:
-    """The class of each pair of elements as its place in `KINDS`, its distance in ulps, and whether it has one.
+    """Return the class of each pair of elements as its place in `KINDS`, its distance in ulps, and whether it has one.
 
     Equal elements (a part of a complex number) get a place past the last. A format without infinity overflows to
     NaN, so there that fault is "NaN vs number".
@@ -114,7 +114,7 @@ def _classify(a: Array, b: Array) -> tuple[Array, Array, Array]:
 
 
 def _rounding_limit(dtype: Any) -> int:
-    """Up to how many ulps a difference is called rounding: half of the significand's digits still agree.
+    """Return up to how many ulps a difference is called rounding: half of the significand's digits still agree.
 
     A name for the report only: whether a difference *is* rounding is decided in `verdict`, by evidence.
     """

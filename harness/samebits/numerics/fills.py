@@ -18,7 +18,7 @@ MOST = 2
 
 
 def fills(first: Array, second: Array, considered: Array) -> NDArray[np.bool_]:
-    """Which elements fill masked places: the same number on both sides, far above one and all that differs.
+    """Return which elements fill masked places: the same number on both sides, far above one and all that differs.
 
     Numbers of many values are not a fill, however large; and without a difference there is none.
 

@@ -35,7 +35,7 @@ _FLOAT0 = np.dtype([("float0", "V")])
 
 
 def is_number(dtype: Any) -> bool:
-    """Whether jax can hold a dtype as numbers; `float0`, its gradient of an integer, counts although it has no bits."""
+    """Return whether jax can hold a dtype as numbers; `float0`, its gradient of an integer, counts without bits."""
     dtype = np.dtype(dtype)
     if dtype.kind == "c":
         return bool(dtype.itemsize <= 16)
@@ -43,35 +43,35 @@ def is_number(dtype: Any) -> bool:
 
 
 def is_float(dtype: Any) -> bool:
-    """Whether a dtype is a real float, the ml_dtypes formats included."""
+    """Return whether a dtype is a real float, the ml_dtypes formats included."""
     return bool(np.issubdtype(np.dtype(dtype), np.floating)) or np.dtype(dtype).name.startswith(("bfloat", "float"))
 
 
 def is_complex(dtype: Any) -> bool:
-    """Whether a dtype is complex."""
+    """Return whether a dtype is complex."""
     return bool(np.dtype(dtype).kind == "c")
 
 
 @functools.cache  # the name of a dtype is a computed property, and bits are asked for at every comparison
 def width(dtype: Any) -> int:
-    """How many bits one element has: 4 for `int4`, although a byte holds it."""
+    """Return how many bits one element has: 4 for `int4`, although a byte holds it."""
     dtype = np.dtype(dtype)
     return int(_SUBBYTE.get(dtype.name, 8 * dtype.itemsize))
 
 
 @functools.cache
 def has_sign(dtype: Any) -> bool:
-    """Whether a float format has a sign bit; `float8_e8m0fnu` (a power of two) has none."""
+    """Return whether a float format has a sign bit; `float8_e8m0fnu` (a power of two) has none."""
     return bool(np.dtype(dtype).name != "float8_e8m0fnu")
 
 
 def digits(dtype: Any) -> int:
-    """The binary digits of a float format's significand, the leading one included: 24 for float32, 8 for bfloat16."""
+    """Return the binary digits of a float format's significand, the leading one included: 24 for float32."""
     return int(_finfo(dtype).nmant) + 1
 
 
 def smallest(dtype: Any) -> float:
-    """The smallest positive number of a float format; where it has subnormals, that is one of them."""
+    """Return the smallest positive number of a float format; where it has subnormals, that is one of them."""
     return float(_finfo(dtype).smallest_subnormal)
 
 
@@ -80,7 +80,7 @@ def _finfo(dtype: Any) -> Any:
 
 
 def raw_bits(array: Array) -> Array:
-    """The elements' bits as unsigned integers of the same shape; unused bits of a byte are cleared.
+    """Return the elements' bits as unsigned integers of the same shape; unused bits of a byte are cleared.
 
     Equivalent to `array.view(f"uint{8 * array.dtype.itemsize}")` for whole-byte dtypes.
     """
@@ -93,13 +93,13 @@ def raw_bits(array: Array) -> Array:
 
 
 def from_bits(bits: Array, dtype: Any) -> Array:
-    """The inverse of `raw_bits`."""
+    """Return the inverse of `raw_bits`."""
     dtype = np.dtype(dtype)
     return np.array(bits, _UNSIGNED[dtype.itemsize], order="C").view(dtype)
 
 
 def ordinals(array: Array) -> NDArray[np.int64]:
-    """Each float's place on its number line (0 for both zeros, 1 for the smallest positive number).
+    """Return each float's place on its number line (0 for both zeros, 1 for the smallest positive number).
 
     Args:
         array: floats of any format; NaNs get a place too, which means nothing.
@@ -116,7 +116,7 @@ def ordinals(array: Array) -> NDArray[np.int64]:
 
 
 def from_ordinals(places: NDArray[np.int64], dtype: Any) -> Array:
-    """The float at each place of the number line; the inverse of `ordinals` (place 0 gives +0.0).
+    """Return the float at each place of the number line; the inverse of `ordinals` (place 0 gives +0.0).
 
     Raises:
         ValueError: a place lies beyond the format's bits, where the pattern would wrap to another number.
@@ -131,7 +131,7 @@ def from_ordinals(places: NDArray[np.int64], dtype: Any) -> Array:
 
 
 def distance(left: Array, right: Array) -> NDArray[np.uint64]:
-    """Distance in ulps, element by element; the caller has set non-finite values aside.
+    """Count the ulps between floats, element by element; the caller has set non-finite values aside.
 
     Equivalent to `abs(ordinals(left) - ordinals(right))` without overflow: the difference is taken modulo 2^64
     and read as unsigned, which is exact because it is below 2^64.
@@ -142,31 +142,31 @@ def distance(left: Array, right: Array) -> NDArray[np.uint64]:
 
 
 def isnan(array: Array) -> NDArray[np.bool_]:
-    """Where a float array is NaN, for every format."""
+    """Return where a float array is NaN, for every format."""
     with np.errstate(invalid="ignore"):  # a signalling NaN warns in some formats, although it is only looked at
         return np.asarray(np.isnan(array), bool)
 
 
 def isinf(array: Array) -> NDArray[np.bool_]:
-    """Where a float array is infinite; nowhere for the formats that have no infinity."""
+    """Return where a float array is infinite; nowhere for the formats that have no infinity."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.isinf(array), bool)
 
 
 def is_zero(array: Array) -> NDArray[np.bool_]:
-    """Where a float is +0.0 or -0.0; nowhere for `float8_e8m0fnu`, which has no zero. NaNs are set aside before."""
+    """Return where a float is +0.0 or -0.0; nowhere for `float8_e8m0fnu`. NaNs are set aside before."""
     return np.asarray(ordinals(array) == 0) if has_sign(array.dtype) else np.zeros(np.shape(array), bool)
 
 
 def is_negative(array: Array) -> NDArray[np.bool_]:
-    """Where a float's sign bit is set, that of -0.0 included."""
+    """Return where a float's sign bit is set, that of -0.0 included."""
     if not has_sign(array.dtype):
         return np.zeros(np.shape(array), bool)
     return np.asarray(raw_bits(array) >> (width(array.dtype) - 1) != 0)
 
 
 def is_subnormal(array: Array) -> NDArray[np.bool_]:
-    """Where a float is below the smallest normal number and not zero."""
+    """Return where a float is below the smallest normal number and not zero."""
     if not has_sign(array.dtype):
         return np.zeros(np.shape(array), bool)
     smallest = np.asarray(_finfo(array.dtype).smallest_normal, array.dtype)
@@ -175,7 +175,7 @@ def is_subnormal(array: Array) -> NDArray[np.bool_]:
 
 
 def show(value: Any) -> str:
-    """One element in decimal, with enough digits to read it back."""
+    """Return one element in decimal, with enough digits to read it back."""
     array = np.asarray(value)
     if is_complex(array.dtype):
         return str(complex(value))
@@ -186,7 +186,7 @@ def show(value: Any) -> str:
 
 
 def hexadecimal(value: Any) -> str:
-    """One element's bits in hex, padded to its width."""
+    """Return one element's bits in hex, padded to its width."""
     array = np.asarray(value).reshape(1)
     if is_complex(array.dtype):
         return f"{hexadecimal(array.real[0])}, {hexadecimal(array.imag[0])}"
@@ -194,5 +194,5 @@ def hexadecimal(value: Any) -> str:
 
 
 def parts(array: NDArray[Any]) -> NDArray[Any]:
-    """An array of real numbers: of complex ones, the real and the imaginary parts along a new last axis."""
+    """Return an array of real numbers: of complex ones, the real and the imaginary parts along a new last axis."""
     return np.stack([array.real, array.imag], -1) if is_complex(array.dtype) else array

@@ -8,6 +8,6 @@ import numpy as np
 
 
 def generator(*names: str) -> np.random.Generator:
-    """A random generator that depends on these names and on nothing else."""
+    """Return a random generator that depends on these names and on nothing else."""
     digest = hashlib.sha256("/".join(names).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "little"))
