@@ -34,7 +34,7 @@ class EndpointsRequest:
     root: Path | None = None
 
     def words(self) -> list[str]:
-        """The options as command-line words."""
+        """Return the options as command-line words."""
         return option_words(
             **{name: getattr(self, name) for name in ("config", "against", "mesh", "shard_mode", "defect")},
             choice=self.choices,
@@ -66,14 +66,14 @@ class Endpoints:
         return parts, self.defect.plant(parts) if self.defect is not None else parts
 
     def names(self) -> list[str]:
-        """Every place where a part is used: `embedding`, `moe@layer1`, `moe@layer2`."""
+        """Return every place where a part is used: `embedding`, `moe@layer1`, `moe@layer2`."""
         sites = self.model.sites(self.bad)
         return [
             name for pair in self.model.pairs for name in ([f"{pair}@{at}" for at in sites.get(pair, ())] or [pair])
         ]
 
     def differing(self) -> dict[str, str]:
-        """The differences, each with a description: sites of parts first, then fields, then options.
+        """Return the differences, each with a description: sites of parts first, then fields, then options.
 
         Raises:
             RequestError: the sizes differ, or nothing differs.
@@ -104,7 +104,7 @@ class Endpoints:
         return differences
 
     def mixture(self, taken: frozenset[str]) -> tuple[Config, Defect | None]:
-        """The good configuration with some differences taken from the bad one, and the defect at those sites.
+        """Return the good configuration with some differences taken from the bad one, and the defect at those sites.
 
         Args:
             taken: names of differences, as in `differing`.
@@ -130,7 +130,7 @@ class Endpoints:
         return config, Defect(name="mixture", run=config, plant=plant)
 
     def good_side(self, name: str) -> str:
-        """The implementation that the good configuration has at a site."""
+        """Return the implementation that the good configuration has at a site."""
         return self._side(self.good, name)
 
     def _side(self, config: Config, name: str) -> str:
@@ -139,7 +139,7 @@ class Endpoints:
 
 
 def endpoints_of(request: EndpointsRequest) -> Endpoints:
-    """The two configurations that a request names.
+    """Return the two configurations that a request names.
 
     Without `--against`, the good one is the bad one with every part replaced by its reference, on the same mesh.
 

@@ -95,7 +95,7 @@ class Recompiled:
         self.reference = pair.reference_name
 
     def job(self, precision: str | None = None) -> tuple[Runner, PendingPoint]:
-        """The runner and the job, traced under a default matmul precision."""
+        """Return the runner and the job, traced under a default matmul precision."""
         import jax
 
         from samebits.check.runner import Runner
@@ -171,7 +171,7 @@ class Recompiled:
         return seen
 
     def oracle(self, label: str, leaf: str) -> tuple[Array, str]:
-        """The reference's value of a leaf in float64, and how it was computed: interpreted or executed.
+        """Return the reference's value of a leaf in float64, and how it was computed: interpreted or executed.
 
         Raises:
             CouldNotRun: the reference can be neither interpreted nor executed in float64.
@@ -193,7 +193,7 @@ class Recompiled:
 
 
 def _digest(compiled: Any, folder: Path) -> str:
-    """A digest of the optimised HLO, and of the machine code if it was dumped: LLVM options change only the latter."""
+    """Digest the optimised HLO, and the machine code if it was dumped: LLVM options change only the latter."""
     (module,) = compiled.runtime_executable().hlo_modules()
     serialised = module.as_serialized_hlo_module_proto()
     digest = hashlib.sha256()
@@ -207,7 +207,7 @@ def _digest(compiled: Any, folder: Path) -> str:
 
 
 def _passes(folder: Path) -> list[str]:
-    """Passes that changed the module, in order, from the names of the files that XLA dumped; pipelines are left out."""
+    """Return the passes that changed the module, in order, from the names of the files that XLA dumped."""
     changed, pipelines = [], set()
     for path in sorted(folder.glob("*.txt")):
         match = _AFTER.search(path.name)
@@ -234,7 +234,7 @@ class IsolatedSides:
         self._ours: Any = None
 
     def recompile(self, options: Mapping[str, str], *, collect: bool = False) -> RecompiledSides:
-        """As `Recompiled.recompile`.
+        """Do as `Recompiled.recompile`.
 
         Raises:
             CouldNotRun: the compiler rejects an option, fails, or crashes the process.
@@ -243,7 +243,7 @@ class IsolatedSides:
         return recompiled
 
     def oracle(self, label: str, leaf: str) -> tuple[Array, str]:
-        """As `Recompiled.oracle`.
+        """Do as `Recompiled.oracle`.
 
         Raises:
             CouldNotRun: the value cannot be computed.
@@ -337,17 +337,17 @@ class FlagsJudge:
         self._recompiled: dict[Chosen, RecompiledSides] = {}
 
     def recompiled(self, chosen: Chosen) -> RecompiledSides:
-        """Both sides under a set of options; results are cached."""
+        """Return both sides under a set of options; results are cached."""
         if chosen not in self._recompiled:
             self._recompiled[chosen] = self.sides.recompile(merged_options(chosen))
         return self._recompiled[chosen]
 
     def passes(self) -> tuple[str, ...]:
-        """Names of the passes that changed either program."""
+        """Return the names of the passes that changed either program."""
         return self.sides.recompile({}, collect=True).passes
 
     def effect(self, chosen: Chosen) -> str:
-        """Which programs the options changed, by comparing digests."""
+        """Return which programs the options changed, by comparing digests."""
         usual, now = self.recompiled(frozenset()).digests, self.recompiled(chosen).digests
         changed = [name for name in SIDES if usual[name] != now[name]]
         words = {("alone", "variant"): "both programs change", ("alone",): "only the reference's program changes"}
@@ -381,7 +381,7 @@ class FlagsJudge:
 
 
 def merged_options(chosen: Chosen) -> dict[str, str]:
-    """A set of options as a mapping; all disabled passes go into one option."""
+    """Return a set of options as a mapping; all disabled passes go into one option."""
     options: dict[str, str] = {}
     for text in sorted(chosen):
         name, _, value = text.partition("=")
@@ -477,7 +477,7 @@ def bisect_flags(request: FlagsRequest, session: Session) -> SearchFinding:
 
 
 def ulps_from_oracle(side: Array, oracle: Array) -> float:
-    """The largest distance of a side from its float64 value, in ulps of the largest value.
+    """Return the largest distance of a side from its float64 value, in ulps of the largest value.
 
     Args:
         side: an output leaf, in the dtype of the program.
@@ -577,14 +577,14 @@ def _finding(request: FlagsRequest, judge: FlagsJudge, trials: Trials[Chosen], h
 
 
 def _closer_side(usual: RecompiledSides, leaf: str, label: str, ideal: Array) -> str:
-    """Which side is closer to float64 under default options; the side that an option changes may be the better one."""
+    """Return which side is closer to float64 under default options; an option may improve the side it changes."""
     reference, variant = (ulps_from_oracle(usual.values[name].trees[label].leaves[leaf].array, ideal) for name in SIDES)
     closer = "the reference" if reference < variant else "the variant" if variant < reference else "neither side"
     return f"as usual {closer} comes closer to float64 (reference {reference:.3g} ulp away, variant {variant:.3g})"
 
 
 def _ideal(judge: FlagsJudge, leaf: str, label: str, notes: list[str]) -> Array | None:
-    """The leaf in float64; a note says how it was computed, or why it could not be."""
+    """Return the leaf in float64; a note says how it was computed, or why it could not be."""
     tree = judge.recompiled(frozenset()).values["alone"].trees.get(label)
     if tree is None or not floats.is_float(tree.leaves[leaf].array.dtype):
         return None

@@ -95,7 +95,7 @@ def _less_mesh(spot: Spot) -> Iterator[Spot]:
 
 
 def _less_of_both(spot: Spot, trials: Trials[Spot]) -> Iterator[Spot]:
-    """Smaller sizes, then smaller meshes again: smaller sizes may fit a mesh that larger ones did not."""
+    """Yield smaller sizes, then smaller meshes again: smaller sizes may fit a mesh that larger ones did not."""
     for sizes in smaller_sizes(dict(spot.sizes)):
         yield Spot(mesh=spot.mesh, sizes=tuple(sizes.items()))
     passed = {mesh_of(trial) for trial in trials.tried if trial.outcome == "pass"}
@@ -103,7 +103,7 @@ def _less_of_both(spot: Spot, trials: Trials[Spot]) -> Iterator[Spot]:
 
 
 def _same_failure(spot: Spot, control: str | None, trials: Trials[Spot]) -> bool:
-    """Whether a spot fails, and the control mesh, which passed with the original sizes, still passes with these.
+    """Return whether a spot fails, and the control mesh, which passed with the original sizes, still passes with these.
 
     If the control mesh fails too, the sizes are outside the component's domain, for example if a routing names experts
     that no longer exist.
@@ -112,12 +112,12 @@ def _same_failure(spot: Spot, control: str | None, trials: Trials[Spot]) -> bool
 
 
 def mesh_of(trial: TriedPoint) -> str:
-    """The mesh of a tried point, from its label."""
+    """Return the mesh of a tried point, from its label."""
     return trial.point.split(",")[0]
 
 
 def control_of(tried: Sequence[TriedPoint], nearest: Sequence[str]) -> str | None:
-    """A mesh that passed: the largest of the nearest ones, if one of them passed.
+    """Return a mesh that passed: the largest of the nearest ones, if one of them passed.
 
     Args:
         tried: points of the search.
@@ -128,7 +128,7 @@ def control_of(tried: Sequence[TriedPoint], nearest: Sequence[str]) -> str | Non
 
 
 def failing_controls(tried: Sequence[TriedPoint], mesh: str) -> list[TriedPoint]:
-    """Failures on meshes other than `mesh` that pass with other sizes."""
+    """Return the failures on meshes other than `mesh` that pass with other sizes."""
     passed = {mesh_of(trial) for trial in tried if trial.outcome == "pass"} - {mesh}
     return [trial for trial in tried if trial.outcome == "fail" and mesh_of(trial) in passed]
 
@@ -160,7 +160,7 @@ class _FewestInputs:
 
 
 def _fewest_inputs(bench: SpotJudge, spot: Spot, session: Session) -> _FewestInputs | str:
-    """The fewest inputs that fail at a spot, or why they could not be reduced."""
+    """Return the fewest inputs that fail at a spot, or why they could not be reduced."""
     result = bench.failures.get(spot)
     if result is None:  # the judgement came from the journal
         bench.judge(spot)
@@ -201,7 +201,7 @@ def _fewest_inputs(bench: SpotJudge, spot: Spot, session: Session) -> _FewestInp
 
 
 def _one_input(request: PointRequest, bench: SpotJudge, spot: Spot) -> SearchFinding:
-    """The finding for a point on one input, as a replay command gives it."""
+    """Return the finding for a point on one input, as a replay command gives it."""
     run = SpotRunner(bench, spot)
     label = request.label or run.labels[0]
     arrays = run.having(label, request.values)
@@ -269,7 +269,7 @@ def _finding(
 
 
 def untestable_note(tried: Sequence[TriedPoint]) -> list[str]:
-    """A note on the smaller points that could not be judged; empty if there are none."""
+    """Return a note on the smaller points that could not be judged; empty if there are none."""
     untestable = [trial for trial in tried if trial.outcome == "untestable"]
     if not untestable:
         return []
@@ -280,13 +280,13 @@ def untestable_note(tried: Sequence[TriedPoint]) -> list[str]:
 
 
 def passing_on(tried: Sequence[TriedPoint], labels: Sequence[str]) -> str:
-    """The end of a sentence: the meshes that pass among the points with these labels; empty if none does."""
+    """Return the end of a sentence: the meshes that pass among the points with these labels; empty if none does."""
     passing = [mesh_of(trial) for trial in tried if trial.point in labels and trial.outcome == "pass"]
     return f"; it passes on {' and '.join(dict.fromkeys(passing))}" if passing else ""
 
 
 def _words(entries: Mapping[str, Any]) -> str:
-    """Nonzero inputs in words."""
+    """Say nonzero inputs in words."""
     if not entries:
         return "all inputs zero"
     named = [f"{name}={value:g}" for name, value in list(entries.items())[:SHOWN]]
@@ -346,7 +346,7 @@ class SpotJudge:
     failures: dict[Spot, Finding] = field(default_factory=dict)
 
     def start(self, sizes: Mapping[str, int]) -> Spot:
-        """The mesh and sizes of the point itself, with some sizes changed.
+        """Return the mesh and sizes of the point itself, with some sizes changed.
 
         Raises:
             RequestError: the case has no such size.
@@ -359,7 +359,7 @@ class SpotJudge:
         return Spot(mesh=self.point.mesh, sizes=tuple({**known, **sizes}.items()))
 
     def at(self, spot: Spot) -> tuple[Pair, Point]:
-        """The pair with the case resized, and the point on the mesh of the spot."""
+        """Return the pair with the case resized, and the point on the mesh of the spot."""
         sizes = dict(spot.sizes)
         changed = tuple(
             replace(case, sizes=sizes, statics=_following(case, sizes)) if case.id == self.point.case else case
@@ -408,7 +408,7 @@ class SpotJudge:
 
 
 def _following(case: Case, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """The static arguments of a case; one that repeats a size, as `num_experts` repeats `experts`, changes with it."""
+    """Return the static arguments of a case; one that repeats a size, as `num_experts` does, changes with it."""
     statics = dict(case.statics)
     for name, value in case.statics.items():
         for size, old in case.sizes.items():
@@ -418,7 +418,7 @@ def _following(case: Case, sizes: Mapping[str, int]) -> dict[str, Any]:
 
 
 def signature(result: Finding) -> str:
-    """The part of a failure that must stay the same while shrinking: the leaf and the verdict."""
+    """Return the part of a failure that must stay the same while shrinking: the leaf and the verdict."""
     return f"{result.place.leaf.split(' (replica')[0]}: {result.ruling.verdict}"
 
 
@@ -455,28 +455,28 @@ class SpotRunner:
         return self.execution.inputs(self.job.alone, self.reference, self.point.direction)
 
     def arrays(self, label: str) -> dict[str, Array]:
-        """The arrays of one input: arguments, then cotangents."""
+        """Return the arrays of one input: arguments, then cotangents."""
         if label not in self.labels:
             raise RequestError(f"--input '{label}': no such input here; expected one of {', '.join(self.labels)}")
         record, cotangents = self._generated()[label]
         return {**record, **{COTANGENT + leaf: array for leaf, array in cotangents.items()}}
 
     def fixed(self, name: str, array: Array) -> bool:
-        """Whether an array must not be changed: masks, and integers whose domain is not declared."""
+        """Return whether an array must not be changed: masks, and integers whose domain is not declared."""
         arg = self.args.get(name)
         if arg is None or floats.is_float(array.dtype):
             return False
         return not isinstance(arg.values, Integers)
 
     def zero(self, name: str) -> Any:
-        """The neutral value of an array: 0, or the smallest value of its domain."""
+        """Return the neutral value of an array: 0, or the smallest value of its domain."""
         arg = self.args.get(name)
         if arg is not None and isinstance(arg.values, Integers):
             return 0 if arg.values.low <= 0 < arg.values.high else arg.values.low
         return 0
 
     def allowed(self, name: str, value: Any) -> bool:
-        """Whether an element of an array may have a value."""
+        """Return whether an element of an array may have a value."""
         arg = self.args.get(name)
         if arg is not None and isinstance(arg.values, Integers):
             return float(value).is_integer() and arg.values.low <= value < arg.values.high
@@ -510,7 +510,7 @@ class SpotRunner:
     # -- elements by name
 
     def entries(self, label: str) -> dict[str, Any]:
-        """Every nonzero element that may be changed, by its name, such as `x[0, 1]`."""
+        """Return every nonzero element that may be changed, by its name, such as `x[0, 1]`."""
         entries: dict[str, Any] = {}
         for name, array in self.arrays(label).items():
             if not self.fixed(name, array):
@@ -522,7 +522,7 @@ class SpotRunner:
         return entries
 
     def having(self, label: str, entries: Mapping[str, Any]) -> dict[str, Array]:
-        """The arrays of an input with only these elements nonzero; fixed arrays keep their values.
+        """Return the arrays of an input with only these elements nonzero; fixed arrays keep their values.
 
         Raises:
             RequestError: an element does not exist.
@@ -545,12 +545,12 @@ _ENTRY = re.compile(r"(.*)\[([0-9, ]*)\]")
 
 
 def entry(name: str, index: tuple[int, ...]) -> str:
-    """The name of one element."""
+    """Return the name of one element."""
     return f"{name}[{', '.join(map(str, index))}]"
 
 
 def parse_entry(text: str) -> tuple[str, tuple[int, ...]]:
-    """The array and index of an element name, the inverse of `entry`.
+    """Return the array and index of an element name, the inverse of `entry`.
 
     Raises:
         RequestError: the text is malformed.

@@ -53,7 +53,7 @@ class ConfigJudge:
     _trainers: dict[str, Any] = field(default_factory=dict, init=False)
 
     def reference(self, point: Config) -> Config:
-        """The configuration that a point is compared with."""
+        """Return the configuration that a point is compared with."""
         if self.against is None:
             return replace(point.on_one_device("reference"), choice={})
         sizes = {**self.against.sizes, **point.sizes}
@@ -114,7 +114,7 @@ class ConfigJudge:
 
 
 def _losses(number: int, reference: Any, run: Any) -> str:
-    """Both losses at a step, in decimal and in hexadecimal."""
+    """Return both losses at a step, in decimal and in hexadecimal."""
     losses = [
         f"{name}={steps[number - 1].loss:.9g} ({steps[number - 1].loss_hex})"
         for name, steps in (("reference", reference.steps), ("here", run.steps))
@@ -123,7 +123,7 @@ def _losses(number: int, reference: Any, run: Any) -> str:
 
 
 def _element(step: int, leaf: str, reference_arrays: Any, arrays: Any) -> str:
-    """The element of a leaf that differs most, with both values."""
+    """Return the element of a leaf that differs most, with both values."""
     if step not in reference_arrays or leaf not in reference_arrays[step]:
         return ""
     reference = np.asarray(reference_arrays[step][leaf])
@@ -163,7 +163,7 @@ class ConfigRequest:
 
 
 def selected(request: ConfigRequest) -> tuple[Model, Config, Config | None, Defect | None]:
-    """The model, the failing configuration, the one to compare with, and the defect.
+    """Return the model, the failing configuration, the one to compare with, and the defect.
 
     Raises:
         RequestError: a name is unknown.
@@ -189,7 +189,7 @@ def selected(request: ConfigRequest) -> tuple[Model, Config, Config | None, Defe
 
 
 def wanted_devices(request: ConfigRequest) -> int:
-    """How many devices the configuration needs.
+    """Return how many devices the configuration needs.
 
     Raises:
         SamebitsError: as `selected`.
@@ -257,7 +257,7 @@ class _Search:
     limited: bool = False
 
     def run(self, config: Config) -> Config:
-        """The smallest configuration that still fails."""
+        """Return the smallest configuration that still fails."""
         smaller = smallest(config, self.less_mesh, self._fails)
         control = control_of(self.trials.tried, [candidate.mesh for candidate in self.less_mesh(smaller)])
 
@@ -275,7 +275,7 @@ class _Search:
         return smallest(smaller, self._less_sizes, same_failure)
 
     def less_mesh(self, config: Config) -> Iterator[Config]:
-        """The configuration on smaller meshes that the model accepts."""
+        """Yield the configuration on smaller meshes that the model accepts."""
         mesh = MeshSpec.parse(config.mesh)
         for axes in smaller_axes(mesh.axes):
             candidate = config.having(mesh=mesh.having(axes).id)
@@ -296,7 +296,7 @@ class _Search:
 
 
 def _allowed(model: Model, config: Config) -> bool:
-    """Whether the model accepts a configuration; one that it rejects is neither a candidate nor a run."""
+    """Return whether the model accepts a configuration; one that it rejects is neither a candidate nor a run."""
     try:
         model.check(config)
     except DeclarationError:  # that is the question

@@ -15,7 +15,7 @@ from samebits.schema.point import Point
 
 
 def first_point(pair: Pair, request: PointRequest) -> Point:
-    """The point of a request; a variant, case or mesh that is not given is the first of the pair.
+    """Return the point of a request; a variant, case or mesh that is not given is the first of the pair.
 
     Raises:
         RequestError: the pair has none, or not that one.
@@ -61,7 +61,7 @@ def align_pair(pair: Pair, request: PointRequest, replay: str) -> SearchFinding:
 
 
 def _output(aligned: Alignment, leaf: str | None) -> int | None:
-    """The number of the output, or of the first that differs; None where none does.
+    """Return the number of the output, or of the first that differs; None where none does.
 
     Raises:
         RequestError: there is no such output.
@@ -76,7 +76,7 @@ def _output(aligned: Alignment, leaf: str | None) -> int | None:
 def _finding(
     where: str, leaf: str, lines: Sequence[LineDifference], tensors: Sequence[AlignedTensor], again: str
 ) -> SearchFinding:
-    """The answer: the lines, and every tensor up to the first that differs."""
+    """Return the answer: the lines, and every tensor up to the first that differs."""
     first = next((tensor for tensor in tensors if tensor.first), None)
     witness = ""
     if first is not None:

@@ -84,7 +84,7 @@ class _Searched:
 
 
 def judge_here(request: EndpointsRequest) -> JudgePoint:
-    """A judge in this process; the good training is run and measured when the first point is judged.
+    """Return a judge in this process; the good training is run and measured when the first point is judged.
 
     Args:
         request: the two trainings.
@@ -169,7 +169,7 @@ def replay(request: EndpointsRequest, choices: Point) -> str:
 
 
 def _search_of_the_rest(request: EndpointsRequest, sides: Endpoints, sets: MinimalSets) -> list[str]:
-    """The command that searches for another cause, where the causes that are known can be replaced by good sides."""
+    """Return the command that searches for another cause, with known causes replaced by good sides."""
     known = sorted({name for choices in sets.minimal for name in choices})
     if request.defect is not None or not set(known) <= set(sides.names()):
         return []

@@ -48,7 +48,7 @@ class PointRequest:
 
 
 def point_of(pair: Pair, request: PointRequest) -> Point:
-    """The point of a request.
+    """Return the point of a request.
 
     Raises:
         RequestError: a name is unknown, or the case does not allow the dtype, mode or direction.
@@ -83,7 +83,7 @@ def point_of(pair: Pair, request: PointRequest) -> Point:
 
 
 def _modes(pair: Pair, case: Case, mesh: MeshSpec) -> tuple[str, ...]:
-    """The sharding modes that a case allows on a mesh."""
+    """Return the sharding modes that a case allows on a mesh."""
     swept = case.modes or tuple(mode for mode in MODES if mode in pair.modes)
     return mesh.modes(swept)
 
@@ -99,12 +99,12 @@ def point_options(point: Point) -> dict[str, Any]:
 
 
 def mesh_measures(mesh: str, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The numbers that a search for the smallest point makes smaller."""
+    """Return the numbers that a search for the smallest point makes smaller."""
     return {"devices": MeshSpec.parse(mesh).devices, **sizes}
 
 
 def device_count() -> int:
-    """The number of devices; starts the backend."""
+    """Return the number of devices; starts the backend."""
     import jax
 
     return jax.device_count()

@@ -35,7 +35,7 @@ class Observation:
 
 
 def read_observations(text: str) -> list[Observation] | None:
-    """The results of a document, in order; None if the document is of an unknown command or malformed."""
+    """Return the results of a document, in order; None if the document is of an unknown command or malformed."""
     try:
         document = json.loads(text)
         document = upgraded(document) if document.get("schema") == "samebits/1" else document
@@ -89,7 +89,7 @@ def _problems(document: Mapping[str, Any]) -> Iterator[Observation]:
 
 
 def _unproved(result: Mapping[str, Any]) -> bool:
-    """Whether a proof is only missing, as opposed to refuted or to a side that does not run."""
+    """Return whether a proof is only missing, as opposed to refuted or to a side that does not run."""
     reason = result.get("reason") or ""
     return result["verdict"] != "different" and not ("raised " in reason or "does not import" in reason)
 

@@ -54,7 +54,7 @@ class Session:
         key: Callable[[P], str] = str,
         label: Callable[[P], str] = str,
     ) -> Trials[P]:
-        """A search with a journal.
+        """Return a search with a journal.
 
         Args:
             what: which bisection.
@@ -101,7 +101,7 @@ def _remove(journal: Path) -> None:
 
 
 def files_digest(files: Sequence[Path], root: Path) -> str:
-    """A digest of the paths, relative to a tree, and the contents of files."""
+    """Return a digest of the paths, relative to a tree, and the contents of files."""
     digest = hashlib.sha256()
     for path in sorted(files):
         digest.update(f"{path.relative_to(root).as_posix()}\0{path.stat().st_size}\0".encode())
@@ -136,5 +136,5 @@ def option_words(**options: object) -> list[str]:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun, such as `2 inputs`."""
+    """Return a count with its noun, such as `2 inputs`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -189,7 +189,7 @@ def _parting(runs: _Runs) -> str:
 
 
 def _single_step(trainer: Any, state: Any, number: int) -> tuple[tuple[float, float], dict[str, Any]]:
-    """The loss, the perplexity and the arrays of one step that starts from another training's state."""
+    """Return the loss, the perplexity and the arrays of one step that starts from another training's state."""
     from samebits.train.distance import step_arrays
     from samebits.train.envelope import reshaped_state
 

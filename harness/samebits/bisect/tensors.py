@@ -53,7 +53,7 @@ Point = tuple[StepMixture, bool]
 
 
 def forms(names: Iterable[str], containers: Iterable[str], gone: Iterable[str] = ()) -> list[StepMixture]:
-    """The mixtures to try, innermost first: parts that call no other parts, each part that does, then all together.
+    """Return the mixtures to try, innermost first: parts that call no others, each that does, all together.
 
     Args:
         names: the differences.
@@ -74,7 +74,7 @@ def forms(names: Iterable[str], containers: Iterable[str], gone: Iterable[str] =
 
 
 def whole_step(taken: Iterable[str], without: Iterable[str] = (), gone: Iterable[str] = ()) -> StepMixture:
-    """The step with what is taken, and nothing replaced.
+    """Return the step with what is taken, and nothing replaced.
 
     Args:
         taken: the differences.
@@ -86,19 +86,19 @@ def whole_step(taken: Iterable[str], without: Iterable[str] = (), gone: Iterable
 
 
 def key(point: Point) -> str:
-    """Everything that the judgement of a point depends on."""
+    """Return everything that the judgement of a point depends on."""
     form, rounded = point
     return f"{form.words}: {', '.join(sorted(form.taken))}, {'rounded' if rounded else 'float64'}"
 
 
 def label(point: Point) -> str:
-    """A point in the table."""
+    """Return a point in the table."""
     form, rounded = point
     return f"{form.words}, {'rounded' if rounded else 'in float64'}"
 
 
 def origin(first: Any, form: StepMixture, nesting: Any) -> tuple[str, list[str]]:
-    """The code that computed a wrong tensor, in words, and the differences that are taken there.
+    """Return the code that computed a wrong tensor, in words, and the differences that are taken there.
 
     Args:
         first: the tensor (`train.taps.Tensor`).
@@ -131,7 +131,7 @@ class Outcome:
     reaches: bool = False
 
     def remarks(self) -> list[str]:
-        """What is not known of the difference."""
+        """Return what is not known of the difference."""
         return [] if self.reaches else [f"whether the difference reaches {OUTPUTS} was not tried"]
 
 
@@ -192,7 +192,7 @@ def judged_outputs(
     before: Mapping[Any, Any] | None,
     distance: Callable[[Any, Any, Any], float],
 ) -> Judgement:
-    """A whole step against the good one; `moved` are outputs that differ from those of another step.
+    """Hold a whole step against the good one; `moved` are outputs that differ from those of another step.
 
     Args:
         good: the outputs of the good step.
@@ -251,14 +251,14 @@ class _GoodStep:
     outputs: dict[tuple[frozenset[str], bool], dict[Any, Any]] = field(default_factory=dict)
 
     def whole(self, taken: frozenset[str], rounded: bool) -> dict[Any, Any]:
-        """The outputs of a step that takes these differences, with nothing replaced."""
+        """Return the outputs of a step that takes these differences, with nothing replaced."""
         if (taken, rounded) not in self.outputs:
             values, _ = _interpreted(self.sides, *self.sides.mixture(taken), rounded)
             self.outputs[taken, rounded] = {t: value for t, value in values.items() if t.part == "step"}
         return self.outputs[taken, rounded]
 
     def reference(self, rounded: bool) -> tuple[dict[Any, Any], dict[Any, float]]:
-        """The tensors of the good step, and the bound of each."""
+        """Return the tensors of the good step, and the bound of each."""
         if rounded not in self.good:
             import numpy as np
 
@@ -338,7 +338,7 @@ def _sizes(sides: Endpoints) -> str:
 
 
 def smallest(sides: Endpoints) -> Endpoints:
-    """The two trainings at the model's smallest sizes, if these have the same sites of parts."""
+    """Return the two trainings at the model's smallest sizes, if these have the same sites of parts."""
     small = sides.model.smallest(sides.bad)
     if sides.model.sites(small) != sides.model.sites(sides.bad):
         return sides
@@ -353,7 +353,7 @@ def _text(config: Config) -> dict[str, None]:
 def _interpreted(
     sides: Endpoints, config: Config, defect: Defect | None, rounded: bool, seed: int | None = None
 ) -> tuple[dict[Any, Any], Any]:
-    """The tensors of a step without replacement; with a seed, its parameters are first changed by one ulp."""
+    """Return the tensors of a step without replacement; with a seed, its parameters are first changed by one ulp."""
     interpreter, nesting = _run(sides, config, defect, rounded, seed, None, frozenset())
     return interpreter.values, nesting
 
@@ -459,7 +459,7 @@ def _judged(good_step: _GoodStep, form: StepMixture, rounded: bool) -> Judgement
 
 
 def _largest(good: Any, bad: Any) -> tuple[list[int], float, float]:
-    """The index of the element that is furthest off, and both values."""
+    """Return the index of the element that is furthest off, and both values."""
     import numpy as np
 
     good, bad = np.asarray(good), np.asarray(bad).reshape(np.shape(good))

@@ -34,7 +34,7 @@ class Trainings:
         self._base: tuple[Recorded, Forced, Envelope] | None = None
 
     def base(self) -> tuple[Recorded, Forced, Envelope]:
-        """The good run, its single steps, and the envelope due to rounding alone.
+        """Return the good run, its single steps, and the envelope due to rounding alone.
 
         Raises:
             SamebitsError: it cannot be run, or is not reproducible.
@@ -72,7 +72,7 @@ class Trainings:
 
 
 def first_steps(run: RunRecord, steps: int) -> RunRecord:
-    """The first steps of a run."""
+    """Return the first steps of a run."""
     return replace(run, steps=run.steps[:steps])
 
 
@@ -99,7 +99,7 @@ def judge_training(good: RunRecord, run: RunRecord, moved: Sequence[BoundedDista
 
 
 def in_order(moved: Sequence[BoundedDistance]) -> list[BoundedDistance]:
-    """By step, then in the order of computation: the loss, perplexity, gradients from the head down, the rest.
+    """Order by step, then as computed: the loss, perplexity, gradients from the head down, the rest.
 
     An array that one run lacks comes before all others of its step.
     """

@@ -157,19 +157,19 @@ def judge_distances(
 
 
 def _first_apart(apart: Distances) -> tuple[int, str] | None:
-    """The first array of a single step that differs: moments are not among what is recorded of a run."""
+    """Return the first array of a single step that differs: moments are not among what is recorded of a run."""
     return next(((step, leaf) for step, leaves in apart.items() for leaf, far in leaves.items() if far), None)
 
 
 def bounded_distances(
     a: RunRecord, b: RunRecord, forced_a: Forced, forced_b: Forced, envelope: Envelope
 ) -> list[BoundedDistance]:
-    """As `bounded`, of single steps whose distances are not known yet."""
+    """Return as `bounded`, of single steps whose distances are not known yet."""
     return bounded(a, b, distances(forced_a, forced_b), envelope)
 
 
 def bounded(a: RunRecord, b: RunRecord, apart: Distances, envelope: Envelope) -> list[BoundedDistance]:
-    """The distances of all losses, perplexities and norms of two runs, and those of their single steps, with bounds.
+    """Return the distances of all losses, perplexities and norms of two runs and of their single steps, with bounds.
 
     An array that is finite in one run alone, or that one run lacks, is infinitely far.
     """
@@ -196,7 +196,7 @@ def bounded(a: RunRecord, b: RunRecord, apart: Distances, envelope: Envelope) ->
 
 
 def first_beyond(beyond: Sequence[BoundedDistance]) -> BoundedDistance:
-    """The first distance beyond its bound: earliest step, then first kind of array computed, then largest ratio.
+    """Return the first distance beyond its bound: earliest step, then first kind of array computed, then largest ratio.
 
     An array that one run lacks comes before all others: what else differs follows from it.
     """
@@ -210,7 +210,7 @@ def first_beyond(beyond: Sequence[BoundedDistance]) -> BoundedDistance:
 
 
 def clusters(runs: Sequence[RunRecord]) -> list[list[str]]:
-    """Groups of runs with identical bits, ordered by the first run of each."""
+    """Group runs with identical bits, ordered by the first run of each."""
     names_by_bits: dict[str, list[str]] = {}
     for run in runs:
         names_by_bits.setdefault(run.bits, []).append(run.config)
@@ -223,7 +223,7 @@ REASON = "the same run of another document; collectives between processes may su
 def compare_beside(
     runs: Mapping[str, RunRecord], others: Sequence[RunRecord], envelope: Envelope | None, where: str
 ) -> list[Pairing]:
-    """Every run beside the run of the same configuration in another document.
+    """Return every run beside the run of the same configuration in another document.
 
     Args:
         runs: of this one, by configuration.
@@ -249,7 +249,7 @@ def compare_beside(
 
 
 def other_request(run: RunRecord, other: RunRecord) -> str | None:
-    """What another document was asked for where that is another configuration or length; None where it is the same.
+    """Say what another document was asked for where that is another configuration or length.
 
     Args:
         run: of this document.
@@ -274,7 +274,7 @@ def judge_at(revision: str, other: RunRecord, run: RunRecord, envelope: Envelope
 
 
 def judge_beside(other: RunRecord, run: RunRecord, envelope: Envelope, where: str) -> Pairing:
-    """A run beside the same run of another document.
+    """Return a run beside the same run of another document.
 
     Args:
         other: of the other document.

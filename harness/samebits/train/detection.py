@@ -89,7 +89,7 @@ class PlantedRun:
 
 
 def planted(model: Model, matrix: Matrix) -> list[Defect]:
-    """The model's defects that are planted into a run of a matrix.
+    """Return the model's defects that are planted into a run of a matrix.
 
     Raises:
         RequestError: there are none.
@@ -106,7 +106,7 @@ def planted(model: Model, matrix: Matrix) -> list[Defect]:
 
 
 def healthy_rows(matrix: Matrix, defects: Sequence[Defect]) -> list[Config]:
-    """The configurations that the gates in bfloat16 are applied to.
+    """Return the configurations that the gates in bfloat16 are applied to.
 
     As in a pull request's table: a row per configuration before the change, and its twin after a correct change.
 
@@ -170,7 +170,7 @@ def apply_gates(
 
 
 def table_of(detected: Iterable[Detected], healthy_runs: MatrixResult, healthy: Mapping[str, RunRecord]) -> Detection:
-    """The detection table of a matrix.
+    """Return the detection table of a matrix.
 
     Args:
         detected: the results of its defects.
@@ -194,13 +194,13 @@ def _perplexity(run: RunRecord) -> str:
 
 
 def _outside(run: RunRecord, others: Iterable[RunRecord]) -> bool:
-    """Whether a printed loss is outside the range of the healthy rows, as a reader of the column would notice."""
+    """Return whether a printed loss is outside the range of the healthy rows, as a reader would notice."""
     printed = [float(_loss(other)) for other in others]
     return bool(printed) and not min(printed) <= float(_loss(run)) <= max(printed)
 
 
 def _false_alarms(healthy_runs: MatrixResult, healthy: Mapping[str, RunRecord]) -> tuple[int, ...]:
-    """How many healthy rows each gate flags.
+    """Return how many healthy rows each gate flags.
 
     Across rows, each row is compared with the others; on the same row, with its all-optimized twin, a correct change.
     """
@@ -224,5 +224,5 @@ def _healthy_counts(healthy_runs: MatrixResult, healthy: Mapping[str, RunRecord]
 
 
 def _both(healthy_runs: MatrixResult, healthy: Mapping[str, RunRecord]) -> list[str]:
-    """The healthy rows that ran in float32 too."""
+    """Return the healthy rows that ran in float32 too."""
     return [name for name in healthy if name in healthy_runs.runs]

@@ -41,12 +41,12 @@ FAR = 2**32
 
 
 def loss_ulps(a: RunRecord, b: RunRecord) -> list[int]:
-    """The distance of two runs' losses at each step, in float32 ulps; that of a NaN is the maximum."""
+    """Return the distance of two runs' losses at each step, in float32 ulps; that of a NaN is the maximum."""
     return [ulps(step.loss, other.loss) for step, other in zip(a.steps, b.steps, strict=False)]
 
 
 def ulps(a: Any, b: Any) -> int:
-    """The distance of two numbers in float32 ulps; that of a NaN or an infinity from another number is the maximum."""
+    """Return the distance of two numbers in float32 ulps; of a NaN or an infinity, the maximum."""
     x, y = np.asarray(a, np.float32), np.asarray(b, np.float32)
     if np.isfinite(x) and np.isfinite(y):
         return int(distance(x, y))
@@ -54,7 +54,7 @@ def ulps(a: Any, b: Any) -> int:
 
 
 def perplexity_ulps(a: RunRecord, b: RunRecord) -> list[int]:
-    """The distance of two runs' perplexities at each step, in float32 ulps, beyond what their losses moved them.
+    """Return the distance of two runs' perplexities at each step, in float32 ulps, beyond what their losses moved them.
 
     `perplexity = exp(loss)` multiplies a relative change of the loss by the loss, and the loss has a bound of its own.
     """
@@ -65,13 +65,13 @@ def perplexity_ulps(a: RunRecord, b: RunRecord) -> list[int]:
 
 
 def perplexity_distance(loss: float, perplexity: float, other_loss: float, other_perplexity: float) -> int:
-    """As `perplexity_ulps`, of one step."""
+    """Return as `perplexity_ulps`, of one step."""
     whole, moved = ulps(perplexity, other_perplexity), other_loss - loss
     return min(whole, ulps(perplexity * math.exp(moved), other_perplexity)) if abs(moved) < 1 else whole
 
 
 def relative(a: Array, b: Array, scale: float = 0.0) -> float:
-    """`||a - b|| / ||a||` in float64; infinite if one is not finite.
+    """Return `||a - b|| / ||a||` in float64; infinite if one is not finite.
 
     Args:
         a, b: of one shape.
@@ -85,7 +85,7 @@ def relative(a: Array, b: Array, scale: float = 0.0) -> float:
 
 
 def step_arrays(after: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Array]:
-    """Every array that a step computes, as `kind/leaf`, in the order of `KINDS`; other state where it is floats."""
+    """Return every array that a step computes, as `kind/leaf`, in the order of `KINDS`, then floats of other state."""
     trees = {"gradient": outputs["gradients"], "parameter": after["parameters"]}
     trees |= {name: after[name] for name in ("mu", "nu") if name in after}
     others = {name: entry for name, entry in after.items() if name not in ("parameters", "mu", "nu")}
@@ -102,7 +102,7 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Arra
 
 
 def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, float]:
-    """The relative distance of every array of one step; of an array of zeros, relative to all arrays of its kind.
+    """Return the relative distance of every array of one step; of zeros, relative to all arrays of the kind.
 
     Rounding may take a zero to another number, so that what is relative to the zero has no bound. An array that only
     one of the steps computes is infinitely far, but for other entries of its state, which a run may have for itself.
@@ -133,7 +133,7 @@ def require_size(name: str, size: int, other: int) -> None:
 
 
 def in_one_run(a: Iterable[str], b: Iterable[str]) -> list[str]:
-    """The names of the arrays that only one of two runs has, each with which of them it is.
+    """Return the names of the arrays that only one of two runs has, each with which of them it is.
 
     Args:
         a, b: the names of the arrays of both.
@@ -144,7 +144,7 @@ def in_one_run(a: Iterable[str], b: Iterable[str]) -> list[str]:
 
 
 def with_run(leaf: str, a: str, b: str) -> str:
-    """A name of `in_one_run` with that of the run; all other names as they are.
+    """Return a name of `in_one_run` with that of the run; all other names as they are.
 
     Args:
         leaf: the name.
@@ -157,12 +157,12 @@ def with_run(leaf: str, a: str, b: str) -> str:
 
 
 def lacks(leaf: str) -> bool:
-    """Whether a name is that of an array which only one of two runs has."""
+    """Return whether a name is that of an array which only one of two runs has."""
     return " (only in " in leaf
 
 
 def place(leaf: str) -> int:
-    """The place of a loss, a norm or an array in the order of computation."""
+    """Return the place of a loss, a norm or an array in the order of computation."""
     return ORDER.index(leaf.split("/")[0])
 
 
@@ -174,7 +174,7 @@ def _norm_of_kind(arrays: Mapping[str, Array], name: str) -> float:
 
 
 def first_parting(a: RunRecord, b: RunRecord) -> tuple[int, str] | None:
-    """The first step and leaf whose bits differ, in the order of computation; None where all bits are equal."""
+    """Return the first step and leaf whose bits differ, in the order of computation; None where all bits are equal."""
     for step, other in zip(a.steps, b.steps, strict=False):
         if step.loss_hex != other.loss_hex:
             return step.step, "loss"
@@ -191,7 +191,7 @@ def first_parting(a: RunRecord, b: RunRecord) -> tuple[int, str] | None:
 
 
 def leaf_order(names: Iterable[str]) -> list[str]:
-    """Gradients before parameters, and each from the head down, as a backward pass computes them."""
+    """Order gradients before parameters, and each from the head down, as a backward pass computes them."""
     return sorted(
         names, key=lambda name: (not name.startswith("gradient/"), "layers/" in name, "embedding" in name, name)
     )
@@ -223,7 +223,7 @@ AVX2), the norms of all arrays of four goldens moved by 2.4e-7 and 2.4e-9.
 
 
 def norm_distances(a: StepRecord, b: StepRecord) -> dict[str, float]:
-    """How far the norms of each array of a step moved, relative to the same norm of all arrays of its kind.
+    """Return how far the norms of each array of a step moved, relative to the same norm of all arrays of its kind.
 
     Of the sum of absolute values and the root of the sum of squares it is the larger distance; that of an array which
     one run lacks, or of a norm which is finite in one run alone, is infinite.
@@ -246,7 +246,7 @@ def norm_distances(a: StepRecord, b: StepRecord) -> dict[str, float]:
 
 
 def kind_of_norm(leaf: str) -> str:
-    """`gradient` or `parameter`, of a name of `norm_distances`."""
+    """Return `gradient` or `parameter`, of a name of `norm_distances`."""
     return next((kind for kind, name in ALL.items() if name == leaf), leaf.split("/")[0])
 
 
@@ -255,7 +255,7 @@ def _of_kind(step: StepRecord, kind: str) -> dict[str, LeafRecord]:
 
 
 def _moved(a: float, b: float, scale: float) -> float:
-    """The distance of two norms, relative to that of all arrays."""
+    """Return the distance of two norms, relative to that of all arrays."""
     if a == b or not (math.isfinite(a) or math.isfinite(b)):
         return 0.0
     return abs(a - b) / scale if scale and math.isfinite(a) and math.isfinite(b) else math.inf

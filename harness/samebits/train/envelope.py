@@ -75,20 +75,20 @@ class Envelope:
     left_out: dict[str, str] = field(default_factory=dict)
 
     def loss_bound(self, step: int) -> int:
-        """The largest distance of the loss that is accepted at a step, in ulps."""
+        """Return the largest distance of the loss that is accepted at a step, in ulps."""
         return loss_limit(self.loss[step - 1])
 
     def perplexity_bound(self, step: int, loss: float) -> int:
-        """The largest distance of the perplexity that is accepted at a step with a loss, in ulps."""
+        """Return the largest distance of the perplexity that is accepted at a step with a loss, in ulps."""
         noise = self.perplexity[step - 1] if self.perplexity else 0
         return int(LOSS_FACTOR * noise) + perplexity_floor(loss)
 
     def leaf_bound(self, leaf: str) -> float:
-        """The largest relative distance of an array of one forced step."""
+        """Return the largest relative distance of an array of one forced step."""
         return max(LEAF_FACTOR * self.leaves.get(leaf, 0.0), FLOOR[self.dtype])
 
     def norm_bound(self, leaf: str, step: int) -> float:
-        """The largest distance of a norm of an array, or of all of a kind, that is accepted at a step."""
+        """Return the largest distance of a norm of an array, or of all of a kind, that is accepted at a step."""
         kind = kind_of_norm(leaf)
         noise = self.norms.get(kind)
         return max(NORM_FACTOR * noise[step - 1] if noise else 0.0, NORM_FLOOR[self.dtype][kind])
@@ -128,7 +128,7 @@ class Envelope:
         self.norms = {kind: list(itertools.accumulate(noise, max)) for kind, noise in self.norms.items()}
 
     def leaves_out(self, name: str, run: RunRecord, other: RunRecord) -> bool:
-        """Whether a rewrite moves a norm further than rounding does by the rewrites so far; it is then noted.
+        """Return whether a rewrite moves a norm further than rounding does by the rewrites so far; it is then noted.
 
         The reference on one device and on its mesh are two trainings where a collective is missing, and so are those
         of two orders of rows where dropout counts rows. A bound from that accepts any fault of that size.
@@ -192,7 +192,7 @@ def require_bounded(config: str, name: str, leaf: str, far: float) -> None:
 
 
 def perplexity_floor(loss: float) -> int:
-    """How far an ulp of a mean loss moves its perplexity, in float32 ulps: `exp` multiplies it by the loss."""
+    """Return how far an ulp of a mean loss moves its perplexity, in float32 ulps: `exp` multiplies it by the loss."""
     return 2 * int(max(1.0, abs(loss))) + 1 if np.isfinite(loss) else 1
 
 
@@ -201,7 +201,7 @@ def _widened(before: list[int], noise: Sequence[int]) -> list[int]:
 
 
 def loss_limit(noise: int) -> int:
-    """The largest accepted distance of a loss, in float32 ulps, if rounding alone gave `noise`."""
+    """Return the largest accepted distance of a loss, in float32 ulps, if rounding alone gave `noise`."""
     return max(int(LOSS_FACTOR * noise) + 1, LOSS_FLOOR)
 
 
@@ -214,12 +214,12 @@ Distances = Mapping[int, Mapping[str, float]]
 
 
 def forced_steps(steps: int) -> tuple[int, ...]:
-    """The steps of a run that are judged alone."""
+    """Return the steps of a run that are judged alone."""
     return tuple(sorted({step for step in FORCED if step <= steps} | ({steps} if steps < FORCED[-1] else set())))
 
 
 def forced(trainer: Trainer, states: Mapping[int, Any], change: Callable[[Any], Any] | None = None) -> Forced:
-    """Single steps of a run from given states.
+    """Run single steps from given states.
 
     Args:
         trainer: of the run.
@@ -235,12 +235,12 @@ def forced(trainer: Trainer, states: Mapping[int, Any], change: Callable[[Any], 
 
 
 def distances(a: Forced, b: Forced) -> dict[int, dict[str, float]]:
-    """For each forced step, the relative distance of every array."""
+    """Return for each forced step the relative distance of every array."""
     return {number: step_distances(a[number], b[number]) for number in a}
 
 
 def reshaped_state(state: Any, like: Any, name: str = "state") -> Any:
-    """The state of another run with the shapes (such as stages) and dtypes of this one; elements stay in C order.
+    """Return the state of another run with this one's shapes (such as stages) and dtypes, elements in C order.
 
     Args:
         state: of the other run; arrays that this one lacks are left out.

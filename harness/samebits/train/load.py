@@ -12,7 +12,7 @@ FOLDER = "suites/model"
 
 
 def load_model(root: Path) -> Model:
-    """The full model of a tree.
+    """Return the full model of a tree.
 
     Args:
         root: the tree, the folder above `suites/`.

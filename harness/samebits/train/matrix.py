@@ -53,7 +53,7 @@ class MatrixResult:
 
 
 def compared_runs(matrix: Matrix) -> list[tuple[Config, Config]]:
-    """The pairs of runs to compare: each all-reference run with the first one, each other run with its twin.
+    """Return the pairs of runs to compare: each all-reference run with the first one, each other run with its twin.
 
     In bfloat16 only runs on the same mesh are compared: across meshes healthy runs diverge by hundreds of ulps, and a
     bound that accepts this accepts faults too.
@@ -64,14 +64,14 @@ def compared_runs(matrix: Matrix) -> list[tuple[Config, Config]]:
 
 
 def _apart(other: Config, run: Config) -> str:
-    """Why a run is not compared with another one; empty where it is."""
+    """Explain why a run is not compared with another one; empty where it is."""
     if run.dtype == "float32" or (other.mesh, other.shard_mode) == (run.mesh, run.shard_mode):
         return ""
     return f"{run.dtype} on another mesh" if other.mesh != run.mesh else f"{run.dtype} in another shard mode"
 
 
 def uncompared_runs(matrix: Matrix, runs: Collection[str], comparisons: Iterable[Pairing]) -> list[Uncompared]:
-    """The runs that are in no comparison, but the first one, which is what the others are held against.
+    """Return the runs that are in no comparison, but the first one, which is what the others are held against.
 
     Args:
         matrix: of the runs.
@@ -154,12 +154,12 @@ def run_matrix(
 
 
 def one_device(config: Config) -> Config:
-    """The same training on a mesh of one device."""
+    """Return the same training on a mesh of one device."""
     return config.on_one_device(f"{config.name}_one_device")
 
 
 def other_training(envelope: Envelope) -> list[Problem]:
-    """That the first run is not what it is on one device, where that is so: its mesh changes the mathematics.
+    """Say that the first run is not what it is on one device, where that is so: its mesh changes the mathematics.
 
     Args:
         envelope: of the first run.

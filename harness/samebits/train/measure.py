@@ -24,7 +24,7 @@ DITHER, DITHERS = "one ulp of dither", 3
 
 
 def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Trainer | None) -> tuple[Envelope, Forced]:
-    """The envelope of a reference, and its own forced steps.
+    """Return the envelope of a reference, and its own forced steps.
 
     Args:
         reference: compiled.
@@ -67,20 +67,20 @@ def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Train
 
 
 def rows_permuted(trainer: Trainer) -> Callable[[Any], Any]:
-    """A function that puts the rows of a batch of a training into another order, always the same."""
+    """Return a function that puts the rows of a batch of a training into another order, always the same."""
     order = np.random.default_rng(0).permutation(next(iter(trainer.training.batch(1).values())).shape[0])
     return lambda batch: {name: array[order] for name, array in batch.items()}
 
 
 def dithered_state(state: Any, seed: int) -> Any:
-    """A state with every parameter `dithered`."""
+    """Return a state with every parameter `dithered`."""
     names = enumerate(state["parameters"].items())
     moved = {name: dithered(array, np.random.default_rng([seed, i])) for i, (name, array) in names}
     return {**state, "parameters": moved}
 
 
 def dithered(array: Any, rng: np.random.Generator) -> Any:
-    """Every number moved to one of its neighbours; integers and zeros stay."""
+    """Return every number moved to one of its neighbours; integers and zeros stay."""
     array = np.asarray(array)
     if not is_float(array.dtype):
         return array

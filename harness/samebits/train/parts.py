@@ -17,7 +17,7 @@ SAME_RUN = "the same configuration, run twice"
 
 
 def chosen_parts(model: Model, config: Config, root: Path) -> dict[str, Callable[..., Any]]:
-    """The chosen function of every pair of a model, and of every site with a choice of its own.
+    """Return the chosen function of every pair of a model, and of every site with a choice of its own.
 
     Args:
         model: the model, which names its pairs.
@@ -42,7 +42,7 @@ def chosen_parts(model: Model, config: Config, root: Path) -> dict[str, Callable
 
 
 def pair_of(name: str) -> str:
-    """The pair of a name in `choice`: `moe` for `moe@layer2`."""
+    """Return the pair of a name in `choice`: `moe` for `moe@layer2`."""
     return name.partition("@")[0]
 
 
@@ -66,7 +66,7 @@ def check_sites(model: Model, config: Config) -> None:
 
 
 def expected_verdict(a: Config, b: Config, root: Path) -> tuple[str, str]:
-    """The verdict that the contracts of the parts promise for two runs, `bitwise` or `rounding`, and the reason.
+    """Return the verdict that the contracts of the parts promise for two runs, `bitwise` or `rounding`, and the reason.
 
     Equal bits are promised if only sides differ, and the contracts promise them for each differing side. Another mesh
     or shard mode changes the order of sums.
@@ -89,5 +89,5 @@ def expected_verdict(a: Config, b: Config, root: Path) -> tuple[str, str]:
 
 
 def side_at(config: Config, name: str, otherwise: str) -> str:
-    """The side that a configuration uses of a pair, or at one site of it."""
+    """Return the side that a configuration uses of a pair, or at one site of it."""
     return config.choice.get(name, config.choice.get(pair_of(name), otherwise))

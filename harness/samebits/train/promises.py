@@ -18,7 +18,7 @@ from samebits.schema.point import Point
 
 
 def promises_bits(pair: Pair, sides: Iterable[str], config: Config) -> bool:
-    """Whether the contracts promise the reference's bits for each side, in every case, direction and leaf.
+    """Return whether the contracts promise the reference's bits for each side, in every case, direction and leaf.
 
     Args:
         pair: the declaration.
@@ -38,7 +38,7 @@ def promises_bits(pair: Pair, sides: Iterable[str], config: Config) -> bool:
 
 
 def _points(pair: Pair, sides: Iterable[str], config: Config) -> Iterator[Point]:
-    """The points whose contracts count; cases with an expected error are left out."""
+    """Yield the points whose contracts count; cases with an expected error are left out."""
     mesh = MeshSpec.parse(config.mesh).id
     for side in sorted(sides):
         for case in pair.cases:
@@ -57,7 +57,7 @@ def _points(pair: Pair, sides: Iterable[str], config: Config) -> Iterator[Point]
 
 
 def _point_promised(pair: Pair, point: Point, trace: Any) -> bool:
-    """Whether equal bits are promised for every leaf of a point; sides are traced only if the answer depends on it."""
+    """Return whether equal bits are promised for every leaf of a point; sides are traced only if need be."""
     at = where(point)
     if pair.exemption(**at, leaf=None) is not None:
         return False
@@ -82,7 +82,7 @@ def _point_promised(pair: Pair, point: Point, trace: Any) -> bool:
 
 
 def _declared(pair: Pair, point: Point) -> Point:
-    """The same point on a declared mesh and mode, where the case can be traced."""
+    """Return the same point on a declared mesh and mode, where the case can be traced."""
     case = pair.case(point.case)
     meshes, modes = case.meshes or pair.meshes + pair.wide_meshes, case.modes or pair.modes
     mesh = point.mesh if point.mesh in meshes else meshes[0]
@@ -90,7 +90,7 @@ def _declared(pair: Pair, point: Point) -> Point:
 
 
 def _promises_bits_of_run(contract: Contract) -> bool:
-    """Whether a contract promises equal bits for the values of a training run.
+    """Return whether a contract promises equal bits for the values of a training run.
 
     These values are finite, but may be -0.0 or subnormal, which the domains of some contracts exclude.
     """

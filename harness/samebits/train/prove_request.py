@@ -23,7 +23,7 @@ class ProveRequest:
 
 
 def steps(model: Model, request: ProveRequest) -> list[tuple[Config, Defect | None]]:
-    """The selected configurations, each with the defect that is planted into it.
+    """Return the selected configurations, each with the defect that is planted into it.
 
     Raises:
         RequestError: a name is unknown, or options contradict each other.
@@ -58,7 +58,7 @@ def steps(model: Model, request: ProveRequest) -> list[tuple[Config, Defect | No
 
 
 def replay_words(model: Model, request: ProveRequest, config: Config, defect: Defect | None) -> list[str]:
-    """The options that select one step again.
+    """Return the options that select one step again.
 
     Args:
         model: of the request.
@@ -75,7 +75,7 @@ def replay_words(model: Model, request: ProveRequest, config: Config, defect: De
 
 
 def _configs(model: Model, request: ProveRequest) -> list[Config]:
-    """One configuration on each mesh and in each mode; the model's first one by default."""
+    """Return one configuration on each mesh and in each mode; the model's first one by default."""
     known = model.all_configs()
     config = model.configs[0] if request.config is None else named("config", request.config, known)
     config = config.having(choice=dict(choice_of(text) for text in request.choices))

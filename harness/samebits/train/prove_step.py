@@ -89,7 +89,7 @@ class StepProver:
                 return leaves
 
     def proving(self, config: Config, defect: Defect | None = None) -> Generator[str, None, list[StepLeaf]]:
-        """As `prove`, with each stage in words as it begins."""
+        """Prove as `prove`, with each stage in words as it begins."""
         begin = time.perf_counter()
         self.model.check(config)
         small = self.model.smallest(config)
@@ -125,7 +125,7 @@ class StepProver:
         return self._traced[key]
 
     def _inputs(self, reference: Config, alone: TracedStep) -> list[Array]:
-        """The flat inputs after `WARM` reference steps in float64, so that moments and step count are nonzero."""
+        """Return the flat inputs after `WARM` reference steps in float64, so that moments and counts are nonzero."""
         import jax
 
         key = reference.digest()
@@ -176,7 +176,7 @@ class StepProver:
 def _compared_outputs(
     interpreted: _InterpretedReference, alone: TracedStep, variant: TracedStep
 ) -> tuple[dict[str, FieldIdentity], int]:
-    """The comparison of the variant's outputs with the reference's, and how many random points are needed.
+    """Return the comparison of the variant's outputs with the reference's, and how many random points are needed.
 
     Parameters may be stacked by stages, so shapes may differ; the elements in C order must correspond.
     """
@@ -210,13 +210,13 @@ def _compared_outputs(
 
 
 def _points(domain: Field, degree: int, leaves: int) -> int:
-    """How many random points bound the error probability over all leaves by 2^`ENOUGH`."""
+    """Return how many random points bound the error probability over all leaves by 2^`ENOUGH`."""
     log2_error = ENOUGH - math.log2(leaves)
     return next((n for n in range(1, MOST + 1) if error_bound(domain, degree, n) <= log2_error), MOST + 1)
 
 
 def _scales(names: tuple[str, ...], outputs: list[Any]) -> dict[str, float]:
-    """For each kind of leaf, the largest magnitude in float64; 1 if all values are zero."""
+    """Return for each kind of leaf the largest magnitude in float64; 1 if all values are zero."""
     largest: dict[str, float] = {}
     for name, value in zip(names, outputs, strict=True):
         kind, size = name.split("/")[0], float(np.max(np.abs(_float64(value)), initial=0.0))
@@ -229,7 +229,7 @@ def _float64(value: Any) -> Array:
 
 
 def _shaped(interpreter: Interpreter, value: Any, kind: Type) -> Any:
-    """A value in another shape, in C order."""
+    """Return a value in another shape, in C order."""
     if value.shape == kind.shape:
         return value
     return interpreter.taken([value], np.arange(math.prod(kind.shape)).reshape(kind.shape), kind)

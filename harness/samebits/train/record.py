@@ -99,7 +99,7 @@ class Recorded:
 
 
 def leaf_record(array: Array) -> LeafRecord:
-    """An array's digest and norms."""
+    """Return an array's digest and norms."""
     array = np.ascontiguousarray(array)
     wide = np.abs(array.astype(np.float64))
     digest = hashlib.sha256(f"{array.dtype} {array.size} ".encode() + array.tobytes()).hexdigest()[:16]
@@ -107,7 +107,7 @@ def leaf_record(array: Array) -> LeafRecord:
 
 
 def step_record(number: int, outputs: Mapping[str, Array], parameters: Mapping[str, Array]) -> StepRecord:
-    """The record of a step, from its outputs on the host."""
+    """Return the record of a step, from its outputs on the host."""
     kinds = (("gradient", outputs["gradients"]), ("parameter", parameters))
     digests = {f"{kind}/{name}": leaf_record(array) for kind, tree in kinds for name, array in tree.items()}
     norms = {

@@ -41,7 +41,7 @@ class TrainRequest:
 
 
 def select(request: TrainRequest) -> tuple[Model, Matrix]:
-    """The model, and the requested matrix.
+    """Return the model, and the requested matrix.
 
     Raises:
         RequestError: neither or both of matrix and configuration are given, a name is unknown, or options contradict
@@ -70,7 +70,7 @@ def select(request: TrainRequest) -> tuple[Model, Matrix]:
 
 
 def _of_config(model: Model, request: TrainRequest) -> Matrix:
-    """One configuration as a matrix: all references on one device, and the requested configuration."""
+    """Return one configuration as a matrix: all references on one device, and the requested configuration."""
     config = _changed(named("config", request.config, model.all_configs()), request)
     if request.mesh is not None:
         require_axes(model, request.mesh)
@@ -91,7 +91,7 @@ def _of_config(model: Model, request: TrainRequest) -> Matrix:
 
 
 def reference_of(config: Config) -> Config:
-    """A configuration with all parts at their references, except the pipeline if its mesh has stages."""
+    """Return a configuration with all parts at their references, except the pipeline if its mesh has stages."""
     kept = {"pipeline": config.choice["pipeline"]} if "pipeline" in config.choice else {}
     choice = kept if MeshSpec.parse(config.mesh).size("stage") > 1 else {}
     return replace(config, name=f"{config.name}_reference", choice=choice)
@@ -121,7 +121,7 @@ def require_axes(model: Model, text: str) -> None:
 
 
 def named(what: str, name: str | None, known: Mapping[str, T]) -> T:
-    """The value with a name.
+    """Return the value with a name.
 
     Args:
         what: the kind of thing, for the message.
@@ -137,7 +137,7 @@ def named(what: str, name: str | None, known: Mapping[str, T]) -> T:
 
 
 def choice_of(text: str) -> tuple[str, str]:
-    """The pair and side of a `--choice`, which is written `PAIR=SIDE`.
+    """Return the pair and side of a `--choice`, which is written `PAIR=SIDE`.
 
     Raises:
         RequestError: it is malformed.

@@ -55,12 +55,12 @@ class StepLeaf:
 
 
 def reference_step(small: Config) -> Config:
-    """What a configuration at its smallest sizes is compared with: all references, on one device."""
+    """Return what a configuration at its smallest sizes is compared with: all references, on one device."""
     return replace(small.on_one_device("reference"), choice={})
 
 
 def step_head(config: Config, small: Config, defect: Defect | None) -> StepLeaf:
-    """What all leaves of a step have in common, as one undecided leaf.
+    """Return what all leaves of a step have in common, as one undecided leaf.
 
     Args:
         config: as asked for.
@@ -74,7 +74,7 @@ def step_head(config: Config, small: Config, defect: Defect | None) -> StepLeaf:
 
 
 def in_order(names: tuple[str, ...]) -> list[str]:
-    """The leaves in the order of computation: losses, gradients, moments, parameters."""
+    """Return the leaves in the order of computation: losses, gradients, moments, parameters."""
     order = ("loss", "perplexity", "gradients", "mu", "nu", "parameters")
 
     def place(name: str) -> int:

@@ -76,7 +76,7 @@ class Nesting:
 
 
 def tapped(parts: Parts, places: Sequence[str], nesting: Nesting) -> dict[str, Callable[..., Any]]:
-    """Parts with taps, wrapped separately for every site.
+    """Return parts with taps, wrapped separately for every site.
 
     Args:
         parts: functions by the names of pairs or sites.
@@ -181,7 +181,7 @@ class TapInterpreter(Interpreter):
         return self.end(tensor, value)
 
     def missing(self) -> list[Tensor]:
-        """Cotangents of the other step that are missing here although their value exists; they are zero here."""
+        """Return the cotangents of the other step that are missing here although their value exists."""
         missing = []
         for tensor in self.forced or ():
             forward = Tensor(tensor.name.removesuffix(BACK), tensor.turn)

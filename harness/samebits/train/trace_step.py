@@ -39,7 +39,7 @@ class TracedStep:
 
 
 def trace_training_step(model: Model, config: Config, root: Path, defect: Defect | None = None) -> TracedStep:
-    """The step of a configuration, traced for a mesh without devices.
+    """Return the step of a configuration, traced for a mesh without devices.
 
     Args:
         model: what is trained.
@@ -79,7 +79,7 @@ def trace_training_step(model: Model, config: Config, root: Path, defect: Defect
 
 
 def _abstract(mesh: MeshSpec, mode: Mode) -> AbstractMesh:
-    """A mesh without devices that states the kind of its devices, for parts that query it."""
+    """Return a mesh without devices that states the kind of its devices, for parts that query it."""
     plain = mesh.abstract(mode)
     assert plain is not None, "a configuration has a mesh"
     kind = jax.make_mesh((1,), ("data",), devices=jax.local_devices()[:1]).abstract_mesh.abstract_device
@@ -87,19 +87,19 @@ def _abstract(mesh: MeshSpec, mode: Mode) -> AbstractMesh:
 
 
 def shardings(specs: Any, arrays: Any, mesh: MeshSpec, built: Mesh | AbstractMesh, name: str = "state") -> Any:
-    """The sharding of every array of a tree, from the tree of partition specs."""
+    """Return the sharding of every array of a tree, from the tree of partition specs."""
     if isinstance(arrays, Mapping):
         return {key: shardings(specs[key], value, mesh, built, key) for key, value in arrays.items()}
     return sharding(specs, arrays.shape, name, mesh, built)
 
 
 def replicated(built: Mesh | AbstractMesh) -> NamedSharding:
-    """The sharding of a replicated array."""
+    """Return the sharding of a replicated array."""
     return NamedSharding(built, PartitionSpec())
 
 
 def types(arrays: Any, places: Any) -> Any:
-    """The `jax.ShapeDtypeStruct`s of a tree of arrays or types, with shardings."""
+    """Return the `jax.ShapeDtypeStruct`s of a tree of arrays or types, with shardings."""
     return jax.tree.map(lambda x, at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at), arrays, places)
 
 

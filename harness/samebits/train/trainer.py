@@ -101,7 +101,7 @@ class Trainer:
         return compiled
 
     def compiled(self) -> Any:
-        """The compiled step; waits for its thread.
+        """Return the compiled step; waits for its thread.
 
         Raises:
             CouldNotRun: the step does not compile.
@@ -129,7 +129,7 @@ class Trainer:
         return door("cluster.spanning").in_step(self.group, self.built, f"config '{self.config.name}'", run)
 
     def _fetched(self, tree: Any) -> Any:
-        """Arrays on the host, whole, also where they span processes."""
+        """Fetch arrays to the host, whole, also where they span processes."""
         if self.group is None:
             return jax.tree.map(on_host, tree)
         return door("cluster.spanning").fetched_tree(self.group, f"config '{self.config.name}'", tree)
@@ -183,7 +183,7 @@ class Trainer:
 
 
 def pool() -> ThreadPoolExecutor:
-    """A pool of compiling threads, one per processor."""
+    """Return a pool of compiling threads, one per processor."""
     return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="compile")
 
 
@@ -246,7 +246,7 @@ def require_axes_used(config: Config, arguments: Any, jaxpr: Any) -> None:
 
 
 def _split_over(value: Any, names: bool) -> Iterator[str]:
-    """The axes in a parameter of an equation: of specs and shardings, and names where the parameter is of names."""
+    """Yield the axes in a parameter of an equation: of specs, shardings, and names where it is of names."""
     import jax
 
     if isinstance(value, jax.sharding.NamedSharding):
@@ -269,7 +269,7 @@ def _axes(spec: Any) -> Iterator[str]:
 
 
 def _leaves(specs: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every spec of a tree by its path; a spec may be a plain tuple, so that jax would take it apart."""
+    """Yield every spec of a tree by its path; a spec may be a plain tuple, so that jax would take it apart."""
     if isinstance(specs, Mapping):
         for key, inner in specs.items():
             yield from _leaves(inner, f"{name}/{key}" if name else str(key))

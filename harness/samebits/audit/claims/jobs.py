@@ -75,7 +75,7 @@ Run = Callable[[ClaimJob, threading.Event], ProcessResult]
 def claim_jobs(
     pair: Pair, name: str, claims: Sequence[Documented], folder: Path, more: Sequence[str], *, cached: bool
 ) -> list[ClaimJob]:
-    """The commands that support the claims about a pair: its check, its compiled programs, its tests.
+    """Return the commands that support the claims about a pair: its check, its compiled programs, its tests.
 
     Args:
         pair, name: the declaration, and its name in a command.
@@ -130,27 +130,27 @@ def claim_jobs(
 
 
 def _variant_words(claims: Sequence[Documented]) -> list[str]:
-    """The sides that claims are about, as words of a command; empty if a claim is about all sides."""
+    """Return the sides that claims are about, as words of a command; empty if a claim is about all sides."""
     every = any(not claim.variants for claim in claims)
     sides = () if every else tuple(dict.fromkeys(side for claim in claims for side in claim.variants))
     return [word for side in sides for word in ("--variant", side)]
 
 
 def _direction_words(claims: Sequence[Documented]) -> list[str]:
-    """The directions that claims are about, as words of a command; empty if a claim is about both."""
+    """Return the directions that claims are about, as words of a command; empty if a claim is about both."""
     chosen = {direction for claim in claims for direction in claim.directions}
     both = any(not claim.directions for claim in claims) or len(chosen) > 1
     return [] if both else [word for direction in chosen for word in ("--direction", direction)]
 
 
 def _shown_path(path: str) -> str:
-    """A path relative to the current folder if it is inside, else unchanged."""
+    """Return a path relative to the current folder if it is inside, else unchanged."""
     inside = Path(path).is_relative_to(Path.cwd())
     return str(Path(path).relative_to(Path.cwd())) if inside else path
 
 
 def command_job(subject: str, claim: Documented, folder: Path, tree: Path) -> ClaimJob:
-    """The command that shows a claim of the model; it runs in the model's tree."""
+    """Return the command that shows a claim of the model; it runs in the model's tree."""
     file = folder / f"{claim.id}.command.json"
     return ClaimJob(kind="command", subject=subject, words=claim.command, file=file, tree=tree)
 

@@ -74,7 +74,7 @@ class ClaimRow:
 def claim_row(
     claim: Documented, pair: str, variants: Sequence[str], evidence: ClaimEvidence, commands: Sequence[str]
 ) -> ClaimRow:
-    """The row of a claim about a pair.
+    """Return the row of a claim about a pair.
 
     Args:
         claim: as declared.
@@ -133,7 +133,7 @@ def claim_row(
 
 
 def _results(claim: Documented, variants: Sequence[str], evidence: ClaimEvidence) -> list[Finding]:
-    """The results of `check` that a claim speaks of."""
+    """Return the results of `check` that a claim speaks of."""
     if claim.compiled_only:
         return []
     return [
@@ -144,7 +144,7 @@ def _results(claim: Documented, variants: Sequence[str], evidence: ClaimEvidence
 
 
 def _findings(claim: Documented, results: Sequence[Finding], expectations: Sequence[ClaimResult]) -> tuple[str, ...]:
-    """What qualifies a claim: its own finding, findings of results, and known failures of program claims."""
+    """Return what qualifies a claim: its own finding, findings of results, and known failures of program claims."""
     findings = [claim.finding] if claim.finding else []
     findings += [
         result.ruling.reason
@@ -160,7 +160,7 @@ def _findings(claim: Documented, results: Sequence[Finding], expectations: Seque
 
 
 def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | None, command: str) -> ClaimRow:
-    """The row of a claim that a command shows.
+    """Return the row of a claim that a command shows.
 
     Args:
         claim: as declared.
@@ -200,7 +200,7 @@ def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | No
 
 
 def _only_rounding(result: Finding) -> bool:
-    """Whether a result is `rounding` with a reason that is not a finding."""
+    """Return whether a result is `rounding` with a reason that is not a finding."""
     return (
         result.ruling.verdict == "rounding"
         and bool(result.ruling.reason)
@@ -209,7 +209,7 @@ def _only_rounding(result: Finding) -> bool:
 
 
 def values_of(results: Iterable[Finding]) -> Values:
-    """The summary of verdicts: the lowest one decides; known differences count as differences."""
+    """Return the summary of verdicts: the lowest one decides; known differences count as differences."""
     seen = {result.ruling.verdict for result in results} - {"skipped"}
     if not seen or seen & {"error"}:
         return "not told"
@@ -219,7 +219,7 @@ def values_of(results: Iterable[Finding]) -> Values:
 
 
 def holds_of(values: Values, saved: Saved | None, *, qualified: bool) -> Holds:
-    """Whether the claim holds as a whole: it is no better than its values, and no better than its saving.
+    """Return whether the claim holds as a whole: it is no better than its values, and no better than its saving.
 
     Args:
         values, saved: the summaries of verdicts and savings.
@@ -235,7 +235,7 @@ def holds_of(values: Values, saved: Saved | None, *, qualified: bool) -> Holds:
 
 
 def conditions_of(results: Iterable[Finding]) -> tuple[str, ...]:
-    """The inputs for which the contracts hold, and the cases with an expected error."""
+    """Return the inputs for which the contracts hold, and the cases with an expected error."""
     conditions = []
     for result in results:
         if result.ruling.domain:
@@ -246,7 +246,7 @@ def conditions_of(results: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def witness_of(result: Finding) -> str:
-    """The first differing element in words."""
+    """Return the first differing element in words."""
     place, witness = result.place, result.comparison.witness
     known = {} if witness is None else {**asdict(witness), "index": list(witness.index)}
     fields = ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)

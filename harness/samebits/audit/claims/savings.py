@@ -54,7 +54,7 @@ class Saving:
 
 
 def savings_of(claim: Documented, variants: Sequence[str], evidence: ClaimEvidence) -> tuple[Saving, ...]:
-    """The claimed figure of every variant beside the reference's, in the order of the run."""
+    """Return the claimed figure of every variant beside the reference's, in the order of the run."""
     by_place = {
         (program.case, program.target, program.direction, program.side, bool(program.options)): program
         for program in evidence.programs
@@ -95,7 +95,7 @@ def savings_of(claim: Documented, variants: Sequence[str], evidence: ClaimEviden
 
 
 def ratio_of(value: float | None, reference: float | None) -> float | None:
-    """Value over reference, to four digits; 1 if both are 0, infinity if only the reference is."""
+    """Divide a value by the reference's, to four digits; 1 if both are 0, infinity if only the reference is."""
     if value is None or reference is None:
         return None
     if reference == 0:
@@ -104,7 +104,7 @@ def ratio_of(value: float | None, reference: float | None) -> float | None:
 
 
 def saved_of(savings: Sequence[Saving]) -> Saved:
-    """The summary of all figures; an unknown figure does not count as a saving."""
+    """Return the summary of all figures; an unknown figure does not count as a saving."""
     ratios = [saving.ratio for saving in savings if saving.ratio is not None]
     if not ratios:
         return "not told"

@@ -92,12 +92,12 @@ def _judged(key: str, first: Source, second: Source) -> Disagreement | None:
 
 
 def _form(value: Any) -> Any:
-    """The type name; for a tuple, those of its elements."""
+    """Return the type name; for a tuple, those of its elements."""
     return tuple(_form(element) for element in value) if isinstance(value, tuple) else type(value).__name__
 
 
 def _bits(value: Any) -> Any:
-    """The value to compare: floats by their bits, so that -0.0 differs from 0.0 and NaN equals itself."""
+    """Return the value to compare: floats by their bits, so that -0.0 differs from 0.0 and NaN equals itself."""
     if isinstance(value, float):
         return struct.pack("<d", value)
     return tuple(_bits(element) for element in value) if isinstance(value, tuple) else value

@@ -43,7 +43,7 @@ class Source:
 
 
 def read_source(text: str) -> Source:
-    """The defaults of a source.
+    """Return the defaults of a source.
 
     Args:
         text: a file ending in .yml, .yaml, .json or .toml, or `module:Name` of a dataclass, a pydantic model, a msgspec
@@ -120,7 +120,7 @@ def _schema(module: object, name: str, text: str) -> Mapping[str, Any]:
 
 
 def _fields(schema: Any, text: str) -> dict[str, Any]:
-    """The defaults of a schema, field by field."""
+    """Return the defaults of a schema, field by field."""
     if isinstance(schema, Mapping):
         return dict(schema)
     if dataclasses.is_dataclass(schema):
@@ -158,7 +158,7 @@ def _of_dataclass(field: Any) -> Any:
 
 
 def _flattened(values: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """Leaves by dotted key; an empty table is a leaf of its own, or it would vanish."""
+    """Yield leaves by dotted key; an empty table is a leaf of its own, or it would vanish."""
     for key, value in values.items():
         name = f"{place}{key}"
         value = value.value if isinstance(value, enum.Enum) else value
@@ -185,7 +185,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def _file_value(value: Any) -> Any:
-    """Lists and tuples are the same, paths are texts: files have no others."""
+    """Make tuples lists and paths texts, as files have no others."""
     if isinstance(value, enum.Enum):
         return _file_value(value.value)
     if isinstance(value, (list, tuple)):

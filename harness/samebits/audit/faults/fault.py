@@ -86,7 +86,7 @@ class FaultRow:
 
     @classmethod
     def without_answer(cls, fault: Fault, error: str) -> FaultRow:
-        """The row of a fault whose check did not come to its end."""
+        """Return the row of a fault whose check did not come to its end."""
         return cls(
             pair=fault.pair,
             side=fault.side,

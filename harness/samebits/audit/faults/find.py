@@ -12,7 +12,7 @@ FOLDER = Path("suites") / "faults"
 
 
 def all_faults(root: Path) -> list[Fault]:
-    """Every planted fault of a tree, file by file.
+    """Return every planted fault of a tree, file by file.
 
     Raises:
         RequestError: the tree has none.

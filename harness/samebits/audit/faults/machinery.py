@@ -99,7 +99,7 @@ def _always_the_same(domain: Any, name: str, *of_both: Any, **more: Any) -> Any:
 
 
 def _hold_as_positive(values: Any, element: Any) -> None:
-    """Without a random sign, the root of a square is the value itself at any number of random points."""
+    """Take the value itself as the root of a square at any number of points, without a random sign."""
     if element.degree.largest and not element.degree.guessed:
         values.hold(element.parts[0], abs(element.shadow))
 
@@ -179,7 +179,7 @@ _FAULTS = (
 
 
 def machinery_faults(*, pair: str, side: str, mesh: str) -> tuple[Fault, ...]:
-    """The planted faults of samebits itself, to be seen on one side of a pair.
+    """Return the planted faults of samebits itself, to be seen on one side of a pair.
 
     Args:
         pair: where they show.

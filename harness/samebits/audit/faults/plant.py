@@ -55,7 +55,7 @@ class FaultOutcome:
 
 
 def plant(fault: Fault, pair: Pair) -> Pair:
-    """The pair with the fault planted; a fault of samebits itself leaves the pair unchanged.
+    """Return the pair with the fault planted; a fault of samebits itself leaves the pair unchanged.
 
     Raises:
         DeclarationError: the text to edit does not occur exactly once, so the table is out of date; or the edited file
@@ -173,7 +173,7 @@ class FaultChecks:
 
     @contextlib.contextmanager
     def _programs_for(self, fault: Fault) -> Iterator[Programs]:
-        """The cache for a faulty run; what is traced in it is dropped at the end."""
+        """Lend the cache for a faulty run; what is traced in it is dropped at the end."""
         if fault.patch is None:
             with self._programs.for_now():
                 yield self._programs
@@ -212,7 +212,7 @@ def _outcome(fault: Fault, honest: list[Finding], results: list[Finding]) -> Fau
 
 
 def _telling(fault: Fault, failed: list[Finding]) -> list[Finding]:
-    """The failures that the fault names."""
+    """Return the failures that the fault names."""
     return [
         r
         for r in failed
@@ -222,7 +222,7 @@ def _telling(fault: Fault, failed: list[Finding]) -> list[Finding]:
 
 
 def _has_verdict(result: Finding, verdict: str) -> bool:
-    """Whether a result has this verdict, or says that the planted code raised the exception of this name."""
+    """Return whether a result has this verdict, or says that the planted code raised the exception of this name."""
     if result.ruling.verdict == verdict:
         return True
     # The first: the text of an exception may quote another one.
@@ -235,7 +235,7 @@ def _all_ok(results: list[Finding]) -> bool:
 
 
 def _without_fault(honest: list[Finding]) -> str:
-    """The first failure of the correct implementation, which makes the fault prove nothing; empty without any."""
+    """Return the first failure of the correct implementation, with which a fault proves nothing."""
     failing = next((result for result in honest if not result.ruling.ok), None)
     return "" if failing is None else f"without the fault: {_say(failing)}"
 
@@ -249,7 +249,7 @@ def _say(result: Finding | None) -> str:
 
 
 def _patch(fault: Fault) -> contextlib.AbstractContextManager[Any]:
-    """The patch of a fault, for the duration of a `with` block.
+    """Return the patch of a fault, for the duration of a `with` block.
 
     Raises:
         DeclarationError: what it replaces does not exist, so the table is out of date.
@@ -272,7 +272,7 @@ _CONTAINERS = (dict, list, set)
 
 @contextlib.contextmanager
 def modules_as_before(root: Path) -> Iterator[None]:
-    """Inside, code may change the modules of a tree; names, classes and containers are put back at the end.
+    """Put names, classes and containers of a tree's modules back at the end.
 
     Args:
         root: the tree; modules loaded from its folder count, except installed ones and those beside this package.
@@ -291,7 +291,7 @@ def modules_as_before(root: Path) -> Iterator[None]:
 
 
 def _spaces(root: Path) -> Iterator[ModuleType | type]:
-    """The loaded modules of a tree, and the classes that they define."""
+    """Yield the loaded modules of a tree, and the classes that they define."""
     top = root.resolve()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)

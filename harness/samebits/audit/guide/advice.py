@@ -52,12 +52,12 @@ class Interconnect:
             raise RequestError(f"--over: {' and '.join(dies)} both over d2d; a chip has two dies, for one of them")
 
     def name(self, axis: str) -> str:
-        """The interconnect of a mesh axis, in words."""
+        """Return the interconnect of a mesh axis, in words."""
         wires = self.over.get(axis, "1")
         return "die to die" if wires == D2D else f"{wires} ICI {'axis' if wires == '1' else 'axes'}"
 
     def bandwidth(self, chip: Chip, axis: str, *, permutes: bool) -> float | None:
-        """Bytes/s that one device sends; None if no figure is published.
+        """Return the bytes/s that one device sends; None if no figure is published.
 
         A permute goes to one neighbour, over one link, however many axes there are.
         """
@@ -203,7 +203,7 @@ def _memory(setup: TrainingSetup, chip: Chip, dtype: str) -> Advice:
 
 
 def _tokens_wanted(setup: TrainingSetup, need: float) -> float | None:
-    """The tokens at which the matmul has the needed intensity; None if no number of tokens is enough.
+    """Return the tokens at which the matmul has the needed intensity; None if no number of tokens is enough.
 
     Solves `2 T E M = need w (T E + X E M + T M)` for T.
     """
@@ -215,7 +215,7 @@ def _tokens_wanted(setup: TrainingSetup, need: float) -> float | None:
 
 
 def _size_wanted(has: float, need: float | None, work: DeviceWork) -> float | None:
-    """The size at which the intensity is the needed one; intensity is proportional to the dimension."""
+    """Return the size at which the intensity is the needed one; intensity is proportional to the dimension."""
     return None if need is None else has * need / work.intensity
 
 

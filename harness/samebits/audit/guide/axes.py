@@ -10,7 +10,7 @@ from samebits.schema.validate import expected
 
 
 def guide_mesh(mesh: MeshSpec, roles: Iterable[str]) -> MeshSpec:
-    """A mesh with the axis names of the guide; axes of one role are one axis of their product.
+    """Return a mesh with the axis names of the guide; axes of one role are one axis of their product.
 
     Args:
         mesh: with any names.

@@ -20,7 +20,7 @@ AXES = ("data", "fsdp", "tensor", "context")
 
 
 def predicted(setup: TrainingSetup) -> dict[str, float]:
-    """Bytes that a device sends in the forward pass of one block, by mesh axis.
+    """Predict the bytes that a device sends in the forward pass of one block, by mesh axis.
 
     Weights are split over `fsdp` and `context` together, and gathered over both.
     """

@@ -62,20 +62,20 @@ class Chip:
         return None if self.d2d_links is None or self.link is None else self.d2d_links.value * self.link
 
     def device_peak(self, dtype: str) -> float | None:
-        """FLOP/s of one device, as jax counts devices."""
+        """Return the FLOP/s of one device, as jax counts devices."""
         peak = self.peak[dtype]
         return None if peak is None else peak.value / self.devices.value
 
     def device_hbm(self) -> float | None:
-        """Bytes/s of memory of one device."""
+        """Return the bytes/s of memory of one device."""
         return None if self.hbm is None else self.hbm.value / self.devices.value
 
     def device_link(self) -> float | None:
-        """Bytes/s of one link, one way, for one device: the devices of a chip share its links."""
+        """Return the bytes/s of one link, one way, for one device: the devices of a chip share its links."""
         return None if self.link is None else self.link / self.devices.value
 
     def device_ring(self, *, axes: int = 1, wraparound: bool = True) -> float | None:
-        """Bytes/s that one device sends in a ring collective over some ICI axes.
+        """Return the bytes/s that one device sends in a ring collective over some ICI axes.
 
         A ring sends both ways at once: two links per axis. Without the link that closes the ring, half of that
         (JAX scaling book, part 2, TPU Networking: smaller topologies have no wraparounds, "which typically doubles the
@@ -160,7 +160,7 @@ WIDTHS = {"bfloat16": 2, "float8": 1}
 
 
 def chip_of(target: str) -> Chip:
-    """The chip of a target: a generation such as `tpu7x`, or a slice of it such as `tpu7x:4x4x4`.
+    """Return the chip of a target: a generation such as `tpu7x`, or a slice of it such as `tpu7x:4x4x4`.
 
     Raises:
         RequestError: the generation has no figures here, or the slice is malformed.
@@ -176,7 +176,7 @@ def chip_of(target: str) -> Chip:
 
 
 def slice_devices(target: str) -> int:
-    """How many devices a slice has.
+    """Return how many devices a slice has.
 
     Raises:
         RequestError: it is malformed.

@@ -45,22 +45,22 @@ class DeviceWork:
 
 
 def needed(peak: float, bandwidth: float) -> float:
-    """The intensity above which a chip is bound by compute: peak over bandwidth, both per chip or both per device."""
+    """Return the intensity above which a chip is bound by compute: peak over bandwidth, both per chip or device."""
     return peak / bandwidth
 
 
 def matmul(rows: float, inner: float, columns: float) -> float:
-    """Operations of `[rows, inner] x [inner, columns]`: an inner product per element, each 2 x inner."""
+    """Count the operations of `[rows, inner] x [inner, columns]`: an inner product per element, each 2 x inner."""
     return 2 * rows * inner * columns
 
 
 def forward_flops(s: TrainingSetup) -> float:
-    """Operations of a device for the forward of one layer's MLP."""
+    """Count the operations of a device for the forward of one layer's MLP."""
     return MATMULS * matmul(s.routed, s.model.embed, s.mlp)
 
 
 def ring(n: int) -> float:
-    """The part of an array that each of n devices sends in an all-gather or a reduce-scatter over a ring."""
+    """Return the part of an array that each of n devices sends in an all-gather or a reduce-scatter over a ring."""
     return (n - 1) / n
 
 
@@ -68,7 +68,7 @@ def ring(n: int) -> float:
 
 
 def tensor_rule(s: TrainingSetup) -> DeviceWork:
-    """`[B, M/t] x [M/t, E]`, then a reduce-scatter of `[B, E]`: 2 B (M/t) E flops over 2 B E bytes = M / t.
+    """Return M / t: `[B, M/t] x [M/t, E]` and a reduce-scatter: 2 B (M/t) E flops over 2 B E bytes.
 
     Source: MaxText, Sharding on TPUs, TP Arithmetic Intensity.
     """
@@ -76,7 +76,7 @@ def tensor_rule(s: TrainingSetup) -> DeviceWork:
 
 
 def tensor_block(s: TrainingSetup) -> DeviceWork:
-    """Three matmuls, one all-gather (gate and up share it) and one reduce-scatter of `[B, E]`: 3/2 (M/t) n/(n-1).
+    """Count three matmuls, an all-gather (of gate and up) and a reduce-scatter of `[B, E]`: 3/2 (M/t) n/(n-1).
 
     Source: MaxText, Sharding on TPUs, TP Arithmetic Intensity ("for the initial feed forward matmul ... the same
     amount of communication"), counted for the whole block.
@@ -89,7 +89,7 @@ def tensor_block(s: TrainingSetup) -> DeviceWork:
 
 
 def weights_rule(s: TrainingSetup) -> DeviceWork:
-    """All-gather of `[E, M]`, then `[B, E] x [E, M]`: 2 B E M flops over 2 E M bytes = B; B k / X for experts.
+    """Return all-gather of `[E, M]`, then `[B, E] x [E, M]`: 2 B E M flops over 2 E M bytes = B; B k / X for experts.
 
     Source: MaxText, Sharding on TPUs, FSDP Arithmetic Intensity and CP Arithmetic Intensity ("the same as FSDP").
     """
@@ -97,7 +97,7 @@ def weights_rule(s: TrainingSetup) -> DeviceWork:
 
 
 def weights_block(s: TrainingSetup, n: int) -> DeviceWork:
-    """Three matmuls and three gathers of weights over n devices: B n/(n-1).
+    """Count three matmuls and three gathers of weights over n devices: B n/(n-1).
 
     Source: MaxText, Sharding on TPUs, FSDP Arithmetic Intensity, counted for the whole block.
     """
@@ -109,7 +109,7 @@ def weights_block(s: TrainingSetup, n: int) -> DeviceWork:
 
 
 def data_rule(s: TrainingSetup) -> DeviceWork:
-    """Backward, 4 B params flops; all-reduce of the gradients, 2 x 2 params bytes: = B; B k / X for experts.
+    """Return B: backward 4 B params flops, all-reduce of gradients 2 x 2 params bytes; B k / X for experts.
 
     Source: MaxText, Sharding on TPUs, DP Arithmetic Intensity (Dense) and (Sparse).
     """
@@ -118,7 +118,7 @@ def data_rule(s: TrainingSetup) -> DeviceWork:
 
 
 def data_block(s: TrainingSetup) -> DeviceWork:
-    """Six matmuls of the backward, an all-reduce of three gradients over n devices: B n/(n-1).
+    """Count six matmuls of the backward, an all-reduce of three gradients over n devices: B n/(n-1).
 
     Source: MaxText, Sharding on TPUs, DP Arithmetic Intensity (Dense), counted for the whole block.
     """
@@ -130,7 +130,7 @@ def data_block(s: TrainingSetup) -> DeviceWork:
 
 
 def keys_rule(s: TrainingSetup) -> DeviceWork:
-    """Attention, 4 b S^2 H D / n flops; all-gather of keys and values, 4 b S K D bytes: = S H / (K n).
+    """Return S H / (K n): attention, 4 b S^2 H D / n flops; all-gather of keys and values, 4 b S K D bytes.
 
     b sequences, H heads, K heads of keys and values, D head dimension. A causal mask halves the operations; the guide
     counts all. Source: MaxText, Sharding on TPUs, CP Arithmetic Intensity.
@@ -143,7 +143,7 @@ def keys_rule(s: TrainingSetup) -> DeviceWork:
 
 
 def keys_block(s: TrainingSetup) -> DeviceWork:
-    """The same, where a ring sends (n-1)/n. Source: MaxText, Sharding on TPUs, CP Arithmetic Intensity."""
+    """Return the same, where a ring sends (n-1)/n. Source: MaxText, Sharding on TPUs, CP Arithmetic Intensity."""
     rule = keys_rule(s)
     return DeviceWork(flops=rule.flops, bytes=rule.bytes * ring(s.axis_size("context")))
 
@@ -152,7 +152,7 @@ def keys_block(s: TrainingSetup) -> DeviceWork:
 
 
 def expert_rule(s: TrainingSetup) -> DeviceWork:
-    """All-to-all of `[T, E]`, then `[T, E] x [E, M]`: on a true all-to-all network 2 T E M flops over 2 T E bytes = M.
+    """Return M: all-to-all of `[T, E]`, then `[T, E] x [E, M]`: on a true network 2 T E M flops over 2 T E bytes.
 
     Over ICI the all-to-all costs a quarter of gathering the activations of all n devices: n T E / 4 elements, so
     4 M / n. Activations stay split over `tensor`, so t cancels.
@@ -166,7 +166,7 @@ def expert_rule(s: TrainingSetup) -> DeviceWork:
 
 
 def expert_block(s: TrainingSetup) -> DeviceWork:
-    """Three matmuls between two all-to-alls, there and back: 6 M / n. Sources as `expert_rule`."""
+    """Count three matmuls between two all-to-alls, there and back: 6 M / n. Sources as `expert_rule`."""
     rule = expert_rule(s)
     return DeviceWork(flops=MATMULS * rule.flops, bytes=2 * rule.bytes)
 
@@ -175,7 +175,7 @@ def expert_block(s: TrainingSetup) -> DeviceWork:
 
 
 def stage_rule(s: TrainingSetup) -> DeviceWork:
-    """Per stage 6 L B M E flops (L layers per stage), and two permutes of `[B, E]`, 4 B E bytes: = 3/2 L M k.
+    """Return 3/2 L M k: per stage 6 L B M E flops (L layers), and two permutes of `[B, E]`, 4 B E bytes.
 
     One permute is the layers' output, one the rotation of the inputs. A permute goes one way, so one link carries it.
     Activations stay split over `tensor`, so t cancels.
@@ -191,7 +191,7 @@ def stage_rule(s: TrainingSetup) -> DeviceWork:
 
 
 def memory_rule(s: TrainingSetup) -> DeviceWork:
-    """`[B, E] x [E, M/t]`: 2 B E M flops over the bytes of both operands and the result, read or written once.
+    """Return 2 B E M flops over the bytes of `[B, E] x [E, M/t]`, operands and result moved once.
 
     Source: JAX scaling book, part 1, matrix multiplication.
     """

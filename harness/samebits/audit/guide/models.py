@@ -12,7 +12,7 @@ MOST = 10**12
 
 
 def flag(name: str) -> str:
-    """The command-line option of a dimension."""
+    """Return the command-line option of a dimension."""
     return "--" + name.replace("_", "-")
 
 
@@ -97,7 +97,7 @@ NEEDED = ("embed", "mlp", "heads")
 
 
 def dimensions(model: str | None, sizes: dict[str, int | None]) -> Dimensions:
-    """A known model, with given sizes in place of its own; or a model made of the given sizes.
+    """Return a known model, with given sizes in place of its own; or a model made of the given sizes.
 
     Args:
         model: a name from `MODELS`.

@@ -64,7 +64,7 @@ class TrainingSetup:
             )
 
     def axis_size(self, axis: str) -> int:
-        """The size of a mesh axis."""
+        """Return the size of a mesh axis."""
         return self.mesh.size(axis)
 
     @property

@@ -43,7 +43,7 @@ class SnapshotComparison:
     gained: int = 0
 
     def notes(self) -> list[str]:
-        """The lines of the report; empty if there are no snapshots."""
+        """Return the lines of the report; empty if there are no snapshots."""
         lines = []
         if self.unknown:
             pairs = "1 pair has" if len(self.unknown) == 1 else f"{len(self.unknown)} pairs have"

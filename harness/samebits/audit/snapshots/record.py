@@ -105,7 +105,7 @@ class AcceptedEnvironment:
     history: tuple[SnapshotAcceptance, ...] = ()
 
     def places(self) -> set[Place]:
-        """Every recorded result."""
+        """Return every recorded result."""
         return {
             (leaves.variant, leaves.direction, leaves.leaf, point) for leaves in self.equal for point in leaves.points
         }
@@ -126,17 +126,17 @@ class Snapshot:
     content: str = ""
 
     def known(self, digest: str) -> AcceptedEnvironment | None:
-        """The entry of an environment, by its digest."""
+        """Return the entry of an environment, by its digest."""
         return next((environment for environment in self.environments if environment.digest == digest), None)
 
 
 def digest_of(surroundings: Environment, processor: Processor) -> str:
-    """A short digest of everything that bits depend on in an environment."""
+    """Return a short digest of everything that bits depend on in an environment."""
     return sha256(canonical([surroundings.decisive(), asdict(processor)]).encode()).hexdigest()[:16]
 
 
 def processor_here(environment: Environment) -> Processor:
-    """This machine's processor, or the emulated one that a variable names."""
+    """Name this machine's processor, or the emulated one that a variable names."""
     named = os.environ.get(NAMED)
     if named:
         return Processor(model=named, cpus=environment.cpus)
@@ -152,13 +152,13 @@ def processor_here(environment: Environment) -> Processor:
 
 
 def place(result: Finding) -> Place:
-    """The place of a result in a snapshot."""
+    """Return the place of a result in a snapshot."""
     point = " ".join((result.place.case, result.place.dtype, result.place.mesh, result.place.mode))
     return result.place.variant, result.place.direction, result.place.leaf, point
 
 
 def exceeds_contract(result: Finding) -> bool:
-    """Whether a result has equal bits although its contract requires less."""
+    """Return whether a result has equal bits although its contract requires less."""
     return (
         result.ruling.ok
         and not result.ruling.exempt
@@ -168,7 +168,7 @@ def exceeds_contract(result: Finding) -> bool:
 
 
 def grouped(places: Iterable[Place]) -> tuple[EqualLeaves, ...]:
-    """Places in the compact, sorted form of the file."""
+    """Group places in the compact, sorted form of the file."""
     points_of_leaf: dict[tuple[str, str, str], list[str]] = {}
     for variant, direction, leaf, point in sorted(places):
         points_of_leaf.setdefault((variant, direction, leaf), []).append(point)
@@ -179,7 +179,7 @@ def grouped(places: Iterable[Place]) -> tuple[EqualLeaves, ...]:
 
 
 def broken_rule(snapshot: Snapshot) -> str | None:
-    """The first broken rule of a snapshot, naming the field; None if all hold."""
+    """Return the first broken rule of a snapshot, naming the field; None if all hold."""
     digests: set[str] = set()
     for index, known in enumerate(snapshot.environments):
         where = f"environments[{index}]"
@@ -212,7 +212,7 @@ _FILES = Sealed(
 
 
 def snapshot_path(root: Path, here: Environment, pair: str) -> Path:
-    """The file of a pair on a platform."""
+    """Return the file of a pair on a platform."""
     return root / FOLDER / here.folder / f"{pair}.json"
 
 

@@ -22,7 +22,7 @@ NO_COMMAND = {126: "cannot be executed", 127: "not found"}
 
 
 def require_check(words: Sequence[str]) -> tuple[str, ...]:
-    """A samebits command as it is run on a point, without a leading `samebits`.
+    """Return a samebits command as it is run on a point, without a leading `samebits`.
 
     Raises:
         RequestError: it is empty, does not check a tree, or contains an option of `OWN`.
@@ -45,7 +45,7 @@ def require_check(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def samebits_command(words: Sequence[str], tree: Path, document: Path, python: str) -> list[str]:
-    """The command line that checks another tree with this samebits. `-P` keeps the current folder out of `sys.path`."""
+    """Return the command line that checks another tree with this samebits; `-P` keeps the current folder out."""
     return [python, "-P", "-m", "samebits", *words, "--root", str(tree), "--json", str(document)]
 
 

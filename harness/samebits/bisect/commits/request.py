@@ -69,13 +69,13 @@ class CommitsRequest:
         return (*FOLDERS, *(os.path.relpath(path, inside) for path in self.sources.paths))
 
     def in_words(self, conjunction: str) -> str:
-        """The folders of a commit that are checked with today's suites, such as `reference_impls/ and src/`."""
+        """Return the folders of a commit that are checked with today's suites, such as `reference_impls/ and src/`."""
         *names, last = (f"{folder}/" for folder in (*FOLDERS, *self.sources.paths))
         return f"{', '.join(names)} {conjunction} {last}"
 
 
 def both_ends(request: CommitsRequest) -> tuple[Commit, Commit]:
-    """Both ends as commits.
+    """Return both ends as commits.
 
     Raises:
         RequestError: there is no repository or no such revision, or `good` is not an ancestor of `bad`.
@@ -97,7 +97,7 @@ def both_ends(request: CommitsRequest) -> tuple[Commit, Commit]:
 
 
 def required_check(request: CommitsRequest) -> tuple[str, ...]:
-    """The check, as it is run.
+    """Return the check, as it is run.
 
     Raises:
         RequestError: it is empty, or not a check.

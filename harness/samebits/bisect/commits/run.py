@@ -91,7 +91,7 @@ def bisect_commits(request: CommitsRequest, session: Session) -> SearchFinding:
 def changing(
     commits: Sequence[Commit], contents: Mapping[str, str], good: str, bad: str
 ) -> tuple[dict[str, tuple[str, ...]], str]:
-    """The commits that change the content, with their parents among these, oldest first; and the last of them.
+    """Return the commits that change the content, with their parents among these, oldest first; and the last of them.
 
     A commit with the content of one of its parents cannot be the cause, so that parent replaces it, as in git's history
     simplification. If a merge takes one side unchanged, the other side is left out. Commits before one with the content
@@ -120,7 +120,7 @@ def changing(
 
 
 def _histories(graph: Mapping[str, Sequence[str]], todo: list[str]) -> set[str]:
-    """Commits and all their ancestors in a graph."""
+    """Return commits and all their ancestors in a graph."""
     reached = set[str]()
     while todo:
         commit_id = todo.pop()
@@ -153,7 +153,7 @@ class CommitSearch:
 
 
 def commit_finding(search: CommitSearch, first: FirstFailing[str]) -> SearchFinding:
-    """The finding of a search; it judges every parent of the culprit, so that both sides of the change are known.
+    """Describe what a search found; every parent of the culprit is judged, so that both sides are known.
 
     Args:
         search: the search.
@@ -206,7 +206,7 @@ def commit_finding(search: CommitSearch, first: FirstFailing[str]) -> SearchFind
 
 
 def _passing_parent(search: CommitSearch, culprit: Commit, notes: list[str]) -> tuple[str, bool]:
-    """The passing parent of a culprit (else the good end), and whether the culprit introduced the failure."""
+    """Return the passing parent of a culprit (else the good end), and whether the culprit introduced the failure."""
     before, sure = search.good.id, True
     for parent in culprit.parents:
         outcome = search.trials(parent)
@@ -223,7 +223,7 @@ def _passing_parent(search: CommitSearch, culprit: Commit, notes: list[str]) -> 
 
 
 def _later(search: CommitSearch, culprit: Commit) -> str:
-    """From where on the failure was seen; commits that the search did not need are not judged."""
+    """Say from where on the failure was seen; commits that the search did not need are not judged."""
     after = {culprit.id}
     for commit in search.commits.values():  # parents come before children
         if after & {*commit.parents}:
@@ -252,14 +252,14 @@ def _sentence(culprits: Sequence[Commit], signature: str, later: str | None) -> 
 
 
 def _base(culprit: Commit, before: str) -> str | None:
-    """The commit that the diff starts from: the passing commit if it is a parent, else the first parent."""
+    """Return the commit that the diff starts from: the passing commit if it is a parent, else the first parent."""
     if before in culprit.parents:
         return before
     return culprit.parents[0] if culprit.parents else None
 
 
 def numbers_in_words(judgement: Judgement) -> str:
-    """The witness and the numbers of a judgement, in words."""
+    """Return the witness and the numbers of a judgement, in words."""
     numbers = dict(judgement.numbers)
     if not numbers:
         return f"{judgement.outcome.upper()} {judgement.detail}".rstrip()
@@ -362,14 +362,14 @@ class CommitJudge:
 
 
 def runs_samebits(check: Sequence[str]) -> bool:
-    """Whether a command line runs samebits without its own `--json`, so that a document can be requested."""
+    """Return whether a command line runs samebits without its own `--json`, so that a document can be requested."""
     ours = Path(check[0]).name == "samebits" or any(check[i : i + 2] == ("-m", "samebits") for i in range(len(check)))
     return ours and not any(word.partition("=")[0] == "--json" for word in check)
 
 
 @contextmanager
 def commit_judge(request: CommitsRequest, check: tuple[str, ...]) -> Iterator[CommitJudge]:
-    """A judge with a copy of today's suites, so that edits during the search have no effect."""
+    """Make a judge with a copy of today's suites, so that edits during the search have no effect."""
     versions, sources = {}, request.sources
     for name in ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax"):
         try:

@@ -52,7 +52,7 @@ Pins = Mapping[str, tuple[str, ...]]
 
 
 def read_pins(path: Path) -> Pins:
-    """The pins of a file, by normalized package name.
+    """Return the pins of a file, by normalized package name.
 
     Raises:
         RequestError: it cannot be read, pins nothing, or contains a line that is not a pin.
@@ -79,12 +79,12 @@ def read_pins(path: Path) -> Pins:
 
 
 def normalized_name(name: str) -> str:
-    """A package's name as PEP 503 normalizes it."""
+    """Return a package's name as PEP 503 normalizes it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def pinned_versions(pins: Pins, name: str) -> str:
-    """The pinned versions of a package, in words."""
+    """Return the pinned versions of a package, in words."""
     lines = pins.get(name)
     if not lines:
         return "none"
@@ -92,7 +92,7 @@ def pinned_versions(pins: Pins, name: str) -> str:
 
 
 def required_pins(training: bool) -> Pins:
-    """Pins of the packages that samebits imports, at this environment's versions.
+    """Return pins of the packages that samebits imports, at this environment's versions.
 
     Args:
         training: whether to include the packages of a full model.
@@ -107,12 +107,12 @@ def required_pins(training: bool) -> Pins:
 
 
 def pins_text(pins: Pins) -> str:
-    """Pins in the format of a requirements file."""
+    """Return pins in the format of a requirements file."""
     return "".join(f"{line}\n" for name in sorted(pins) for line in pins[name])
 
 
 def build(pins: Pins, environment: Mapping[str, str]) -> Path:
-    """The Python interpreter of a virtual environment with these packages, built once and cached.
+    """Return the Python interpreter of a virtual environment with these packages, built once and cached.
 
     Args:
         pins: the packages to install.
@@ -153,7 +153,7 @@ def _run(words: list[str], environment: Mapping[str, str]) -> None:
 
 
 def package_path(folder: Path) -> Path:
-    """A folder from which `samebits` can be imported, without any other package of its environment."""
+    """Return a folder from which `samebits` can be imported, without any other package of its environment."""
     folder.mkdir(parents=True, exist_ok=True)
     link = folder / "samebits"
     if not link.exists():
@@ -217,18 +217,18 @@ class _ToolchainSearch:
         return [name for name in dict.fromkeys([*self.good, *self.bad]) if self.good.get(name) != self.bad.get(name)]
 
     def pins(self, point: Point) -> Pins:
-        """All pins of a point."""
+        """Return all pins of a point."""
         mixed = {name: (self.bad if name in point else self.good).get(name, ()) for name in [*self.good, *self.bad]}
         return {name: lines for name, lines in {**self.extra, **mixed}.items() if lines}
 
     def label(self, point: Point) -> str:
-        """A point in words."""
+        """Return a point in words."""
         if len(point) in (0, len(self.names)):
             return "all as in the second file" if point else "all as in the first file"
         return ", ".join(f"{name} {pinned_versions(self.bad, name)}" for name in self.names if name in point)
 
     def changes(self, packages: Point) -> str:
-        """The changed versions of packages, in words."""
+        """Return the changed versions of packages, in words."""
         return " with ".join(
             f"{name} {pinned_versions(self.good, name)} -> {pinned_versions(self.bad, name)}"
             for name in self.names
@@ -236,7 +236,7 @@ class _ToolchainSearch:
         )
 
     def diff(self, sets: Sequence[Point]) -> str:
-        """The changed pins of the packages in any of the sets, as a diff."""
+        """Return the changed pins of the packages in any of the sets, as a diff."""
         return "\n".join(
             f"{sign}{line}"
             for name in self.names
@@ -289,7 +289,7 @@ def bisect_toolchain(request: ToolchainRequest, session: Session) -> SearchFindi
 
 
 def _copied(tree: Path, to: Path) -> Path:
-    """A copy of the folders of a tree that are run: runs write nothing into the user's tree, and edits have no effect.
+    """Copy the folders of a tree that are run, so that runs and edits do not affect each other.
 
     Raises:
         RequestError: the tree has no suites.
@@ -338,7 +338,7 @@ class _ToolchainJudge:
 
 
 def _other_version(text: str, pins: Pins) -> str:
-    """The package that ran with another version than its pin, from an earlier entry of `sys.path`; empty if none."""
+    """Name the package that ran with another version than its pin, from an earlier entry of `sys.path`."""
     try:
         ran: dict[str, Any] = json.loads(text)["environment"]["versions"]
     except (ValueError, KeyError, TypeError):  # without a document the exit code decides
@@ -387,7 +387,7 @@ def _finding(
 
 
 def _replay(search: _ToolchainSearch, check: tuple[str, ...], packages: Point) -> str:
-    """The command that repeats the search between two files of pins that differ only in the culprits."""
+    """Return the command that repeats the search between two files of pins that differ only in the culprits."""
     folder = cache_folder("toolchains") / "shown"
     folder.mkdir(parents=True, exist_ok=True)
     files = []

@@ -25,7 +25,7 @@ class HealingSets:
 
 
 def healing_sets(items: Sequence[str], outcome: Callable[[frozenset[str]], Outcome], *, most: int = 60) -> HealingSets:
-    """The minimal sets of changes that remove a difference.
+    """Return the minimal sets of changes that remove a difference.
 
     This is not monotone: one change may bring back the difference that another removes, so each change is also tried
     alone.

@@ -32,7 +32,7 @@ class FirstFailing(Generic[P]):
 
 
 def least_runs(candidates: int) -> int:
-    """The smallest number of runs that can identify one of the candidates: both ends, then one bit per run."""
+    """Return the smallest number of runs that can identify one of the candidates: both ends, then one bit per run."""
     return 2 + (math.ceil(math.log2(candidates)) if candidates > 1 else 0)
 
 
@@ -46,7 +46,7 @@ def first_failing(
     outcome: Callable[[P], Outcome],
     narrowed: Narrowed[P] | None = None,
 ) -> FirstFailing[P]:
-    """The first point that fails.
+    """Return the first point that fails.
 
     Args:
         parents: of every candidate, oldest first; parents that are not candidates pass.
@@ -83,7 +83,7 @@ def first_failing(
 
 
 def _ancestors(parents: Mapping[P, Sequence[P]], place: Mapping[P, int]) -> list[int]:
-    """For each point, the bit set of itself and its ancestors among the candidates."""
+    """Return for each point the bit set of itself and its ancestors among the candidates."""
     ancestors = [0] * len(place)
     for point, number in place.items():
         bits = 1 << number
@@ -106,14 +106,14 @@ def _members(bits: int) -> Iterator[int]:
 
 
 def _best(choices: Sequence[int], left: int, above: Sequence[int], skips: int) -> int:
-    """The choice that best halves the candidates; after two skips in a row another fraction, to leave that region."""
+    """Choose what best halves the candidates; after two skips in a row, another fraction."""
     total = left.bit_count()
     share = _spread(skips)
     return min(choices, key=lambda i: (abs((left & above[i]).bit_count() - share * total), i))
 
 
 def _spread(number: int) -> float:
-    """1/2, 1/4, 3/4, 1/8, 3/8, ...: the sequence of van der Corput, from its second half on."""
+    """Yield 1/2, 1/4, 3/4, 1/8, 3/8, ...: the sequence of van der Corput, from its second half on."""
     number, total, share = number + 1, 0.0, 0.5
     while number:
         total += share * (number & 1)

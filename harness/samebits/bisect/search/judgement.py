@@ -28,27 +28,27 @@ class Judgement:
 
 
 def passed(detail: str = "", **numbers: Any) -> Judgement:
-    """The point passes."""
+    """Say that the point passes."""
     return Judgement(outcome="pass", detail=detail, numbers=numbers)
 
 
 def failed(signature: str, detail: str = "", **numbers: Any) -> Judgement:
-    """The point fails with a signature."""
+    """Say that the point fails with a signature."""
     return Judgement(outcome="fail", signature=signature, detail=detail or signature, numbers=numbers)
 
 
 def untestable(detail: str) -> Judgement:
-    """The point cannot be judged."""
+    """Say that the point cannot be judged."""
     return Judgement(outcome="untestable", detail=detail)
 
 
 def ambiguous(detail: str) -> Judgement:
-    """The point was run, without a clear answer."""
+    """Say that the point was run, without a clear answer."""
     return Judgement(outcome="ambiguous", detail=detail)
 
 
 def together(looks: Sequence[Judgement]) -> Judgement:
-    """Several judgements of one point as one: the first if all agree, else ambiguous."""
+    """Join several judgements of one point: the first if all agree, else ambiguous."""
     first = looks[0]
     same = sum((look.outcome, look.signature) == (first.outcome, first.signature) for look in looks)
     if same == len(looks):

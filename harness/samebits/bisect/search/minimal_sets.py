@@ -39,7 +39,7 @@ class _LimitReached(Exception):
 
 
 def minimal_sets(items: Sequence[str], fails: Callable[[frozenset[str]], bool], most: int = 200) -> MinimalSets:
-    """All minimal failing sets.
+    """Return all minimal failing sets.
 
     Args:
         items: all changes; together they fail, and the empty set passes.
@@ -80,7 +80,7 @@ def minimal_sets(items: Sequence[str], fails: Callable[[frozenset[str]], bool], 
 
 
 def one_minimal(items: Sequence[str], fails: Callable[[frozenset[str]], bool], most: int = 4000) -> frozenset[str]:
-    """One minimal failing set, or the smallest failing set seen before the limit of runs.
+    """Return one minimal failing set, or the smallest failing set seen before the limit of runs.
 
     Args:
         items: changes that fail together.
@@ -109,7 +109,7 @@ def one_minimal(items: Sequence[str], fails: Callable[[frozenset[str]], bool], m
 
 
 def _minimal(items: Sequence[str], look: Fails[str]) -> frozenset[str]:
-    """One minimal failing set of items that fail together."""
+    """Return one minimal failing set of items that fail together."""
     single = _single(items, look)
     if single is not None:
         return single
@@ -118,7 +118,7 @@ def _minimal(items: Sequence[str], look: Fails[str]) -> frozenset[str]:
 
 
 def _single(items: Sequence[str], look: Fails[str]) -> frozenset[str] | None:
-    """The one change that fails alone, by binary search; None if the search ends at one that does not."""
+    """Return the one change that fails alone, by binary search; None if the search ends at one that does not."""
     left = list(items)
     while len(left) > 1:
         half = left[: (len(left) + 1) // 2]
@@ -127,7 +127,7 @@ def _single(items: Sequence[str], look: Fails[str]) -> frozenset[str] | None:
 
 
 def _explain(background: frozenset[str], changed: bool, items: list[str], look: Fails[str]) -> frozenset[str]:
-    """The subset of `items` that is needed for a failure together with `background`."""
+    """Return the subset of `items` that is needed for a failure together with `background`."""
     if changed and look(background):
         return frozenset()
     if len(items) == 1:
@@ -139,7 +139,7 @@ def _explain(background: frozenset[str], changed: bool, items: list[str], look: 
 
 
 def _checked(failing: frozenset[str], items: Sequence[str], look: Fails[str]) -> frozenset[str]:
-    """A set that was run and fails, with the members removed that it also fails without; nothing is assumed."""
+    """Return a set that was run and fails, with the members removed that it also fails without; nothing is assumed."""
     if not look(failing):
         # Changes that cancel each other: start with all of them, and leave out what is not needed.
         failing = frozenset(items)

@@ -39,7 +39,7 @@ Axes = Sequence[tuple[str, int]]
 
 
 def smaller_axes(axes: Axes) -> Iterator[tuple[tuple[str, int], ...]]:
-    """Meshes in which one axis is smaller: first without that axis, then with each divisor of its size, ascending.
+    """Yield meshes in which one axis is smaller: first without it, then with each divisor of its size, ascending.
 
     Args:
         axes: names and sizes, in order.
@@ -53,7 +53,7 @@ def smaller_axes(axes: Axes) -> Iterator[tuple[tuple[str, int], ...]]:
 
 
 def smaller_sizes(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Smaller sizes: all cut to 1, 2, 4 or 8; then one of them smaller; then all, or two of them, divided by a divisor.
+    """Yield smaller sizes: all cut to 1, 2, 4 or 8; one of them smaller; all, or two, divided by a divisor.
 
     Sizes often depend on each other (features, and half of the features); dividing them together keeps the relation.
 
@@ -84,12 +84,12 @@ def smaller_sizes(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 
 def divisors(number: int) -> list[int]:
-    """All divisors in ascending order."""
+    """Return all divisors in ascending order."""
     return [i for i in range(1, number + 1) if number % i == 0]
 
 
 def smaller_values(size: int) -> list[int]:
-    """Smaller values of one size: 1 to 4, its divisors, one half, three quarters, ... and one less; ascending."""
+    """Return smaller values of one size: 1 to 4, its divisors, one half, three quarters, ... and one less."""
     parts = [size - (size >> i) for i in range(1, size.bit_length())]
     return sorted({i for i in (1, 2, 3, 4, *divisors(size), *parts) if 0 < i < size})
 
@@ -119,7 +119,7 @@ def fewest_inputs(
     allowed: Callable[[str, Any], bool] = lambda name, value: True,
     most: int = 4000,
 ) -> SparseInputs:
-    """The fewest entries, with the simplest values, that still fail: first by sets of entries, then by value.
+    """Return the fewest entries, with the simplest values, that still fail: first by sets of entries, then by value.
 
     Args:
         entries: values by name, which fail together; an entry that is left out is zero.

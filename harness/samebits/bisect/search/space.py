@@ -37,7 +37,7 @@ class SearchSpace(Generic[P]):
 
 
 def space_of_sets(names: Sequence[str]) -> SearchSpace[frozenset[str]]:
-    """The space of a search whose points are sets of names."""
+    """Return the space of a search whose points are sets of names."""
     place = {name: number for number, name in enumerate(names)}
     return SearchSpace(
         candidates=tuple(names), taken=lambda point: sorted(place[name] for name in point if name in place)
@@ -45,7 +45,7 @@ def space_of_sets(names: Sequence[str]) -> SearchSpace[frozenset[str]]:
 
 
 def ranges(positions: Iterable[int]) -> Ranges:
-    """Ascending positions as ranges: `0 1 2 5` is `(0, 2), (5, 5)`."""
+    """Return ascending positions as ranges: `0 1 2 5` is `(0, 2), (5, 5)`."""
     pieces: list[tuple[int, int]] = []
     for position in positions:
         if pieces and pieces[-1][1] == position - 1:

@@ -225,7 +225,7 @@ class Trials(Generic[P]):
         return self._look(point, self.repeat)
 
     def fails(self, point: P) -> bool:
-        """Whether a point fails as the bad end does."""
+        """Return whether a point fails as the bad end does."""
         return self(point) == "fail"
 
     def narrowed(self, point: P, left: Iterable[int]) -> None:
@@ -235,11 +235,11 @@ class Trials(Generic[P]):
         self._left = math.ceil(math.log2(len(candidates) or 1))
 
     def remembers(self, point: P) -> bool:
-        """Whether a point was already judged, by this search or by the one that wrote the journal."""
+        """Return whether a point was already judged, by this search or by the one that wrote the journal."""
         return bool(self._looks.get(self._key(point)))
 
     def known(self, point: P) -> Judgement:
-        """The judgement of a point that was already judged."""
+        """Return the judgement of a point that was already judged."""
         return together(self._looks[self._key(point)])
 
     def _look(self, point: P, times: int) -> Judgement:

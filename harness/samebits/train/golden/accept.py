@@ -103,7 +103,7 @@ class GoldenCandidate:
 def make_golden(
     model: Model, candidate: GoldenCandidate, allowed: Permit, before: Golden | None
 ) -> tuple[Golden, AcceptedGolden]:
-    """A golden of a run, with the history of the previous golden.
+    """Return a golden of a run, with the history of the previous golden.
 
     Raises:
         RequestError: the run is shorter than the previous golden, or lacks one of its arrays.
@@ -215,7 +215,7 @@ def confirm(
 
 
 def seen_now(here: Environment, date: str, max_ulp: int = 0) -> ConfirmedEnvironment:
-    """This environment, as it is recorded in the evidence."""
+    """Return this environment, as it is recorded in the evidence."""
     versions = " ".join(f"{name} {here.versions[name]}" for name in ("jax", "jaxlib", "numpy"))
     about = f"{here.devices} x {here.platform} ({here.device_kind}), {here.machine}, {versions}"
     return ConfirmedEnvironment(environment=here.digest(), about=about, date=date, max_ulp=max_ulp)

@@ -81,12 +81,12 @@ class CheckedGolden:
 
 
 def _leaves(old: GoldenStep, new: GoldenStep) -> list[str]:
-    """The arrays of a step that both runs recorded; runs of different lengths record different steps."""
+    """Return the arrays of a step that both runs recorded; runs of different lengths record different steps."""
     return leaf_order({**old.leaves, **new.leaves}) if old.leaves and new.leaves else []
 
 
 def changes(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenChange]:
-    """All differences from the recorded bits, by step, and within a step in the order of computation."""
+    """Yield all differences from the recorded bits, by step, and within a step in the order of computation."""
     for old, new in zip(golden.steps, today, strict=False):
         for name in ("loss", "perplexity"):
             a, b = getattr(old, f"{name}_hex"), getattr(new, f"{name}_hex")
@@ -111,13 +111,13 @@ def changes(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenCha
 
 
 def _lengths(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenChange]:
-    """The first step that only one of the runs has."""
+    """Yield the first step that only one of the runs has."""
     if len(golden.steps) != len(today):
         yield GoldenChange(min(len(golden.steps), len(today)) + 1, LENGTH, None, None)
 
 
 def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenChange]:
-    """All differences beyond the recorded evidence, in order."""
+    """Yield all differences beyond the recorded evidence, in order."""
     evidence = golden.evidence
     for old, new in zip(golden.steps, today, strict=False):
         for name in ("loss", "perplexity"):
@@ -150,7 +150,7 @@ def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenCh
 
 
 def norm_bound(golden: Golden, kind: str) -> float:
-    """How far the norm of all arrays of a kind may move at any step in another environment, relative.
+    """Return how far the norm of all arrays of a kind may move at any step in another environment, relative.
 
     As far as that of one of them, which is measured at the steps at which arrays are recorded, and at least as far as
     in a training that is compared with another one.
@@ -182,7 +182,7 @@ def check_golden(golden: Golden, run: RunRecord, here: Environment) -> CheckedGo
 
 
 def _judged(golden: Golden, run: RunRecord, here: Environment) -> CheckedGolden:
-    """The verdict alone."""
+    """Return the verdict alone."""
     today = golden_steps(run)
     far = max((ulps(a.loss_hex, b.loss_hex) for a, b in zip(golden.steps, today, strict=False)), default=0)
     machines = len(golden.evidence.seen)
@@ -214,7 +214,7 @@ def _judged(golden: Golden, run: RunRecord, here: Environment) -> CheckedGolden:
 
 
 def other_configuration(golden: Golden, config: Config) -> str | None:
-    """The values of a configuration that differ from its golden's, in words; None if there are none."""
+    """Return the values of a configuration that differ from its golden's, in words; None if there are none."""
     if golden.config_digest == config.digest():
         return None
     then, now = golden.values, config_values(config)

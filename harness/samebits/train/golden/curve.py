@@ -76,7 +76,7 @@ class GoldenChange:
 
 
 def ulps(a: str, b: str) -> int:
-    """The distance of two numbers in `float.hex` form, in float32 ulps; at least 1 if they differ."""
+    """Return the distance of two numbers in `float.hex` form, in float32 ulps; at least 1 if they differ."""
     if a == b:
         return 0
     x, y = np.float32(float.fromhex(a)), np.float32(float.fromhex(b))
@@ -84,7 +84,7 @@ def ulps(a: str, b: str) -> int:
 
 
 def perplexity_ulps(old: GoldenStep, new: GoldenStep) -> int:
-    """How far a perplexity moved beyond what its loss moved it, in float32 ulps.
+    """Return how far a perplexity moved beyond what its loss moved it, in float32 ulps.
 
     `perplexity = exp(loss)` multiplies a relative change of the loss by the loss: 3 ulps of a loss of 4.2 are up to 24
     ulps of its perplexity. The loss has a bound of its own, and its change is not counted a second time here.
@@ -96,7 +96,7 @@ def perplexity_ulps(old: GoldenStep, new: GoldenStep) -> int:
 
 
 def relative_change(old: float, new: float) -> float:
-    """`|old - new|` over the larger magnitude: at most 2; 1 if one is zero, infinite if one is not finite."""
+    """Return `|old - new|` over the larger magnitude: at most 2; 1 if one is zero, infinite if one is not finite."""
     if old == new:
         return 0.0
     if not (np.isfinite(old) and np.isfinite(new)):
@@ -105,7 +105,7 @@ def relative_change(old: float, new: float) -> float:
 
 
 def norm_change(old: float, new: float, of_kind: float) -> float:
-    """As `relative_change`, of the norms of an array; where the old one is zero, relative to all arrays of its kind.
+    """Return as `relative_change`, of norms; where the old one is zero, relative to all arrays of its kind.
 
     Args:
         old, new: the norms.
@@ -117,7 +117,7 @@ def norm_change(old: float, new: float, of_kind: float) -> float:
 
 
 def curve(golden: Golden, today: tuple[GoldenStep, ...], *, exact: bool) -> tuple[GoldenCurveStep, ...]:
-    """Both runs, step by step.
+    """Return both runs, step by step.
 
     Args:
         golden: as read from its file.
@@ -146,7 +146,7 @@ def curve(golden: Golden, today: tuple[GoldenStep, ...], *, exact: bool) -> tupl
 
 
 def first_changes(changes: Iterable[GoldenChange]) -> tuple[GoldenArrayChange, ...]:
-    """Arrays that changed, each once, in the order in which they did."""
+    """Return the arrays that changed, each once, in the order in which they did."""
     changed: dict[str, GoldenArrayChange] = {}
     for change in changes:
         if change.leaf not in _NUMBERS:

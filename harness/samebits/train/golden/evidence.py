@@ -71,7 +71,7 @@ def rewrites(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> lis
 def evidence_of(
     run: RunRecord, others: Sequence[tuple[str, RunRecord]], seen: Sequence[ConfirmedEnvironment]
 ) -> GoldenEvidence:
-    """The evidence of a run and its rewrites.
+    """Return the evidence of a run and its rewrites.
 
     Args:
         run: the run that becomes a golden.

@@ -18,7 +18,7 @@ from samebits.train.golden.record import SCHEMA, WINDOW, Golden, GoldenEvidence,
 
 
 def broken_rule(golden: Golden) -> str | None:
-    """The first broken rule of a golden, as one line that names the field; None if all hold."""
+    """Return the first broken rule of a golden, as one line that names the field; None if all hold."""
     return next(_broken(golden), None)
 
 
@@ -103,7 +103,7 @@ class DamagedGolden(DeclarationError):
 
 
 def golden_path(model: Model, here: Environment, matrix: str, config: str) -> Path:
-    """The file of a golden."""
+    """Return the file of a golden."""
     return model.origin / FOLDER / here.folder / f"{_stem(matrix, config)}.json"
 
 
@@ -127,7 +127,7 @@ def _stem(matrix: str, config: str) -> str:
 
 
 def golden_paths(model: Model, platform: str | None = None) -> list[Path]:
-    """The files of all goldens of one platform, or of all; drafts are hidden files and do not count."""
+    """Return the files of all goldens of one platform, or of all; drafts are hidden files and do not count."""
     paths = (model.origin / FOLDER).glob(f"{platform or '*'}/*.json")
     return sorted(path for path in paths if not path.name.startswith("."))
 
@@ -153,7 +153,7 @@ def read_golden(path: Path) -> Golden:
 
 
 def sealed(golden: Golden) -> Golden:
-    """A golden with the digest of its content.
+    """Return a golden with the digest of its content.
 
     Raises:
         DamagedGolden: it breaks a rule.

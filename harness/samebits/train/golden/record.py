@@ -151,23 +151,23 @@ class Golden:
 
 
 def full_name(matrix: str, config: str) -> str:
-    """`MATRIX/RUN`, or the name of a configuration outside matrices."""
+    """Return `MATRIX/RUN`, or the name of a configuration outside matrices."""
     return f"{matrix}/{config}" if matrix else config
 
 
 def config_values(config: Config) -> dict[str, Any]:
-    """All values of a configuration, as JSON values."""
+    """Return all values of a configuration, as JSON values."""
     values: dict[str, Any] = json.loads(json.dumps(asdict(config), sort_keys=True, default=str))
     return values
 
 
 def recorded_steps(window: int) -> set[int]:
-    """The steps at which a golden records every array."""
+    """Return the steps at which a golden records every array."""
     return {*LEAF_STEPS, window}
 
 
 def golden_steps(run: RunRecord) -> tuple[GoldenStep, ...]:
-    """The steps of a run as a golden stores them."""
+    """Return the steps of a run as a golden stores them."""
     recorded = recorded_steps(len(run.steps))
     return tuple(_golden_step(step, step.step in recorded) for step in run.steps)
 
@@ -188,7 +188,7 @@ def _golden_step(step: StepRecord, whole: bool) -> GoldenStep:
 
 
 def first_not_finite(run: RunRecord) -> str | None:
-    """The first number of a run that is NaN or infinite, as `loss at step 3`."""
+    """Return the first number of a run that is NaN or infinite, as `loss at step 3`."""
     for step in run.steps:
         for name in ("loss", "perplexity", "grad_norm", "param_norm"):
             if not math.isfinite(getattr(step, name)):

@@ -60,13 +60,13 @@ class GoldenSession:
 
 
 def everything(model: Model) -> dict[str, NamedConfig]:
-    """All configurations that can have a golden, by name."""
+    """Return all configurations that can have a golden, by name."""
     runs = [NamedConfig(matrix.name, run) for matrix in model.matrices for run in matrix.runs]
     return {named.name: named for named in (*runs, *(NamedConfig("", config) for config in model.configs))}
 
 
 def selected(model: Model, matrices: Sequence[str], configs: Sequence[str]) -> list[NamedConfig]:
-    """The configurations that a command selects: runs of matrices, or `MATRIX/RUN`, or all runs of all matrices.
+    """Return the configurations that a command selects: runs of matrices, or `MATRIX/RUN`, or all runs of all matrices.
 
     Raises:
         RequestError: there is no such matrix or configuration.
@@ -103,7 +103,7 @@ class GoldensToCheck:
     checked: tuple[CheckedGolden, ...]
 
     def in_order(self, checked: Iterable[CheckedGolden]) -> list[CheckedGolden]:
-        """All results, those of today's runs included, in the order of the configurations; unused files come last."""
+        """Return all results, those of today's runs included, in the order of the configurations; unused files last."""
         order = {named.name: index for index, named in enumerate(self.configs)}
         return sorted((*self.checked, *checked), key=lambda result: order.get(result.name, len(order)))
 
@@ -111,7 +111,7 @@ class GoldensToCheck:
 def goldens_to_check(
     model: Model, here: Environment, matrices: Sequence[str], configs: Sequence[str]
 ) -> GoldensToCheck:
-    """The goldens to check, and goldens without a configuration; nothing is run.
+    """Return the goldens to check, and goldens without a configuration; nothing is run.
 
     Args:
         model: whose goldens they are.
@@ -147,7 +147,7 @@ def check_run(session: GoldenSession, named: NamedConfig) -> CheckedGolden:
 
 
 def with_goldens(model: Model, here: Environment) -> list[NamedConfig]:
-    """All runs of each matrix that has at least one golden here, and configurations outside matrices that have one."""
+    """Return all runs of each matrix that has a golden here, and configurations outside matrices that have one."""
     known = list(everything(model).values())
     there = [named for named in known if golden_path(model, here, named.matrix, named.config.name).exists()]
     begun = {named.matrix for named in there if named.matrix}
@@ -155,13 +155,13 @@ def with_goldens(model: Model, here: Environment) -> list[NamedConfig]:
 
 
 def without_goldens(model: Model, here: Environment) -> list[str]:
-    """The matrices without a golden here, where another one has some, so that a check of all leaves them out."""
+    """Return the matrices without a golden here, where another one has some, so that a check of all leaves them out."""
     begun = {named.matrix for named in with_goldens(model, here)}
     return [matrix.name for matrix in model.matrices if begun and matrix.name not in begun]
 
 
 def strays(model: Model, here: Environment, matrices: Sequence[str]) -> list[CheckedGolden]:
-    """Goldens of this platform that belong to no configuration, so that nothing checks them."""
+    """Return the goldens of this platform that belong to no configuration, so that nothing checks them."""
     known = {golden_path(model, here, named.matrix, named.config.name) for named in everything(model).values()}
     unused = []
     for path in golden_paths(model, here.folder):
@@ -208,7 +208,7 @@ def accept_goldens(
 def trainers(
     session: GoldenSession, named_configs: Sequence[NamedConfig]
 ) -> Iterator[tuple[NamedConfig, Trainer | SamebitsError]]:
-    """Trainers with compiled steps; the next one compiles while the current one runs."""
+    """Yield trainers with compiled steps; the next one compiles while the current one runs."""
     threads = pool()
 
     def start(named: NamedConfig) -> Trainer | SamebitsError:
@@ -234,7 +234,7 @@ def _record(trainer: Trainer | SamebitsError, steps: int) -> RunRecord:
 
 
 def _elsewhere(session: GoldenSession, config: Config) -> Trainer | None:
-    """The same configuration on one device; None if it has only one already, or does not run on one."""
+    """Return the same configuration on one device; None if it has only one already, or does not run on one."""
     if MeshSpec.parse(config.mesh).devices == 1:
         return None
     threads = pool()
