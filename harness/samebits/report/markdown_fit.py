@@ -21,6 +21,7 @@ _FOLD = 4
 _FENCED = 14
 """Lines of a fenced block at most, where not everything fits."""
 
+
 _BAD = ("FAILS", "FAILED", "REFUTED", "problem:", "could not", "; expected")
 """What the rows of all commands say that need attention."""
 
@@ -98,18 +99,6 @@ def fitted(parts: Sequence[Part], most: int = LINES) -> str:
     return _text(listed)
 
 
-def joined(parts: Sequence[Part], *, whole: bool = False) -> str:
-    """Parts of Markdown with a blank line between them: all of it, or what a pull request can take.
-
-    Args:
-        parts: headings, sentences, tables, lists and fenced blocks, each complete; empty ones are left out.
-            Tables and lists may be `Rows` already.
-        whole: whether everything is written, as for a page of a documentation.
-    """
-    complete = [part for part in parts if part]
-    return unfitted(complete) if whole else fitted(_as_rows(complete))
-
-
 def unfitted(parts: Sequence[Part]) -> str:
     """Return all parts as Markdown, with each titled table or list folded unless a row needs attention."""
     texts: list[str] = []
@@ -147,33 +136,6 @@ def folded(title: str, *texts: str) -> str:
     """Return texts that are seen only when their title is clicked; the title is escaped Markdown."""
     plain = re.sub(r"\\([\\|<>*`\[\]])", r"\1", title)  # a summary is HTML
     return "\n\n".join([f"<details>\n<summary>{html.escape(plain, quote=False)}</summary>", *texts, "</details>"])
-
-
-def _as_rows(parts: Sequence[Part]) -> list[Part]:
-    """Tables and lists as such, with the heading above them as their title."""
-    read: list[Part] = []
-    title = ""
-    for part in parts:
-        if isinstance(part, Rows):
-            read.append(part)
-            continue
-        lines = part.splitlines()
-        is_table = len(lines) > 2 and lines[0].startswith("| ") and set(lines[1]) <= set("|- :")
-        is_list = all(text.startswith("- ") for text in lines)
-        if part.startswith("#### ") and len(lines) == 1:
-            if title:
-                read.append(f"#### {title}")
-            title = part.removeprefix("#### ")
-        elif is_table or is_list:
-            head = lines[:2] if is_table else []
-            rows = lines[len(head) :]
-            bad = frozenset(number for number, row in enumerate(rows) if any(word in row for word in _BAD))
-            read.append(Rows(title=title, head=head, rows=rows, bad=bad))
-            title = ""
-        else:
-            read += [*([f"#### {title}"] if title else []), part]
-            title = ""
-    return [*read, *([f"#### {title}"] if title else [])]
 
 
 def _texts(parts: Sequence[Part], most: int) -> tuple[dict[int, list[str]], int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.report.markdown_fit import LINES, Part, Rows, fitted, joined, unfitted
+from samebits.report.markdown_fit import LINES, Part, Rows, fenced, fitted, unfitted
 
 HEAD = ("| a |", "| --- |")
 
@@ -52,24 +52,18 @@ def test_tables_without_room_are_counted() -> None:
     assert 1 <= shown < 9 and f"{9 - shown} more sections in `--json`." in text
 
 
-def lines_of_table(count: int) -> str:
-    return "\n".join([*HEAD, *(f"| {n} |" for n in range(count))])
-
-
-def test_parts_of_any_command_are_joined_within_sixty_lines() -> None:
-    parts = ["### samebits compile: not as declared", "a sentence"]
+def test_parts_of_any_command_fit_within_sixty_lines() -> None:
+    parts: list[Part] = ["### samebits compile: not as declared", "a sentence"]
     for number in range(40):
-        parts += [f"#### table {number}", lines_of_table(5), "\n".join(f"- note {n}" for n in range(4))]
-    parts += ["```\n" + "\n".join(["+ added"] * 300) + "\n```", "- problem: pair 'x': wrong\n- note"]
-    whole = joined(parts, whole=True)
+        parts += [table(5, f"table {number}"), Rows(rows=[f"- note {n}" for n in range(4)])]
+    parts += [fenced(["+ added"] * 300, "diff"), Rows(rows=["- problem: pair 'x': wrong", "- note"], bad={0})]
+    whole = unfitted(parts)
     assert whole.count("\n") > 500 and whole.startswith("### samebits compile: not as declared\n\na sentence\n\n<det")
-    assert whole.count("<details>\n<summary>table ") == 39 and "#### table 39" in whole  # above a problem
-    text = joined(parts)
+    text = fitted(parts)
     assert text.count("\n") <= LINES
     assert "- problem: pair 'x': wrong" in text  # at the end of the parts, and before all tables
     assert "<details><summary>table 0</summary>" in text
     assert text.count("```") == 2 and "… 289 more lines\n```" in text
-    assert joined(parts[:4]) == joined(parts[:2]) + "\n" + "\n\n".join(parts[2:4]) + "\n"
 
 
 def test_sections_of_a_whole_page_are_folded_but_those_that_fail() -> None:
@@ -82,13 +76,7 @@ def test_sections_of_a_whole_page_are_folded_but_those_that_fail() -> None:
     )
 
 
-def test_rows_that_fail_are_found_by_their_words() -> None:
-    table_with = lines_of_table(300).replace("| 250 |", "| FAILS: 250 |")
-    text = joined(["### head", table_with])
-    assert "| FAILS: 250 |" in text and "| 251 |" not in text
-
-
 def test_texts_that_are_too_long_are_counted() -> None:
-    text = joined(["### head", *[f"text {number}" for number in range(100)]])
+    text = fitted(["### head", *[f"text {number}" for number in range(100)]])
     assert text.count("\n") <= LINES and text.startswith("### head\n\ntext 0\n")
     assert "more sections in `--json`." in text
