@@ -35,7 +35,7 @@ from samebits.programs.plan import LoadedPair, Request
 from samebits.report.document import Document
 from samebits.report.live import CheckProgress
 from samebits.report.markdown import markdown
-from samebits.report.outcomes import Outcomes, check_outcomes
+from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.pair_heads import pair_head
 from samebits.report.shards import request_of
 from samebits.report.terminal import show
@@ -240,7 +240,7 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
 
     def outcomes(self, inputs: CheckInputs, document: Document) -> Outcomes:
         """One row per leaf."""
-        return check_outcomes(document, declaration_lines([item.pair for item in inputs.loaded], self.root))
+        return outcomes(document, declaration_lines([item.pair for item in inputs.loaded], self.root))
 
     def show(self, run: CommandRun, inputs: CheckInputs, document: Document) -> None:
         """The table, what failed, and one sentence for all."""

@@ -32,7 +32,7 @@ from samebits.host.accelerator import mismatch
 from samebits.host.environment import Environment
 from samebits.programs.catalogue import Locator
 from samebits.report.compile import CompileDocument, ProgramBlock, block_fold, exit_code, summarise
-from samebits.report.outcomes import Outcomes, compile_outcomes
+from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.terminal_page import show_blocks
 from samebits.report.tune import TuneDocument, exit_code_of_tuning, summarise_tuned, tuned_folds
 from samebits.schema.pair import Pair
@@ -133,7 +133,7 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
 
     def outcomes(self, inputs: CompileInputs, document: CompileDocument) -> Outcomes:
         """One row per claim."""
-        return compile_outcomes(document, declaration_lines([pair for _, pair in inputs.pairs], self.chosen.root))
+        return outcomes(document, declaration_lines([pair for _, pair in inputs.pairs], self.chosen.root))
 
     def exit_code(self, inputs: CompileInputs, document: CompileDocument) -> int:
         """1 where a claim is not as declared."""

@@ -20,10 +20,10 @@ from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.notes import other_input_notes
-from samebits.report.outcomes import Outcomes, proof_outcomes
+from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.prove import ProofDocument, proved_markdown, show_pair, show_proofs
 from samebits.rooms import door
-from samebits.schema.finding import Finding, exit_code_of_proofs
+from samebits.schema.finding import Finding, exit_code
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,7 +142,7 @@ class ProveCommand(Command[ProveInputs, Finding, ProofDocument]):
 
     def outcomes(self, inputs: ProveInputs, document: ProofDocument) -> Outcomes:
         """One row per leaf."""
-        return proof_outcomes(document, declaration_lines([item.pair for item in inputs.loaded], self.root))
+        return outcomes(document, declaration_lines([item.pair for item in inputs.loaded], self.root))
 
     def show(self, run: CommandRun, inputs: ProveInputs, document: ProofDocument) -> None:
         """What follows the pairs, or all of them on one screen."""
@@ -151,4 +151,4 @@ class ProveCommand(Command[ProveInputs, Finding, ProofDocument]):
 
     def exit_code(self, inputs: ProveInputs, document: ProofDocument) -> int:
         """1 where a leaf is refuted; a wrong request takes precedence over what could not be decided."""
-        return exit_code_of_proofs(document.results, document.problems, interrupted=document.interrupted)
+        return exit_code(document.results, document.problems, interrupted=document.interrupted)

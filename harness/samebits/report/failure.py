@@ -12,7 +12,7 @@ from samebits.schema.result import requirement
 
 def place(result: Finding) -> str:
     """Where a result lies, on one line, without its leaf."""
-    return f"{result.place.side()}, {result.place.where()}, {result.place.direction}"
+    return ", ".join(filter(None, (result.place.side(), result.place.where(), result.place.direction)))
 
 
 def point_block(leaves: Sequence[Finding]) -> list[str]:
@@ -29,7 +29,7 @@ def _leaf(result: Finding) -> list[str]:
     ruling, seen = result.ruling, result.comparison
     lines = [] if result.place.leaf == "*" else [f"  leaf      {result.place.leaf}"]
     lines.append(f"  verdict   {ruling.verdict}, required {requirement(ruling.required, ruling.reason)}")
-    if result.ruling.evidence:
+    if result.ruling.evidence and result.ruling.evidence != result.proof.refutation:
         lines.append(f"  evidence  {result.ruling.evidence}")
     if result.proof.not_interpreted:
         lines.append(f"  executed  not interpreted: {result.proof.not_interpreted}")
@@ -39,6 +39,8 @@ def _leaf(result: Finding) -> list[str]:
     lines += [f"  {'line' if not number else 'or':10}{line}" for number, line in enumerate(result.named.lines)]
     if result.named.why:
         lines.append(f"  line      none named: {result.named.why}")
+    if result.proof.refutation is not None:
+        lines.append(f"  witness   {result.proof.refutation}")
     if seen.witness is not None:
         w = seen.witness
         lines.append(f"  witness   {w.at}: reference={w.reference} ({w.reference_hex})")

@@ -23,7 +23,8 @@ def junit_xml(outcomes: Outcomes) -> str:
     """
     suites: dict[str, TestSuite] = {}
     for row in outcomes.rows:
-        suites.setdefault(row.pair, TestSuite(_legal(row.pair))).add_testcase(_case(row, outcomes.lines))
+        pair = row.finding.place.pair or row.finding.place.item
+        suites.setdefault(pair, TestSuite(_legal(pair))).add_testcase(_case(row, outcomes.lines))
     document = JUnitXml(f"samebits {outcomes.command}")
     for suite in suites.values():
         document.add_testsuite(suite)
@@ -32,15 +33,16 @@ def junit_xml(outcomes: Outcomes) -> str:
 
 
 def _case(row: OutcomeRow, lines: DeclarationLines) -> TestCase:
-    classname = ".".join(filter(None, (row.pair, row.variant)))
+    place = row.finding.place
+    classname = ".".join(filter(None, (place.pair or place.item, place.variant)))
     case = TestCase(_legal(row.name), classname=_legal(classname), time=row.seconds)
     kind = {"failed": Failure, "error": Error, "skipped": Skipped}.get(row.status)
     if kind is not None:
         outcome = kind(_legal(row.message), _legal(row.verdict))
         outcome.text = _legal("\n".join(row.details))
         case.result = [outcome]
-    place = lines.of(row.pair, row.case)
-    where = {} if place is None else {"file": str(place.file), "line": str(place.line)}
+    line = lines.of(place.pair, place.case)
+    where = {} if line is None else {"file": str(line.file), "line": str(line.line)}
     for name, value in {**row.properties, **where}.items():
         case.add_property(name, _legal(value))
     return case

@@ -21,7 +21,7 @@ from samebits.report.tables import line
 from samebits.report.words import assumed_sentence, listed, plural, short_meshes, state_of, verdict_counts
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.contract import leaf_words as words_of_leaf
-from samebits.schema.finding import Finding, exit_code_of_proofs
+from samebits.schema.finding import Finding, exit_code
 from samebits.schema.result import Problem
 
 CAP = 8
@@ -495,7 +495,7 @@ HEADS = ("pair", "variant", "leaf", "by proof", "where", "required", "reached", 
 
 def proved_markdown(document: ProofDocument) -> str:
     """The document as Markdown of at most 60 lines: what came out, the worst failures, a row per leaf of a side."""
-    code = exit_code_of_proofs(document.results, document.problems, interrupted=document.interrupted)
+    code = exit_code(document.results, document.problems, interrupted=document.interrupted)
     parts = opening(f"prove: {state_of(code)}", closing(document), failing_proofs(document), document.problems)
     groups = proof_groups(document.results)
     bad = [number for number, group in enumerate(groups) if any(not proof.ruling.ok for proof in group)]

@@ -34,12 +34,13 @@ def workflow_commands(outcomes: Outcomes, workspace: Path) -> list[str]:
     groups: dict[tuple[object, ...], list[OutcomeRow]] = {}
     for row in outcomes.rows:
         if not row.holds:
-            what = (row.pair, row.variant, row.case) if row.cause is None else (id(row.cause),)
+            of = row.finding.place
+            what = (of.pair or of.item, of.variant, of.case) if row.cause is None else (id(row.cause),)
             groups.setdefault((_level(row), *what), []).append(row)
     written: dict[str, list[str]] = {"error": [], "warning": []}
     for rows in groups.values():
         level, first = _level(rows[0]), next((row for row in rows if row.example), rows[0])
-        place = outcomes.lines.of(first.pair, first.case)
+        place = outcomes.lines.of(first.finding.place.pair, first.finding.place.case)
         written[level].append(_annotation(level, first, len(rows) - 1, place, workspace))
     return [line for level, commands in written.items() for line in _capped(level, commands)]
 
@@ -57,7 +58,8 @@ def workflow_command(level: str, message: str, properties: Mapping[str, str | in
 
 
 def _annotation(level: str, first: OutcomeRow, more: int, place: SourceLine | None, workspace: Path) -> str:
-    who = "/".join(filter(None, (first.pair, first.variant))) + (f", case {first.case}" if first.case else "")
+    of = first.finding.place
+    who = "/".join(filter(None, (of.pair or of.item, of.variant))) + (f", case {of.case}" if of.case else "")
     properties: dict[str, str | int] = {}
     if place is not None:
         properties = {"file": place.relative_to(workspace), "line": place.line}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from samebits.schema.all_sizes import Sizes, SizesShown
 from samebits.schema.assumption import Assumption
@@ -16,6 +16,11 @@ from samebits.schema.picture import MagnitudeRow, Picture
 from samebits.schema.point import Point
 from samebits.schema.result import VERDICTS, Problem, ShakenLeaf, Summary, Verdict, code_of
 from samebits.schema.shown import Shown
+
+Status = Literal["passed", "failed", "error", "skipped"]
+
+UNDECIDED = ("error", "no figure", "no answer", "not told", "not checked", "unknown")
+"""The verdicts of all commands that say that something could not be decided."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -245,6 +250,17 @@ class Finding(Shown):
     replay: str = ""
 
     @property
+    def status(self) -> Status:
+        """What continuous integration reads; `error` where it could not be decided whether the contract holds."""
+        if self.ruling.ok:
+            return "passed"
+        if self.tool == "prove":
+            return "failed" if self.refutes else "error"
+        if self.ruling.verdict == "skipped":
+            return "skipped"
+        return "error" if self.ruling.verdict in UNDECIDED else "failed"
+
+    @property
     def failed(self) -> bool:
         """Whether it fails the command: not sufficient, and not merely skipped."""
         return not self.ruling.ok and self.ruling.verdict != "skipped"
@@ -319,32 +335,19 @@ def summarise(
 
 
 def exit_code(
-    results: Iterable[Finding], problems: Iterable[Problem] = (), *, no_skips: bool = False, interrupted: bool = False
+    findings: Iterable[Finding], problems: Iterable[Problem] = (), *, no_skips: bool = False, interrupted: bool = False
 ) -> int:
-    """The exit code of a check: 0 all hold, 1 something differs, 2 declaration or request wrong, 3 could not tell.
+    """Return 0 where all hold, 1 where something differs, 2 for a wrong declaration or request, 3 if undecided.
 
     The most severe outcome decides: a difference over a wrong declaration, that over what could not run.
-    """
-    results = list(results)
-    failed = [result for result in results if result.failed]
-    skips = sum(result.ruling.verdict == "skipped" for result in results)
-    nothing_checked = skips == len(results)
-    return code_of(
-        problems,
-        failed=any(result.ruling.verdict != "error" for result in failed),
-        undecided=bool(failed) or interrupted or (no_skips and skips > 0) or nothing_checked,
-    )
-
-
-def exit_code_of_proofs(
-    proofs: Sequence[Finding], problems: Iterable[Problem] = (), *, interrupted: bool = False
-) -> int:
-    """Return 0 where every leaf reaches its contract by proof, 1 where one is refuted, 3 where proof does not decide.
 
     Args:
-        proofs: of all leaves.
-        problems: the pairs that could not be proved at all.
-        interrupted: whether leaves are left.
+        findings: all of a command.
+        problems: the pairs that could not be judged at all.
+        no_skips: whether what is skipped fails the run.
+        interrupted: whether findings are missing.
     """
-    short = not proofs or any(not proof.ruling.ok for proof in proofs)
-    return code_of(problems, failed=any(proof.refutes for proof in proofs), undecided=interrupted or short)
+    counts = Counter(finding.status for finding in findings)
+    nothing_checked = counts["skipped"] == counts.total()
+    undecided = counts["error"] > 0 or interrupted or (no_skips and counts["skipped"] > 0) or nothing_checked
+    return code_of(problems, failed=counts["failed"] > 0, undecided=undecided)

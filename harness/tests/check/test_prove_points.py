@@ -19,7 +19,7 @@ from samebits.programs.plan import Request, plan
 from samebits.report.prove import show_pair
 from samebits.schema.case import Arg, Refusal
 from samebits.schema.contract import Contract, Exemption
-from samebits.schema.finding import Finding, exit_code_of_proofs
+from samebits.schema.finding import Finding, exit_code
 from samebits.schema.pair import Pair
 from tests.support.invoke import samebits
 from tests.support.toys import of, run, toy
@@ -76,7 +76,7 @@ def test_another_tree_is_refuted_in_both_directions(variant: Callable[..., Any])
     found = proved(pair)
     for direction in ("forward", "gradient"):
         assert any(one.refutes for one in found if one.place.direction == direction), found
-    assert exit_code_of_proofs(found) == 1
+    assert exit_code(found) == 1
     executed = [r for r in run(pair, contracts=ROUNDING) if r.place.variant == "other"]
     assert {r.place.direction for r in executed if r.ruling.verdict == "different"} == {"forward", "gradient"}
     assert not [
@@ -180,7 +180,7 @@ def test_equal_formulas_that_lose_accuracy_miss_the_contract(
     (found,) = proved(toy(reference, other=variant), gradients=False)
     assert (found.ruling.verdict, found.ruling.ok) == ("rounding", False)
     assert found.ruling.reason is not None and found.ruling.reason.startswith("accuracy is not decided by proof: ")
-    assert exit_code_of_proofs([found]) == 3
+    assert exit_code([found]) == 3
     (executed,) = of(run(toy(reference, other=variant), contracts=ROUNDING, gradients=False), variant="other")
     assert (executed.ruling.verdict, executed.ruling.ok) == ("different", False)
 
@@ -220,7 +220,7 @@ def test_a_known_difference_is_under_its_exemption() -> None:
         ("forward", "different", True, True),
         ("gradient", "proved", True, False),
     ]
-    assert exit_code_of_proofs(found) == 0
+    assert exit_code(found) == 0
     console = Console(file=io.StringIO(), width=200)
     show_pair(console, "toy", found)
     assert isinstance(console.file, io.StringIO)
@@ -230,16 +230,14 @@ def test_a_known_difference_is_under_its_exemption() -> None:
 def test_an_exemption_of_what_is_proved_is_refuted() -> None:
     stale = Exemption(variant="twice", reason="FINDING: was another product once")
     found = proved(toy(), exemptions=(stale,))
-    assert {(one.ruling.verdict, one.ruling.ok) for one in found} == {("proved", False)} and exit_code_of_proofs(
-        found
-    ) == 1
+    assert {(one.ruling.verdict, one.ruling.ok) for one in found} == {("proved", False)} and exit_code(found) == 1
     assert found[0].ruling.reason is not None and "change or remove it" in found[0].ruling.reason
 
 
 def test_an_exemption_that_only_execution_shows_is_not_reached() -> None:
     lossy = Exemption(variant="narrow", reason="FINDING: adds in bfloat16, 2e4 times the error")
     (found,) = proved(toy(plain_sum, narrow=sum_in_bfloat16), exemptions=(lossy,), gradients=False)
-    assert (found.ruling.verdict, found.ruling.ok, exit_code_of_proofs([found])) == ("rounding", False, 3)
+    assert (found.ruling.verdict, found.ruling.ok, exit_code([found])) == ("rounding", False, 3)
     assert found.ruling.reason == "whether 'different' comes out, as the exemption expects, only execution shows"
 
 
@@ -255,14 +253,14 @@ def test_expected_errors_are_raised(error: str, match: str, verdict: str, code: 
     refusal = Refusal(error=error, match=match, variants=("rejects",))
     case = dataclasses.replace(toy().cases[0], refuses=(refusal,))
     found = proved(toy(rejects=rejects), cases=(case,))
-    assert {one.ruling.verdict for one in found} == {verdict} and exit_code_of_proofs(found) == code
+    assert {one.ruling.verdict for one in found} == {verdict} and exit_code(found) == code
 
 
 def test_what_must_be_rejected_and_gives_a_result_is_different() -> None:
     refusal = Refusal(error="ValueError", match="no such factor", variants=("twice",))
     case = dataclasses.replace(toy().cases[0], refuses=(refusal,))
     found = proved(toy(), cases=(case,))
-    assert {one.ruling.verdict for one in found} == {"different"} and exit_code_of_proofs(found) == 1
+    assert {one.ruling.verdict for one in found} == {"different"} and exit_code(found) == 1
 
 
 @pytest.mark.slow

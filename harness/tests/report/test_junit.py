@@ -11,7 +11,7 @@ from junitparser.xunit2 import JUnitXml, TestCase
 
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.junit import junit_xml
-from samebits.report.outcomes import check_outcomes
+from samebits.report.outcomes import outcomes
 from samebits.schema.finding import Finding
 from samebits.schema.result import Problem
 from tests.support.documents import different, document, result
@@ -30,8 +30,8 @@ SHAPE: dict[str, tuple[set[str], set[str], list[str]]] = {
 
 
 def written(*results: Finding, problems: tuple[Problem, ...] = (), code: int = 0, suites: Path | None = None) -> str:
-    outcomes = check_outcomes(document(*results, problems=problems), DeclarationLines((), suites))
-    return junit_xml(outcomes.ended_with(code))
+    made = outcomes(document(*results, problems=problems), DeclarationLines((), suites))
+    return junit_xml(made.ended_with(code))
 
 
 def require_shape(element: ElementTree.Element) -> None:

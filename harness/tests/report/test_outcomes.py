@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from samebits.audit.faults.fault import FaultRow
 from samebits.report.compile import CompileDocument, CompileSummary
 from samebits.report.declaration_lines import DeclarationLines
-from samebits.report.outcomes import Outcomes, check_outcomes, compile_outcomes, proof_outcomes
+from samebits.report.faults import FaultTable
+from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.prove import ProofDocument
 from samebits.schema.finding import exit_code
 from samebits.schema.program_facts import ClaimResult, SideBySide
 from samebits.schema.result import Problem
+from tests.support.blank import blank
 from tests.support.documents import ENVIRONMENT, different, document, result
 from tests.support.findings import finding
 
@@ -23,34 +26,34 @@ WRONG = Problem(pair="rope", message="pair 'rope' lacks a twin")
 BROKEN = Problem(pair="rope", message="samebits itself raised", exit_code=3)
 
 
-def statuses(outcomes: Outcomes) -> list[str]:
-    return [row.status for row in outcomes.rows]
+def statuses(made: Outcomes) -> list[str]:
+    return [row.status for row in made.rows]
 
 
 def test_each_result_is_a_row() -> None:
     error = result(verdict="error", ok=False, leaf="*", reason="raised ValueError: no")
     skipped = result(verdict="skipped", ok=False, mesh="data16")
-    outcomes = check_outcomes(document(result(), different(), error, skipped), NOWHERE)
-    assert statuses(outcomes) == ["passed", "failed", "error", "skipped"]
-    assert outcomes.rows[0].name == "small-bfloat16-data2-auto-forward-out"
-    failed = outcomes.rows[1]
+    made = outcomes(document(result(), different(), error, skipped), NOWHERE)
+    assert statuses(made) == ["passed", "failed", "error", "skipped"]
+    assert made.rows[0].name == "small-bfloat16-data2-auto-forward-out"
+    failed = made.rows[1]
     assert failed.message == (
         "out['rows']: different, required bitwise; "
         "out['rows'][1, 2]: reference=6.4375 (0x40ce), optimized=6.375 (0x40cc)"
     )
     assert failed.details[-1] == "  replay    samebits check norm --variant multiply"
     assert failed.properties["replay"] == "samebits check norm --variant multiply"
-    assert outcomes.rows[2].message == "error, required bitwise; raised ValueError: no"
+    assert made.rows[2].message == "error, required bitwise; raised ValueError: no"
 
 
 def test_seconds_of_a_point_count_once() -> None:
-    two = check_outcomes(document(result(seconds=2.0), result(seconds=2.0, leaf="b"), result(mesh="data4")), NOWHERE)
+    two = outcomes(document(result(seconds=2.0), result(seconds=2.0, leaf="b"), result(mesh="data4")), NOWHERE)
     assert [row.seconds for row in two.rows] == [2.0, 0.0, 0.0]
 
 
 def test_problems_are_rows() -> None:
-    outcomes = check_outcomes(document(result(), problems=(WRONG, WRONG, BROKEN)), NOWHERE)
-    assert [(row.name, row.status) for row in outcomes.rows[1:]] == [
+    made = outcomes(document(result(), problems=(WRONG, WRONG, BROKEN)), NOWHERE)
+    assert [(row.name, row.status) for row in made.rows[1:]] == [
         ("declaration", "error"),
         ("declaration 2", "error"),
         ("run", "error"),
@@ -74,20 +77,20 @@ def test_problems_are_rows() -> None:
 def test_rows_fail_exactly_where_the_exit_code_does(results: Any, problems: Any, more: Any) -> None:
     code = exit_code(results, problems, **more)
     found = replace(document(*results, problems=problems), no_skips=more.get("no_skips", False))
-    outcomes = check_outcomes(found, NOWHERE).ended_with(code)
-    assert all(row.holds for row in outcomes.rows) == (code == 0)
+    made = outcomes(found, NOWHERE).ended_with(code)
+    assert all(row.holds for row in made.rows) == (code == 0)
 
 
 def test_a_skip_that_fails_the_run_is_an_error() -> None:
     found = replace(document(result(), result(verdict="skipped", ok=False, reason="too few devices")), no_skips=True)
-    held, skipped = check_outcomes(found, NOWHERE).ended_with(3).rows
+    held, skipped = outcomes(found, NOWHERE).ended_with(3).rows
     assert (held.status, skipped.status) == ("passed", "error")
     assert skipped.message.endswith("too few devices; a skipped result fails the run (--no-skips)")
 
 
 def test_nothing_compared_says_so() -> None:
-    (row,) = check_outcomes(document(), NOWHERE).ended_with(3).rows
-    assert (row.pair, row.name, row.status) == ("samebits", "check", "error")
+    (row,) = outcomes(document(), NOWHERE).ended_with(3).rows
+    assert (row.finding.place.pair, row.name, row.status) == ("samebits", "check", "error")
     assert row.message == "samebits check ended with exit code 3: nothing was compared"
 
 
@@ -107,12 +110,12 @@ def test_proofs() -> None:
         finding("prove", **point, verdict="error", ok=False, reason="a Pallas kernel"),
     )
     found = ProofDocument(environment=ENVIRONMENT, results=proofs, problems=(WRONG,))
-    outcomes = proof_outcomes(found, NOWHERE)
-    assert statuses(outcomes) == ["passed", "failed", "error", "error"]
-    assert [row.verdict for row in outcomes.rows] == ["proved", "refuted", "not proved", "not checked"]
-    assert outcomes.rows[1].message == "out: different, required bitwise; out[3]: element 4 of x, not 5"
-    assert outcomes.rows[1].details[0] == "norm/v, small, float32, data1, auto, forward"
-    assert outcomes.rows[1].details[-1] == "  replay    samebits prove n"
+    made = outcomes(found, NOWHERE)
+    assert statuses(made) == ["passed", "failed", "error", "error"]
+    assert [row.verdict for row in made.rows] == ["proved", "refuted", "not proved", "not checked"]
+    assert made.rows[1].message == "out: different, required bitwise; out[3]: element 4 of x, not 5"
+    assert made.rows[1].details[0] == "norm/v, case small, float32, mesh data1 (auto), forward"
+    assert made.rows[1].details[-1] == "  replay    samebits prove n"
 
 
 def claim(holds: bool | None, ok: bool) -> ClaimResult:
@@ -132,10 +135,31 @@ def test_claims_about_programs() -> None:
     compiled = CompileDocument(
         environment=ENVIRONMENT, results=(), comparisons=(side,), options=(), problems=(), notes=(), summary=summary
     )
-    outcomes = compile_outcomes(compiled, NOWHERE)
-    assert statuses(outcomes) == ["passed", "failed", "error"]
-    assert outcomes.rows[1].message == "claim 'VARIANT.temp_bytes <= 1' is not as declared: 2.0"
+    made = outcomes(compiled, NOWHERE)
+    assert statuses(made) == ["passed", "passed", "failed", "error"], "the comparison, and each claim"
+    assert made.rows[2].message == "VARIANT.temp_bytes <= 1: does not hold, required holds; 2.0; design.md"
 
 
 def test_rows_without_a_file_have_no_line(tmp_path: Path) -> None:
     assert DeclarationLines((), tmp_path).of("norm") is None
+
+
+def test_a_command_with_words_of_its_own_is_read_too() -> None:
+    """A fault that is not caught fails, one without an answer is an error; a problem that fails the run is no error."""
+    fault = {"pair": "norm", "side": "fast", "fault": "off by one", "expected": "different"}
+    rows = (
+        blank(FaultRow, **fault, caught=True, honest=True, by="snapshot"),
+        blank(FaultRow, **fault, caught=False, honest=True, said="all contracts hold"),
+        blank(FaultRow, **fault, caught=False, error="its process ended"),
+    )
+    problems = (replace(WRONG, exit_code=1),)
+    made = outcomes(blank(FaultTable, results=rows, problems=problems), NOWHERE)
+    assert statuses(made) == ["passed", "failed", "error", "failed"]
+    assert [row.verdict for row in made.rows] == [
+        "caught by its snapshot",
+        "not caught",
+        "no answer",
+        "not as declared",
+    ]
+    assert made.rows[1].message == "not caught, required different; all contracts hold"
+    assert made.rows[1].details[0] == "norm/fast/off by one"

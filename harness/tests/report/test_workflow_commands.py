@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from samebits.report.declaration_lines import DeclarationLines
-from samebits.report.outcomes import OutcomeRow, Outcomes, check_outcomes
+from samebits.report.findings import judged
+from samebits.report.outcomes import OutcomeRow, Outcomes, outcomes
 from samebits.report.workflow_commands import MOST, workflow_command, workflow_commands
-from samebits.schema.finding import Finding
+from samebits.schema.finding import Finding, Place
 from samebits.schema.result import Problem
 from tests.support.documents import different, document, result
 
@@ -31,7 +32,7 @@ def unescaped(text: str) -> str:
 
 
 def commands(*results: Finding, problems: tuple[Problem, ...] = (), suites: Path | None = None) -> list[str]:
-    return workflow_commands(check_outcomes(document(*results, problems=problems), DeclarationLines((), suites)), HERE)
+    return workflow_commands(outcomes(document(*results, problems=problems), DeclarationLines((), suites)), HERE)
 
 
 def test_every_special_character_survives() -> None:
@@ -54,7 +55,7 @@ def test_failures_of_one_cause_are_one_annotation(tmp_path: Path) -> None:
     )
     error = result(verdict="error", ok=False, leaf="*", case="large", reason="raised RuntimeError: no kernel")
     results = (*one_cause, error, result())
-    lines = workflow_commands(check_outcomes(document(*results), DeclarationLines((), tmp_path)), tmp_path)
+    lines = workflow_commands(outcomes(document(*results), DeclarationLines((), tmp_path)), tmp_path)
     first, second = map(read_back, lines)
     assert first[:2] == (
         "error",
@@ -72,10 +73,11 @@ def test_failures_of_one_cause_are_one_annotation(tmp_path: Path) -> None:
 
 
 def test_without_a_cause_a_variant_and_case_are_one_annotation() -> None:
-    rows = [
-        OutcomeRow(pair="norm", variant="fast", case=case, name=name, status="failed", verdict="different", message="m")
-        for case, name in (("a", "x"), ("a", "y"), ("b", "x"))
+    found = [
+        judged("compile", Place(pair="norm", variant="fast", case=case, leaf=leaf), "different", ok=False, evidence="m")
+        for case, leaf in (("a", "x"), ("a", "y"), ("b", "x"))
     ]
+    rows = [OutcomeRow(finding=each, status=each.status) for each in found]
     lines = workflow_commands(Outcomes(command="compile", rows=tuple(rows), lines=DeclarationLines(())), HERE)
     assert [read_back(line)[2] for line in lines] == ["m\nand 1 more result of this variant and case", "m"]
 
@@ -93,7 +95,7 @@ def test_a_wrong_declaration_is_at_its_file(tmp_path: Path) -> None:
 
 
 def test_nothing_compared_is_an_error() -> None:
-    (line,) = workflow_commands(check_outcomes(document(), DeclarationLines(())).ended_with(3), HERE)
+    (line,) = workflow_commands(outcomes(document(), DeclarationLines(())).ended_with(3), HERE)
     assert read_back(line)[2] == "samebits check ended with exit code 3: nothing was compared"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from samebits.schema.finding import Finding, at, exit_code_of_proofs, point_of
+from samebits.schema.finding import Finding, at, exit_code, point_of
 from samebits.schema.point import Point
 from samebits.schema.result import Problem
 from tests.support.findings import finding
@@ -63,8 +63,8 @@ def test_what_fails_and_what_refutes(found: Finding, failed: bool, refutes: bool
 )
 def test_exit_codes(found: list[Finding], problem: int, code: int) -> None:
     problems = [Problem(pair="norm", message="why", exit_code=problem)] if problem else []
-    assert exit_code_of_proofs(found, problems) == code
-    assert exit_code_of_proofs(found, problems, interrupted=True) == (code or 3)
+    assert exit_code(found, problems) == code
+    assert exit_code(found, problems, interrupted=True) == (code or 3)
 
 
 def test_groups_are_changed_in_a_copy() -> None:

@@ -29,10 +29,11 @@ from samebits.report.changes.diff_records import (
     Slower,
 )
 from samebits.report.changes.environments import environment_changes
-from samebits.report.changes.rows import PARTS, DocumentRows, EnvelopedRun, VerdictRow, document_rows
+from samebits.report.changes.rows import DocumentRows, EnvelopedRun, document_rows
+from samebits.report.findings import PARTS, declared_otherwise, promise, rank, what_was_found
 from samebits.report.train import nearest
 from samebits.report.words import typed
-from samebits.schema.finding import Place
+from samebits.schema.finding import Finding, Place
 from samebits.schema.result import Problem, gravest
 from samebits.train.compare import Pairing, judge_beside, other_request
 from samebits.train.distance import SCALARS
@@ -62,10 +63,10 @@ def compare_documents(
             "expected two of one command"
         )
     before, after = document_rows(old), document_rows(new)
-    compared = len(before.verdicts.keys() & after.verdicts.keys())
+    compared = len(before.findings.keys() & after.findings.keys())
     if not compared:
         raise CouldNotRun(
-            f"nothing is compared: {files[0]} has {len(before.verdicts)} results, {files[1]} {len(after.verdicts)}, "
+            f"nothing is compared: {files[0]} has {len(before.findings)} results, {files[1]} {len(after.findings)}, "
             "and they have none in common; were both made with the same pairs and filters?"
         )
     here = getattr(new, "environment", None)
@@ -76,8 +77,8 @@ def compare_documents(
         new=DocumentHead(file=files[1], written=new.written),
         environment=here,
         environments=differences,
-        results=_changes(before.verdicts, after.verdicts),
-        contracts=_contracts(before.verdicts, after.verdicts),
+        results=_changes(before.findings, after.findings),
+        contracts=_contracts(before.findings, after.findings),
         moved=_moved(before.bits, after.bits),
         losses=tuple(_moved_losses(before.runs, after.runs)),
         slower=_slower(before.seconds, after.seconds, slower or Slower()),
@@ -143,7 +144,7 @@ def _parts(place: Place) -> dict[str, str]:
     return {name: getattr(place, name) for name in PARTS}
 
 
-def _changes(before: Mapping[Place, VerdictRow], after: Mapping[Place, VerdictRow]) -> tuple[ChangedResult, ...]:
+def _changes(before: Mapping[Place, Finding], after: Mapping[Place, Finding]) -> tuple[ChangedResult, ...]:
     # A point that failed as a whole has the leaf `*`; its leaves are then not missing for another reason.
     whole = {replace(place, leaf="") for rows in (before, after) for place in rows if place.leaf == "*"}
     changes = []
@@ -154,50 +155,50 @@ def _changes(before: Mapping[Place, VerdictRow], after: Mapping[Place, VerdictRo
     changes += [
         _changed("no longer compared", row, None)
         for place, row in before.items()
-        if place not in after and replace(place, leaf="") not in whole and row.state != "skipped"
+        if place not in after and replace(place, leaf="") not in whole and row.status != "skipped"
     ]
     return tuple(sorted(changes, key=lambda changed: CHANGES.index(changed.change)))
 
 
-def _change(before: VerdictRow | None, after: VerdictRow, *, explained: bool) -> Change | None:
+def _change(before: Finding | None, after: Finding, *, explained: bool) -> Change | None:
     if before is None:
-        return "new failure" if after.state == "failed" else None if explained else "added"
-    if after.state == "skipped":
-        return None if before.state == "skipped" else "no longer compared"
-    if after.state == "failed":
-        if before.state == "failed":
-            return "worse failure" if after.rank > before.rank else "still fails"
+        return "new failure" if after.failed else None if explained else "added"
+    if after.status == "skipped":
+        return None if before.status == "skipped" else "no longer compared"
+    if after.failed:
+        if before.failed:
+            return "worse failure" if rank(after) > rank(before) else "still fails"
         return "new failure"
-    if before.state == "failed":
+    if before.failed:
         return "fixed"
-    if before.state == "skipped":
+    if before.status == "skipped":
         return "added"
-    return "fell" if after.rank > before.rank else "rose" if after.rank < before.rank else None
+    return "fell" if rank(after) > rank(before) else "rose" if rank(after) < rank(before) else None
 
 
-def _changed(change: Change, before: VerdictRow | None, after: VerdictRow | None) -> ChangedResult:
+def _changed(change: Change, before: Finding | None, after: Finding | None) -> ChangedResult:
     row = after or before
     assert row is not None
     return ChangedResult(
         **_parts(row.place),
         change=change,
-        before=None if before is None else before.verdict,
-        after=None if after is None else after.verdict,
-        ok=after is not None and after.state == "ok",
-        declared=before is not None and after is not None and after.declared_otherwise(before),
-        reason=None if after is None else after.reason,
+        before=None if before is None else before.ruling.verdict,
+        after=None if after is None else after.ruling.verdict,
+        ok=after is not None and after.ruling.ok,
+        declared=before is not None and after is not None and declared_otherwise(after, before),
+        reason=None if after is None else what_was_found(after),
         replay=row.replay,
     )
 
 
-def _contracts(before: Mapping[Place, VerdictRow], after: Mapping[Place, VerdictRow]) -> tuple[ChangedContract, ...]:
+def _contracts(before: Mapping[Place, Finding], after: Mapping[Place, Finding]) -> tuple[ChangedContract, ...]:
     return tuple(
-        ChangedContract(**_parts(place), before=before[place].promise, after=row.promise)
+        ChangedContract(**_parts(place), before=promise(before[place]), after=promise(row))
         for place, row in after.items()
         # An undecided row does not carry the reason of its contract.
         if place in before
-        and "error" not in (before[place].verdict, row.verdict)
-        and row.declared_otherwise(before[place])
+        and "error" not in (before[place].ruling.verdict, row.ruling.verdict)
+        and declared_otherwise(row, before[place])
     )
 
 

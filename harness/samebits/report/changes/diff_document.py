@@ -29,7 +29,8 @@ from samebits.report.changes.environments import EnvironmentChange, environment_
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.document import SCHEMA
 from samebits.report.failing import Failing
-from samebits.report.outcomes import OutcomeRow, Outcomes, problem_rows
+from samebits.report.findings import PARTS, judged
+from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.page import (
     Badge,
     Block,
@@ -348,40 +349,24 @@ def times_words(document: DiffDocument) -> str | None:
 
 
 def diff_outcomes(document: DiffDocument, lines: DeclarationLines) -> Outcomes:
-    """The changes as continuous integration reads them; those that fail are failures."""
-    rows = [
-        OutcomeRow(
-            pair=changed.pair or changed.item,
-            variant=changed.variant,
-            case=changed.case,
-            name="-".join(_name_parts(changed)),
-            status="failed" if document.fails(changed) else "passed",
-            verdict=f"verdict {kind_of(document, changed)}" if changed.change == "fell" else changed.change,
-            message=_message(changed),
-            details=(_message(changed), *([f"  replay    {changed.replay}"] if changed.replay else [])),
+    """Return the changes as continuous integration reads them; those that fail are failures."""
+    changes = [
+        judged(
+            "diff",
+            Place(**{name: getattr(changed, name) for name in PARTS}),
+            f"verdict {kind_of(document, changed)}" if changed.change == "fell" else changed.change,
+            ok=not document.fails(changed),
+            evidence=_message(changed),
+            replay=changed.replay,
         )
         for changed in document.results
         if changed.change != "no longer compared"
     ]
-    rows += [
-        OutcomeRow(
-            pair=loss.pair,
-            variant="",
-            case="",
-            name=loss.item,
-            status="failed" if document.loss_fails(loss) else "passed",
-            verdict=kind_of_loss(document, loss),
-            message=f"{loss.before} before, {loss_size(loss)} now; {loss.reason}",
-            details=(loss.reason,),
-        )
-        for loss in document.losses
-    ]
-    return Outcomes(command="diff", rows=(*rows, *problem_rows(document.problems)), lines=lines)
-
-
-def _name_parts(changed: ChangedResult) -> Iterable[str]:
-    names = ("case", "dtype", "mesh", "mode", "direction", "leaf", "target", "item")
-    return [text for text in (getattr(changed, name) for name in names) if text]
+    for loss in document.losses:
+        words = f"{loss.before} before, {loss_size(loss)} now; {loss.reason}"
+        place, holds = Place(pair=loss.pair, item=loss.item), not document.loss_fails(loss)
+        changes.append(judged("diff", place, kind_of_loss(document, loss), ok=holds, evidence=words))
+    return outcomes(document, lines, changes)
 
 
 def _message(changed: ChangedResult) -> str:

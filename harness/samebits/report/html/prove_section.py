@@ -19,7 +19,7 @@ from samebits.report.prove import (
 )
 from samebits.report.words import first_problem, plural, state_of
 from samebits.schema.assumption import Assumption
-from samebits.schema.finding import Finding, exit_code_of_proofs
+from samebits.schema.finding import Finding, exit_code
 from samebits.schema.result import VERDICTS
 
 LEAVES = 60
@@ -38,7 +38,7 @@ def prove_section(document: ProofDocument) -> Section:
     return Section(
         title=f"prove {_pairs(document)}".strip(),
         command="prove",
-        state=state_of(exit_code_of_proofs(document.results, document.problems, interrupted=document.interrupted)),
+        state=state_of(exit_code(document.results, document.problems, interrupted=document.interrupted)),
         headline=headline,
         next_command=_next(groups),
         body=render(

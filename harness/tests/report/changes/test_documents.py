@@ -15,12 +15,13 @@ from samebits.errors import CouldNotRun, RequestError
 from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
 from samebits.report.changes.diff import compare_documents
-from samebits.report.changes.rows import READERS, document_rows
+from samebits.report.changes.rows import document_rows
 from samebits.report.claims import ClaimsDocument
 from samebits.report.compile import CompileDocument
 from samebits.report.compile_model import CompiledStep, StepsDocument
 from samebits.report.defaults import DefaultsDocument
 from samebits.report.faults import FaultTable
+from samebits.report.findings import READERS, what_was_found
 from samebits.report.golden import GoldenDocument
 from samebits.report.list import Listing
 from samebits.report.prove import ProofDocument
@@ -161,7 +162,7 @@ def test_a_run_that_took_longer_is_slower() -> None:
 
 def test_a_failure_says_what_was_found() -> None:
     rows = document_rows(document(different(reason="agreed"), result(verdict="rounding", reason="agreed")))
-    reasons = [row.reason for row in rows.verdicts.values()]
+    reasons = [what_was_found(row) for row in rows.findings.values()]
     assert reasons == ["out['rows'][1, 2]: reference=6.4375 (0x40ce), optimized=6.375 (0x40cc)", "agreed"]
 
 
