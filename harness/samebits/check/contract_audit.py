@@ -39,7 +39,7 @@ class DeclarationAudit(NamedTuple):
 
 
 def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Finding]) -> DeclarationAudit:
-    """Notes and problems of one pair's declaration after a whole sweep.
+    """Judge one pair's declaration after a whole sweep, in notes and problems.
 
     Args:
         pair: the declaration.
@@ -73,7 +73,7 @@ def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Finding]) -> Decl
 
 
 def only_seen_note(contracts: int) -> list[str]:
-    """What is said once of all contracts that are exceeded here and must not be tightened for it."""
+    """Return what is said once of all contracts that are exceeded here and must not be tightened for it."""
     if not contracts:
         return []
     covers = "1 contract covers" if contracts == 1 else f"{contracts} contracts cover"
@@ -84,7 +84,7 @@ def only_seen_note(contracts: int) -> list[str]:
 
 
 def proof_notes(results: Sequence[Finding], *, all_sizes: bool) -> list[str]:
-    """What is said once of all results that rest on a proof and no execution, and of those that hold for all sizes.
+    """Say once what holds of all results that rest on a proof alone, and of those for all sizes.
 
     Args:
         results: of a check.
@@ -116,7 +116,7 @@ def proof_notes(results: Sequence[Finding], *, all_sizes: bool) -> list[str]:
 
 
 def machine_dependent(pair: Pair, results: Sequence[Finding]) -> list[Problem]:
-    """Contracts that require `bitwise` of results whose bits depend on the machine, although they are equal here.
+    """Return contracts that require `bitwise` of results whose bits depend on the machine.
 
     A contract is a promise on every machine, and none at hand shows every processor: so it may require bits only where
     they are proved, where both sides are the same program, or where no machine can have others.
@@ -143,7 +143,7 @@ def machine_dependent(pair: Pair, results: Sequence[Finding]) -> list[Problem]:
 
 
 def _reach(pair: Pair, results: Sequence[Finding]) -> Iterator[tuple[dict[str, Any], str | None]]:
-    """Every leaf of the whole product on a machine of any size; None where no such point gave its leaves here.
+    """Yield every leaf of the whole product on a machine of any size; None where no such point gave its leaves here.
 
     A selection runs every case in every dtype, and the leaves of an output do not depend on the mesh: what ran
     has the leaves of what did not.
@@ -162,12 +162,12 @@ def _reach(pair: Pair, results: Sequence[Finding]) -> Iterator[tuple[dict[str, A
 
 
 def _may_govern(pair: Pair, contract: Contract, at: dict[str, Any], leaf: str | None) -> bool:
-    """Whether a result at this place would be held against this very contract, the last that covers it."""
+    """Return whether a result at this place would be held against this very contract, the last that covers it."""
     return contract.covers(**at, leaf=leaf) and (leaf is None or pair.contract(**at, leaf=leaf) is contract)
 
 
 def _exceeding(pair: Pair, contract: Contract, results: Sequence[Finding]) -> list[Finding]:
-    """The results under a contract where all of them came out above it; else none."""
+    """Return the results under a contract where all of them came out above it; else none."""
     governed = [
         result
         for result in results
@@ -180,7 +180,7 @@ def _exceeding(pair: Pair, contract: Contract, results: Sequence[Finding]) -> li
 
 
 def _everywhere(pair: Pair, results: Sequence[Finding]) -> bool:
-    """Whether all have equal bits for a reason that holds on every machine and for other values too.
+    """Return whether all have equal bits for a reason that holds on every machine and for other values too.
 
     That is a proof by labels, or exact arithmetic, and what the audit of contracts would ask of them, were their
     contract tightened. Where the sides differ at ties, or where other values could take other branches, a contract that
@@ -203,7 +203,7 @@ def _settled(points: PointInterpreter, result: Finding) -> bool:
 
 
 def _tighter(pair: Pair, contract: Contract, ran: Plan, results: Sequence[Finding]) -> str:
-    """The advice to tighten a contract that every result exceeds on every machine."""
+    """Return the advice to tighten a contract that every result exceeds on every machine."""
     reached = "proved" if all(result.ruling.verdict == "proved" for result in results) else "bitwise"
     advice = f"it can be tightened to '{reached}'"
     if ran.selected != ran.product:
@@ -215,5 +215,5 @@ def _tighter(pair: Pair, contract: Contract, ran: Plan, results: Sequence[Findin
 
 
 def leaf_of(result: Finding) -> str:
-    """The leaf of a result as a scope names it: a replica of a leaf is covered as the leaf is."""
+    """Return the leaf of a result as a scope names it: a replica of a leaf is covered as the leaf is."""
     return result.place.leaf.split(" (replica")[0]

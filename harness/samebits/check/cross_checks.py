@@ -86,13 +86,13 @@ class CrossChecks:
 
     @classmethod
     def of(cls, pair: Pair, effort: Effort) -> CrossChecks | None:
-        """The points of a pair that are executed whatever is proved; None where all are."""
+        """Return the points of a pair that are executed whatever is proved; None where all are."""
         import jax
 
         return cls(pair, len(jax.devices()), all_sizes=effort.all_sizes) if effort.sparing else None
 
     def spares(self, point: Point, sizes: SizeProofs) -> bool:
-        """Whether a point need not be executed where labels prove it.
+        """Return whether a point need not be executed where labels prove it.
 
         Args:
             point: the point.
@@ -101,12 +101,12 @@ class CrossChecks:
         return point not in self.points or (point not in self.single and sizes.prove_movement(point))
 
     def others(self, point: Point) -> int:
-        """How many points of the variant and direction of a point are executed whatever is proved."""
+        """Return how many points of the variant and direction of a point are executed whatever is proved."""
         return self._counts[_side(point)]
 
 
 def _covering(points: Iterable[Point]) -> list[Point]:
-    """Greedy: the setting of the points that cover most values not seen yet, the first of equals."""
+    """Choose greedily the setting of the points that cover most values not seen yet, the first of equals."""
     by_setting: dict[tuple[str, ...], list[Point]] = {}
     for point in points:
         by_setting.setdefault((point.case, point.dtype, point.mesh, point.mode), []).append(point)
@@ -128,7 +128,7 @@ def _side(point: Point) -> _Side:
 
 
 def proved_outcomes(execution: Execution, proofs: PointProofs, job: PendingPoint) -> list[LeafOutcome] | None:
-    """The outcomes of a point that labels prove for every leaf; None where anything must be seen in an execution.
+    """Return the outcomes of a point that labels prove for every leaf; None where any must be executed.
 
     It must where a side does more than to move elements and to add exact zeros, where the contract accepts rounding or
     does not state what the proof requires of the inputs (that of a gather too which the partitioner may compile to a
@@ -170,7 +170,7 @@ def proved_outcomes(execution: Execution, proofs: PointProofs, job: PendingPoint
 
 
 def _splits(execution: Execution, job: PendingPoint) -> bool:
-    """Whether the mesh is the one asked for, and the declared layouts split an argument over each of its axes."""
+    """Return whether the mesh is the one asked for, and the layouts split an argument over each of its axes."""
     site = job.on_mesh
     if not site.on_mesh:
         return True
@@ -183,7 +183,7 @@ def _splits(execution: Execution, job: PendingPoint) -> bool:
 
 
 def _nothing(proofs: PointProofs, job: PendingPoint) -> dict[str, str]:
-    """By leaf, why its values say nothing at the input at which the point would run.
+    """Explain by leaf why its values say nothing at the input at which the point would run.
 
     Raises:
         NotCovered: an equation has no value in float64.

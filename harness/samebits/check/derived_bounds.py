@@ -56,7 +56,7 @@ class BoundCache:
         self._cached: dict[tuple[object, ...], tuple[ErrorEstimate, Mapping[str, Array] | None]] = {}
 
     def ideal(self, question: Question) -> ErrorEstimate:
-        """The reference of a question in float64, with its bounds.
+        """Return the reference of a question in float64, with its bounds.
 
         Raises:
             NotCovered: an equation has no rule.
@@ -64,7 +64,7 @@ class BoundCache:
         return self._judged(question, question.reference)[0]
 
     def sides(self, question: Question) -> Derived:
-        """Both sides of a question.
+        """Return both sides of a question.
 
         Raises:
             NotCovered: an equation has no rule.
@@ -89,13 +89,13 @@ class BoundCache:
 
 
 def _key(question: Question, program: Any) -> tuple[object, ...]:
-    """The program, the outputs that the question names, the branches taken, and all inputs by value."""
+    """Return the program, the outputs that the question names, the branches taken, and all inputs by value."""
     names = (tuple(question.outputs), tuple(argument.name for argument in question.inputs))
     return ByIdentity(program), question.platform, digest_of([argument.values for argument in question.inputs], *names)
 
 
 def doubt(derived: Mapping[str, Derived], leaf: str, limit: float | None) -> str | None:
-    """Why proofs do not decide whether a variant is as accurate as its contract requires; None where they do.
+    """Explain why proofs do not decide whether a variant is as accurate as its contract requires; None where they do.
 
     Args:
         derived: both evaluated programs, by label of the input.
@@ -133,14 +133,14 @@ def doubt(derived: Mapping[str, Derived], leaf: str, limit: float | None) -> str
 
 
 def _no_rounding(comparison: Comparison, array: Array) -> bool:
-    """Whether no rounding makes such a difference."""
+    """Return whether no rounding makes such a difference."""
     if not floats.is_float(array.dtype):
         return not comparison.equal
     return bool({"NaN vs number", "overflow to infinity", "shape", "dtype"} & set(comparison.kinds))
 
 
 def _share(both: Derived, leaf: str, dtype: np.dtype[Any]) -> float:
-    """The largest bound of the variant over the reference's, which is at least half an ulp of its row's largest."""
+    """Return the largest bound of the variant over the reference's, of at least half an ulp of its row's largest."""
     info, ideal = ml_dtypes.finfo(dtype), both[0].bounds.values[leaf]
     first, second = (side.bounds.bounds[leaf] for side in both)
     usable = np.isfinite(ideal)

@@ -50,7 +50,7 @@ BIASES = ("rounded toward zero or away from it", "rounded down or up")
 
 
 def is_natural(name: str) -> bool:
-    """Whether the elements of a group are together by the program: a few beside large ones, or a column, are not."""
+    """Return whether the elements of a group are together by the program, unlike a few beside large ones."""
     return name in (WHOLE, LARGEST) or name.startswith("rows")
 
 
@@ -69,7 +69,7 @@ class ErrorRatio(NamedTuple):
 
 
 def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | None = None) -> dict[str, ErrorRatio]:
-    """Both sides against the ideal value, by the name of the group; empty where nothing is finite.
+    """Return both sides against the ideal value, by the name of the group; empty where nothing is finite.
 
     Args:
         reference, variant: in the dtype of the output.
@@ -101,7 +101,7 @@ def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | 
 
 
 def _usable(ref: Array, var: Array, true: Array) -> Array:
-    """Which elements count: finite ones, less those that fill masked places.
+    """Return which elements count: finite ones, less those that fill masked places.
 
     Beside a number such as -1e30 no other one would have digits to lose.
     """
@@ -110,7 +110,7 @@ def _usable(ref: Array, var: Array, true: Array) -> Array:
 
 
 def without_constants(variant: Array, ideal: Array, own: Array) -> tuple[Array, float]:
-    """The results of a variant less what the rounding of constants alone moves them by, up to one unit each.
+    """Return the results of a variant less what the rounding of constants alone moves them by, up to one unit each.
 
     Args:
         variant: in the dtype of the output.
@@ -127,7 +127,7 @@ def without_constants(variant: Array, ideal: Array, own: Array) -> tuple[Array, 
 
 
 def unit_of(true: Array, info: Any) -> Array:
-    """A unit in the last place at each magnitude; what is below the normal numbers may be flushed to zero."""
+    """Return a unit in the last place at each magnitude; what is below the normal numbers may be flushed to zero."""
     tiny = float(info.smallest_normal)
     _, exponent = np.frexp(np.maximum(np.abs(true), tiny))
     unit: Array = np.where(np.abs(true) < tiny, 2 * tiny, np.ldexp(float(info.eps), exponent - 1))
@@ -144,26 +144,26 @@ class _Errors(NamedTuple):
     usable: Array
 
     def ratio(self, chosen: Array) -> ErrorRatio:
-        """The ratio of the RMS errors of some elements."""
+        """Return the ratio of the RMS errors of some elements."""
         if not chosen.any():
             return ErrorRatio(0.0, 0)
         squares = (np.mean(np.square(array[chosen])) for array in (self.ref, self.var, self.unit))
         return ErrorRatio(float(_over(*squares)), int(chosen.sum()))
 
     def largest(self) -> ErrorRatio:
-        """The ratio of the largest errors, for the few among many."""
+        """Return the ratio of the largest errors, for the few among many."""
         ref, var = (float(np.abs(array[self.usable]).max()) for array in (self.ref, self.var))
         half = float(self.unit[self.usable].max()) / 2
         return ErrorRatio(var / max(ref, half), 1)
 
 
 def _over(ref: Any, var: Any, unit: Any) -> Any:
-    """The ratio of two RMS errors from their squares, the reference's at least that of rounding."""
+    """Return the ratio of two RMS errors from their squares, the reference's at least that of rounding."""
     return np.sqrt(var / np.maximum(ref, unit / 12))
 
 
 def _classes(true: Array, digits: Array) -> Iterator[tuple[str, Array]]:
-    """Elements by their magnitude relative to the largest."""
+    """Yield elements by their magnitude relative to the largest."""
     below = _binades_below(np.abs(true))
     for number, low in enumerate(BINADES):
         high = BINADES[number + 1] if number + 1 < len(BINADES) else np.inf
@@ -173,7 +173,7 @@ def _classes(true: Array, digits: Array) -> Iterator[tuple[str, Array]]:
 
 
 def _rows(errors: _Errors) -> dict[str, ErrorRatio]:
-    """Rows along the last dimension, each by its own size, and in classes of it."""
+    """Yield rows along the last dimension, each by its own size, and in classes of it."""
     shape = (-1, errors.true.shape[-1])
     squares = [
         np.sum(np.square(array.reshape(shape)), axis=1, where=errors.usable.reshape(shape))
@@ -195,7 +195,7 @@ def _rows(errors: _Errors) -> dict[str, ErrorRatio]:
 
 
 def _row_sizes(true: Array, usable: Array) -> tuple[Array, Array, Array]:
-    """Of rows along the last dimension: how many elements count, which rows do, and of these the binades below."""
+    """Return how many elements of each last-dimension row count, which rows do, and of these the binades below."""
     shape = (-1, true.shape[-1])
     count = usable.reshape(shape).sum(axis=1)
     size = np.sum(np.square(true.reshape(shape)), axis=1, where=usable.reshape(shape))
@@ -204,7 +204,7 @@ def _row_sizes(true: Array, usable: Array) -> tuple[Array, Array, Array]:
 
 
 def _slices(errors: _Errors) -> Iterator[tuple[str, ErrorRatio]]:
-    """Every slice along every dimension, and its eighths: shards, last rows, single columns."""
+    """Yield every slice along every dimension, and its eighths: shards, last rows, single columns."""
     shape = errors.true.shape
     for axis, length in enumerate(shape):
         others = tuple(other for other in range(len(shape)) if other != axis)
@@ -225,7 +225,7 @@ def _slices(errors: _Errors) -> Iterator[tuple[str, ErrorRatio]]:
 
 
 def _steps(shape: tuple[int, ...], axis: int) -> Iterator[int]:
-    """How many indices of a dimension a slice has: as few as make a group, and an eighth of all."""
+    """Yield how many indices of a dimension a slice has: as few as make a group, and an eighth of all."""
     length = shape[axis]
     each = math.prod(shape) // max(length, 1)
     for step in sorted({max(1, -(-FEWEST // max(each, 1))), -(-length // 8)}):
@@ -239,7 +239,7 @@ def _place(axis: int, start: int, step: int, length: int) -> str:
 
 
 def _biases(errors: _Errors, chosen: Array, where: str) -> dict[str, ErrorRatio]:
-    """The mean of the signed errors in units in the last place, over twice what counts as zero."""
+    """Return the mean of the signed errors in units in the last place, over twice what counts as zero."""
     if chosen.sum() < FEWEST_BIASED:
         return {}
     ratios = {}
@@ -252,7 +252,7 @@ def _biases(errors: _Errors, chosen: Array, where: str) -> dict[str, ErrorRatio]
 
 
 def _binades_below(size: Array) -> Array:
-    """How many binades each is below the largest; what is zero is infinitely many."""
+    """Return how many binades each is below the largest; what is zero is infinitely many."""
     with np.errstate(divide="ignore", invalid="ignore"):
         below: Array = np.floor(np.log2(np.max(size, initial=0)) - np.log2(size))
         return below
@@ -267,7 +267,7 @@ def _rows_said(low: int, high: float) -> str:
 
 
 def errors_in(group: str, sign: float, reference: Array, variant: Array, ideal: Array) -> Array:
-    """The variant's error in each element of a group, as the group measures it; minus infinity in all others.
+    """Return the variant's error in each element of a group, as the group measures it; minus infinity in all others.
 
     Args:
         group: a name that `error_ratios` gave.
@@ -291,7 +291,7 @@ def errors_in(group: str, sign: float, reference: Array, variant: Array, ideal: 
 
 
 def _members(true: Array, digits: Array) -> Iterator[tuple[str, Array]]:
-    """The elements of each group that is a part of the leaf."""
+    """Yield the elements of each group that is a part of the leaf."""
     yield from _classes(true, digits)
     if true.ndim > 1:
         _, kept, below = _row_sizes(true, digits)

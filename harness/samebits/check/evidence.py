@@ -62,7 +62,7 @@ class FurtherDraws:
         self._ideals: dict[tuple[Program, str, bool], dict[str, IdealValue]] = {}
 
     def depend(self, job: PendingPoint) -> bool:
-        """Whether the draws of a point depend on each other, being variations of one array in its places."""
+        """Return whether the draws of a point depend on each other, being variations of one array in its places."""
         key = job.point.case, job.point.mesh
         if key not in self._depend:
             args = self.execution.pair.arguments(job.alone.case, job.alone.mesh)
@@ -70,7 +70,7 @@ class FurtherDraws:
         return self._depend[key]
 
     def ratios(self, job: PendingPoint, path: str, floored: Collection[str] = (), constants: bool = False) -> More:
-        """What gives the error ratios of one leaf, draw by draw.
+        """Return what gives the error ratios of one leaf, draw by draw.
 
         Args:
             job: of the point.
@@ -104,7 +104,7 @@ class FurtherDraws:
         return more
 
     def _ideal(self, job: PendingPoint, label: str, inputs: Inputs, floored: bool) -> dict[str, IdealValue]:
-        """The ideal values of a point's leaves at one input: interpreted, or executed in float64."""
+        """Return the ideal values of a point's leaves at one input: interpreted, or executed in float64."""
         record, cotangents = inputs[label]
         reference = self._program(self.execution.pair.reference_name, job.alone, job.point.direction)
         key = reference, digest_of([*record.values(), *cotangents.values()], *record, *cotangents), floored
@@ -115,12 +115,12 @@ class FurtherDraws:
         return self._ideals[key]
 
     def _own(self, job: PendingPoint, record: Any) -> dict[str, Array]:
-        """The variant in float64, with its own constants."""
+        """Return the variant in float64, with its own constants."""
         question = self.prover.question(job.point.direction, job.alone, job.point.variant, job.on_mesh, *record)
         return ideal_values(question.variant, question, [np.asarray(argument.values) for argument in question.inputs])
 
     def _program(self, side: str, site: Site, direction: Direction) -> Program:
-        """The program of a side, which is the same in every draw and is compiled already."""
+        """Return the program of a side, which is the same in every draw and is compiled already."""
         return self.execution.sides.programs.start(self.execution.program(side, site, direction))
 
     def _evaluate(self, job: PendingPoint, label: str, inputs: Inputs, floored: bool) -> dict[str, IdealValue]:
@@ -140,7 +140,7 @@ class FurtherDraws:
 
 
 def _equal(inputs: Inputs, others: Inputs) -> bool:
-    """Whether two draws are one: the declaration gives fixed values, and there is nothing to draw."""
+    """Return whether two draws are one: the declaration gives fixed values, and there is nothing to draw."""
     return all(
         np.array_equal(array, other[name])
         for label, (record, cotangents) in inputs.items()
@@ -172,7 +172,7 @@ class EvidenceCollector:
     def measure(
         self, job: PendingPoint, path: str, comparison: Comparison, alone: ProgramOutputs, variant: ProgramOutputs
     ) -> RoundingEvidence | None:
-        """The measurements of a leaf, where its differences are of finite floats.
+        """Return the measurements of a leaf, where its differences are of finite floats.
 
         Raises:
             CouldNotRun: the programs can neither be interpreted nor executed in float64.
@@ -209,7 +209,7 @@ class EvidenceCollector:
         return replace(measured, witness=(witness_at(path, reference, optimized, index[: first.array.ndim]), label))
 
     def _test(self, job: PendingPoint, path: str, floored: Sequence[str] = (), own: bool = False) -> dict[str, Any]:
-        """The accuracy test of a leaf as arguments of `gather_evidence`; of the others see `FurtherDraws.ratios`."""
+        """Return the accuracy test of a leaf as arguments of `gather_evidence`."""
         point = {name: getattr(job.point, name) for name in Point.__slots__}
         contract = self.execution.pair.contract(**point, leaf=path)
         limit = self.execution.pair.accuracy_of(contract)
@@ -225,7 +225,7 @@ class EvidenceCollector:
         alone: ProgramOutputs,
         variant: ProgramOutputs,
     ) -> RoundingEvidence:
-        """The measurements of a leaf, both programs interpreted in float64 with error bounds."""
+        """Return the measurements of a leaf, both programs interpreted in float64 with error bounds."""
         questions = self.proofs.questions(job)
         samples, proved = {}, not isinstance(identity, Unproved) and identity.equal
         for label in labels:
@@ -259,7 +259,7 @@ class EvidenceCollector:
     def _with_culprit(
         self, evidence: RoundingEvidence, question: Question, path: str, index: tuple[int, ...], sample: LeafSample
     ) -> RoundingEvidence:
-        """The evidence with the operation or the tie that explains one element, where there is one."""
+        """Return the evidence with the operation or the tie that explains one element, where there is one."""
         ref, var, true, own = (float(np.asarray(array)[index]) for array in sample[:4])
         inputs = [np.asarray(argument.values) for argument in question.inputs]
         if abs(own - true) > abs(var - ref) / 2:  # the sides differ in float64, which rounding cannot explain
@@ -283,7 +283,7 @@ class EvidenceCollector:
 
 
 def _known(identity: FieldIdentity | Unproved) -> dict[str, Any]:
-    """What the fields say, as arguments of `gather_evidence`."""
+    """Return what the fields say, as arguments of `gather_evidence`."""
     if isinstance(identity, Unproved):
         return {"unproved": identity.why}
     if identity.equal:
@@ -298,7 +298,7 @@ def _known(identity: FieldIdentity | Unproved) -> dict[str, Any]:
 def _by_constants(
     questions: Mapping[str, Question], path: str, samples: dict[str, LeafSample]
 ) -> tuple[dict[str, LeafSample], tuple[str, ...]]:
-    """The samples where the rounding of literals explains what differs in float64, and these literals in words.
+    """Return the samples where the rounding of literals explains what differs in float64, and these literals in words.
 
     It does where both sides are equal in float64, at all inputs, once such literals stand for the same numbers.
     """

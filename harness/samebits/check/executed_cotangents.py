@@ -24,7 +24,7 @@ MORE = 8
 
 
 def at_other_cotangents(usual: OtherInputs) -> dict[str, Counterexample]:
-    """Other cotangents at which a gradient differs by more than at those of the check, by leaf without a formula.
+    """Find other cotangents at which a gradient differs by more, by leaf without a formula.
 
     Args:
         usual: the inputs of a case.
@@ -45,7 +45,7 @@ def at_other_cotangents(usual: OtherInputs) -> dict[str, Counterexample]:
 
 
 def _inputs(usual: OtherInputs) -> Iterator[OtherInputs]:
-    """The inputs with other cotangents, of plain numbers alone."""
+    """Yield the inputs with other cotangents, of plain numbers alone."""
     drawn = usual.cotangents
     wide = [np.asarray(array, np.result_type(array, np.float64)) for array in drawn.values()]
     for arrays, words, allowed in changed(wide, [*drawn], [floats.parts(array).dtype for array in drawn.values()]):
@@ -55,7 +55,7 @@ def _inputs(usual: OtherInputs) -> Iterator[OtherInputs]:
 
 
 def _apart(inputs: OtherInputs, path: str) -> Array:
-    """How far the elements of a leaf are apart, relative to its largest value; 0 where either is not finite."""
+    """Return how far the elements of a leaf are apart, relative to its largest value; 0 where either is not finite."""
     left, right = (np.asarray(floats.parts(side[path]), np.float64) for side in inputs.ran)
     with np.errstate(invalid="ignore"):
         apart = np.abs(left - right)

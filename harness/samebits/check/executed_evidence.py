@@ -141,7 +141,7 @@ class FixedDtype:
         return _digits(self.dtype)
 
     def hides(self, apart: float) -> bool:
-        """Whether roundings of this dtype can be what is left in float64."""
+        """Return whether roundings of this dtype can be what is left in float64."""
         unit = float(ml_dtypes.finfo(getattr(ml_dtypes, self.dtype, self.dtype)).eps) / 2
         return apart <= ROUNDINGS * unit
 
@@ -158,7 +158,7 @@ class FixedDtype:
 
 
 def fixed_dtype(program: Any) -> FixedDtype | None:
-    """The narrowest dtype that a program traced for float64 computes in; None where that is float64."""
+    """Return the narrowest dtype that a program traced for float64 computes in; None where that is float64."""
     results = [
         (floats.digits(kind), FixedDtype(kind.name, Step(eqn.primitive.name, eqn.params, (), (), eqn)))
         for kind, eqn in float_results(live(program).jaxpr)
@@ -168,7 +168,7 @@ def fixed_dtype(program: Any) -> FixedDtype | None:
 
 
 def computes_wider(program: Any, dtype: str) -> bool:
-    """Whether a program that was traced for a dtype has floats of more digits than it among its results."""
+    """Return whether a program that was traced for a dtype has floats of more digits than it among its results."""
     return any(floats.digits(kind) > _digits(dtype) for kind, _ in float_results(live(program).jaxpr))
 
 
@@ -200,7 +200,7 @@ class ExecutedEvidence:
         noise: Mapping[str, Callable[[], Any]] = MappingProxyType({}),
         **known: Any,
     ) -> RoundingEvidence:
-        """The measurements of a leaf.
+        """Return the measurements of a leaf.
 
         Args:
             job: the point.
@@ -261,7 +261,7 @@ class ExecutedEvidence:
     def _ladder(
         self, job: PendingPoint, path: str, labels: Sequence[str], oracle: ProgramOutputs, own: ProgramOutputs
     ) -> PrecisionLadder:
-        """The difference of the sides in bfloat16, float32 and float64."""
+        """Return the difference of the sides in bfloat16, float32 and float64."""
         apart, wider = {}, False
         for dtype in ("bfloat16", "float32"):
             site = replace(job.alone, dtype=dtype), replace(job.on_mesh, dtype=dtype)
@@ -274,7 +274,7 @@ class ExecutedEvidence:
         return measure_ladder({**apart, "float64": (oracle, own)}, path, wider)
 
     def _outputs(self, job: PendingPoint, labels: Sequence[str]) -> tuple[ProgramOutputs, ProgramOutputs]:
-        """The outputs of the reference alone and of the variant on the mesh, in the dtypes of the sites."""
+        """Return the outputs of the reference alone and of the variant on the mesh, in the dtypes of the sites."""
         import jax
 
         execution, direction = self.execution, job.point.direction
@@ -307,6 +307,6 @@ def _require_known_growth(evidence: RoundingEvidence, samples: Mapping[str, Leaf
 
 
 def _is_explained(sample: LeafSample) -> bool:
-    """Whether the noise of a sample explains all that differs in float64."""
+    """Return whether the noise of a sample explains all that differs in float64."""
     noise = None if sample.noise is None else sample.noise()
     return noise is not None and bool(np.all(np.abs(sample.oracle - sample.wide) <= noise))

@@ -115,7 +115,7 @@ class _Ran:
 
 
 def declared_arrays(job: PendingPoint) -> dict[str, str]:
-    """By leaf, the dtype and shape of the reference's output, such as `bfloat16[8,16]`."""
+    """Return by leaf the dtype and shape of the reference's output, such as `bfloat16[8,16]`."""
     info = named_leaves(job.programs["alone"].traced.out_info, job.point.direction)
     return {path: f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]" for path, leaf in info.items()}
 
@@ -134,7 +134,7 @@ PLACED_CACHED = 8
 
 
 def cross_check_input(inputs: Iterable[str], direction: Direction) -> str:
-    """The input at which a point runs that labels prove: the special record, where there is one, which comes last.
+    """Return the input at which a point runs that labels prove: the last, special one where there is one.
 
     Of each record the first cotangent is the random one.
     """
@@ -168,7 +168,7 @@ class Execution:
         self._placed: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
 
     def inputs(self, site: Site, side: str, direction: Direction) -> Inputs:
-        """Every input of a program by label: the records, for a gradient times the cotangents."""
+        """Return every input of a program by label: the records, for a gradient times the cotangents."""
         self._drawn(site)  # what is asked of user code is recorded each time
         if direction == "gradient":
             self.sides.cotangent_types(side, site)
@@ -201,7 +201,7 @@ class Execution:
         }
 
     def _drawn(self, site: Site) -> _Records:
-        """The records of a site; arguments may depend on the mesh, and so may what is drawn for them."""
+        """Return the records of a site; arguments may depend on the mesh, and so may what is drawn for them."""
         key = (site.case.id, site.dtype, site.mesh.id, site.draw)
         if key not in self._records:
             if len(self._records) > 64:
@@ -215,7 +215,7 @@ class Execution:
         return self._records[key]
 
     def program(self, side: str, site: Site, direction: Direction) -> Program:
-        """The traced program of a side."""
+        """Return the traced program of a side."""
         return self.sides.forward(side, site) if direction == "forward" else self.sides.gradient(side, site)
 
     def run(
@@ -275,7 +275,7 @@ class Execution:
     def sides_at(
         self, job: PendingPoint, record: Record, cotangents: dict[str, Array]
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """By leaf, what the reference alone and the variant on the mesh give once at other inputs than the point's.
+        """Run the reference alone and the variant on the mesh once, at other inputs than the point's; by leaf.
 
         Raises:
             CouldNotRun: a side does not compile, or a callback does not take these inputs.
@@ -300,7 +300,7 @@ class Execution:
     def placed(
         self, side: str, site: Site, direction: Direction, record: Record, cotangents: dict[str, Array]
     ) -> tuple[dict[str, Any], tuple[Any, ...]]:
-        """The arguments of a record on the devices of a site, and what a program is called with."""
+        """Return the arguments of a record on the devices of a site, and what a program is called with."""
         args = self.sides.args(site)
         with site.setup.active():
             placed = self._record_placed(site, record, args)
@@ -315,7 +315,7 @@ class Execution:
             return placed, ({n: placed[n] for n in names}, rest, pulled)
 
     def _record_placed(self, site: Site, record: Record, args: Mapping[str, Arg]) -> dict[str, Any]:
-        """The arguments of a record on the devices of a site; every side and cotangent takes the same."""
+        """Return the arguments of a record on the devices of a site; every side and cotangent takes the same."""
         key = site.key, ByIdentity(record), self.sides.programs.configuration
         if key not in self._placed:
             while len(self._placed) >= PLACED_CACHED:
@@ -325,7 +325,7 @@ class Execution:
         return self._placed[key]
 
     def _repeats(self, program: Program, call: tuple[Any, ...], direction: Direction, tree: HostTree) -> bool:
-        """Whether a program gives the bits of an output again each time that it runs again."""
+        """Return whether a program gives the bits of an output again each time that it runs again."""
         repeats = True
         for _ in range(self.repeats - 1):
             again = self._called(program, call, direction, tree).tree
@@ -343,7 +343,7 @@ class Execution:
         call: tuple[Any, ...],
         outputs: Any,
     ) -> dict[str, str]:
-        """How arguments and outputs are laid out on the devices, in words.
+        """Return how arguments and outputs are laid out on the devices, in words.
 
         Raises:
             CouldNotRun: the mesh was not used.

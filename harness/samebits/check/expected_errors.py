@@ -12,7 +12,7 @@ from samebits.schema.point import Point
 
 
 def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any) -> dict[str, BaseException | None]:
-    """What each side that must reject a case raised while it was traced, by side; None where it gave a result.
+    """Return what each side that must reject a case raised while it was traced, by side; None where it gave a result.
 
     The variant is traced on the mesh, and the reference alone and on the mesh.
 
@@ -36,7 +36,7 @@ def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any
 
 
 def _raised_alone(sides: TracedSides, side: str, on_mesh: Site, refusal: Refusal) -> BaseException | None:
-    """What a side raised on one device: without a mesh that can be about the mesh, then it is under a small one."""
+    """Return what a side raised on one device: without a mesh, or under a small one if that was about the mesh."""
     first: BaseException | None = None
     for site in sites_alone(sides, on_mesh):
         error = sides.forward(side, site).error

@@ -29,7 +29,7 @@ _INDEXING = ("dynamic_slice", "dynamic_update_slice", "gather", "scatter")
 
 
 def at_index_values(usual: OtherInputs) -> dict[str, Counterexample]:
-    """Values of an index argument at which a compiled program gives another leaf than is written, by leaf.
+    """Find values of an index argument at which a compiled program gives another leaf than is written, by leaf.
 
     Args:
         usual: the inputs of a case.
@@ -39,7 +39,7 @@ def at_index_values(usual: OtherInputs) -> dict[str, Counterexample]:
 
 
 def _wrong(inputs: OtherInputs, path: str, moved: bool) -> Counterexample | None:
-    """What a side gives otherwise than is written."""
+    """Return what a side gives otherwise than is written."""
     for side, array in enumerate((inputs.ran[0][path], inputs.ran[1][path])):
         at = None if path not in inputs.question.outputs else _place(inputs, side, path, moved)
         if at is not None:
@@ -53,7 +53,7 @@ def _wrong(inputs: OtherInputs, path: str, moved: bool) -> Counterexample | None
 
 
 def _place(inputs: OtherInputs, side: int, path: str, moved: bool) -> tuple[int, ...] | None:
-    """The first element of a leaf that is not what is written, but for rounding unless data only moves."""
+    """Return the first element of a leaf that is not what is written, but for rounding unless data only moves."""
     array, value = inputs.ran[side][path], inputs.written(side, path)
     if value.shape != array.shape or value.dtype.kind not in "biuf":  # complex numbers, and leaves without values
         return None
@@ -74,13 +74,13 @@ def _place(inputs: OtherInputs, side: int, path: str, moved: bool) -> tuple[int,
 
 
 def _moves(inputs: OtherInputs, path: str) -> bool:
-    """Whether both sides only move data at these values too: at others, as of equal indices, they may add."""
+    """Return whether both sides only move data at these values too: at others, as of equal indices, they may add."""
     proofs = inputs.proofs.prover.movement(inputs.question)
     return not isinstance(proofs, Unproved) and path in proofs and proofs[path].only_moved
 
 
 def _inputs(usual: OtherInputs) -> Iterator[OtherInputs]:
-    """The record with other integers; where an array is given, only those within an axis may be."""
+    """Yield the record with other integers; where an array is given, only those within an axis may be."""
     places = _places(usual)
     for other in other_integers(usual.question, places):
         record = at_inputs(usual.record, other.question)
@@ -92,7 +92,7 @@ def _inputs(usual: OtherInputs) -> Iterator[OtherInputs]:
 
 
 def _places(usual: OtherInputs) -> list[int]:
-    """The ends of the axes that both programs index, and the borders of their shards."""
+    """Return the ends of the axes that both programs index, and the borders of their shards."""
     devices = [size for _, size in usual.job.on_mesh.mesh.axes if size > 1]
     both, places = (usual.question.reference, usual.question.variant), list[int]()
     for equation in (each for program in both for each in equations(program.jaxpr)):

@@ -69,7 +69,7 @@ class Ruled:
 
 
 def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruled:
-    """The one judgement of a leaf, whether it was executed or only proved.
+    """Return the one judgement of a leaf, whether it was executed or only proved.
 
     A leaf that compared nothing is an `error`, and so is one of which nothing could be decided; one whose side does not
     repeat its bits is `unstable`; equal bits are `bitwise`; other finite floats are `rounding` when the evidence says
@@ -110,13 +110,13 @@ def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruled:
 
 
 def _machine(outcome: LeafOutcome) -> str | None:
-    """Why another machine may have other bits, where that was asked."""
+    """Explain why another machine may have other bits, where that was asked."""
     independence = outcome.everywhere
     return None if independence is None or independence.holds else independence.how
 
 
 def _for_all_sizes(outcome: LeafOutcome, contract: Contract, reason: str | None) -> tuple[bool, str | None]:
-    """Whether what a contract accepts is shown for all sizes, and why not."""
+    """Return whether what a contract accepts is shown for all sizes, and why not."""
     if outcome.for_all is not None and reaches(outcome.for_all, contract.lowest):
         return True, reason
     why = outcome.no_family or ("`samebits prove --all-sizes` asks for them" if outcome.for_all is None else "")
@@ -127,7 +127,7 @@ def _for_all_sizes(outcome: LeafOutcome, contract: Contract, reason: str | None)
 
 
 def _sizes(verdict: Verdict, outcome: LeafOutcome) -> Sizes | None:
-    """For which sizes it is proved: bits where the verdict is `proved`, else formulas."""
+    """Return for which sizes it is proved: bits where the verdict is `proved`, else formulas."""
     same = outcome.identity is not None and outcome.identity.equal
     if verdict not in ("proved", "bitwise", "rounding") or not (verdict == "proved" or same or outcome.for_all):
         return None
@@ -135,18 +135,18 @@ def _sizes(verdict: Verdict, outcome: LeafOutcome) -> Sizes | None:
 
 
 def _contract(pair: Pair, point: Point, outcome: LeafOutcome) -> Contract:
-    """The contract of a leaf; without one in the declaration, what labels followed on both sides must have its bits."""
+    """Return the contract of a leaf; by default, what labels followed on both sides must have its bits."""
     moves = outcome.promises is not None or outcome.apart is not None
     return pair.contract(**where(point), leaf=leaf_of(outcome), moves=moves)
 
 
 def leaf_of(outcome: LeafOutcome) -> str:
-    """The leaf that contracts name; replicas of one leaf are under its contract."""
+    """Return the leaf that contracts name; replicas of one leaf are under its contract."""
     return outcome.comparison.path.split(" (replica")[0]
 
 
 def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruled: Ruled) -> Ruled:
-    """What the mesh does to both sides is the reference's own row, and no variant is red for it.
+    """Accept what the mesh does to both sides: that is the reference's own row.
 
     Bits that are equal on the inputs tried are not enough: fields that refute the formulas, of the variant against the
     reference on the same mesh, keep it `different`, and so do other integers at which these differ.
@@ -189,12 +189,12 @@ def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruled: Ruled) -> 
 
 
 def reaches(verdict: Verdict, lowest: str) -> bool:
-    """Whether a verdict is at least the rung that a contract names."""
+    """Return whether a verdict is at least the rung that a contract names."""
     return _RANK.get(verdict, 0) >= _RANK[lowest]
 
 
 def where(point: Point | Place) -> dict[str, Any]:
-    """The point of the sweep as keyword arguments."""
+    """Return the point of the sweep as keyword arguments."""
     return {name: getattr(point, name) for name in Point.__slots__}
 
 
@@ -211,7 +211,7 @@ def _found(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | Non
 
 
 def _unassuming(outcome: LeafOutcome, verdict: Verdict, evidence: str | None) -> tuple[Verdict, str | None]:
-    """What is left of a verdict where no assumption is accepted: what execution shows, and nothing in place of it."""
+    """Return what is left of a verdict where no assumption is accepted: what execution shows."""
     same = outcome.identity
     if verdict == "rounding" and same is not None and same.equal and same.assumed:
         return "error", f"could not tell without assumptions ({same.assumed}): {evidence}"
@@ -223,7 +223,7 @@ def _unassuming(outcome: LeafOutcome, verdict: Verdict, evidence: str | None) ->
 def _elsewhere(
     outcome: LeafOutcome, verdict: Verdict, evidence: str | None
 ) -> tuple[Verdict, str | None, Counterexample | None]:
-    """The verdict where other inputs are known at which the sides differ, and these."""
+    """Return the verdict where other inputs are known at which the sides differ, and these."""
     other = None if verdict not in _RANK or outcome.elsewhere is None else outcome.elsewhere()
     if other is None:
         return verdict, evidence, None
@@ -233,7 +233,7 @@ def _elsewhere(
 
 
 def _proven(outcome: LeafOutcome) -> tuple[Verdict, str | None]:
-    """What traces and proofs say; equal formulas are `rounding`, whose accuracy they may leave in doubt."""
+    """Return what traces and proofs say; equal formulas are `rounding`, whose accuracy they may leave in doubt."""
     comparison, same = outcome.comparison, outcome.identity
     if not comparison.equal:
         return "different", f"{comparison.kind}: {comparison.detail}"
@@ -253,7 +253,7 @@ def _proven(outcome: LeafOutcome) -> tuple[Verdict, str | None]:
 
 
 def _unequal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | None]:
-    """Other bits: rounding by evidence, `different` by a witness that no rounding explains, else undecided."""
+    """Judge other bits: rounding by evidence, `different` by a witness beyond rounding, else undecided."""
     comparison, same = outcome.comparison, outcome.identity
     if outcome.evidence is not None:
         sentence = outcome.evidence.sentence()
@@ -283,7 +283,7 @@ def _unequal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | N
 
 
 def _by_compiler(outcome: LeafOutcome, ruled: Ruled) -> bool:
-    """Whether the compiled program is wrong, which no mesh explains."""
+    """Return whether the compiled program is wrong, which no mesh explains."""
     if ruled.decisive is not None:
         return ruled.decisive.kind == "compiler"
     evidence = outcome.evidence
@@ -294,14 +294,14 @@ def _by_compiler(outcome: LeafOutcome, ruled: Ruled) -> bool:
 
 
 def _miscompiled(outcome: LeafOutcome) -> bool:
-    """Whether elements that labels prove to be moved are other numbers, which no rounding makes of them."""
+    """Return whether elements that labels prove to be moved are other numbers, which no rounding makes of them."""
     kinds = set(outcome.comparison.kinds)
     lost = {"NaN vs number", "overflow to infinity"} if not outcome.promises else set()  # as of promises not kept
     return "products" not in outcome.assumed and bool(kinds & {"other", *lost})
 
 
 def _as_written(evidence: RoundingEvidence) -> str:
-    """The element that shows it, as it is written and as it came out."""
+    """Return the element that shows it, as it is written and as it came out."""
     if evidence.witness is None or evidence.place is None or evidence.ideal is None:
         return ""
     index = evidence.place[1]
@@ -310,7 +310,7 @@ def _as_written(evidence: RoundingEvidence) -> str:
 
 
 def _equal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | None]:
-    """Equal bits: proved where one program gave them, or where labels prove it for inputs that the contract states."""
+    """Judge equal bits: proved by one program, or by labels for inputs that the contract states."""
     if outcome.same_program:
         return "proved", SAME_PROGRAM
     same = outcome.identity
@@ -329,7 +329,7 @@ def _equal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | Non
 
 
 def _same_formulas(same: FieldIdentity) -> str:
-    """What the fields say, and the kinds of what they assume; each is in the result with how it could be false."""
+    """Return what the fields say, and the kinds of what they assume."""
     return _with_others(same.same, same)
 
 
@@ -338,7 +338,7 @@ def _why_open(same: FieldIdentity) -> str:
 
 
 def _with_others(words: str, same: FieldIdentity) -> str:
-    """What the fields say, and other inputs at which it is not so."""
+    """Return what the fields say, and other inputs at which it is not so."""
     beyond = [each.counterexample for each in same.assumptions if each.counterexample is not None]
     return "; ".join((words, *(f"{ELSEWHERE}: {text}" for text in beyond)))
 
@@ -351,7 +351,7 @@ def _by_movement(outcome: LeafOutcome) -> str:
 def _held_against(
     verdict: Verdict, outcome: LeafOutcome, contract: Contract, exemption: Exemption | None
 ) -> tuple[bool, str, str | None]:
-    """Whether a verdict suffices, what was required, and the reason on record for accepting less than `bitwise`."""
+    """Return whether a verdict suffices, what was required, and why less than `bitwise` is accepted."""
     if exemption is not None:
         ok, reason = _held_against_exemption(verdict, outcome, exemption)
         return ok, exemption.verdict, reason
@@ -373,7 +373,7 @@ def _held_against(
 
 
 def _held_against_exemption(verdict: Verdict, outcome: LeafOutcome, exemption: Exemption) -> tuple[bool, str]:
-    """An exemption accepts what it says and nothing else; of what did not run, proofs do not see every kind."""
+    """Hold an exemption to what it says and nothing else; of what did not run, proofs do not see every kind."""
     kind = outcome.comparison.kind
     if verdict == "error":
         return False, exemption.reason
@@ -392,7 +392,7 @@ def _held_against_exemption(verdict: Verdict, outcome: LeafOutcome, exemption: E
 
 
 def _derivatives(outcome: LeafOutcome, verdict: Verdict) -> tuple[Assumption, ...]:
-    """What a gradient that passes assumes of its own derivatives."""
+    """Return what a gradient that passes assumes of its own derivatives."""
     if verdict not in _RANK or outcome.derivatives is None or leaf_of(outcome).endswith(DIFFERENTIATED):
         return ()
     assumption = outcome.derivatives()

@@ -62,7 +62,7 @@ def few_lines(results: Sequence[Finding], instead: Callable[[str], str] | None =
 
 
 def not_searched(variant: str) -> str:
-    """Why a failing point has no lines where enough others of its variant have."""
+    """Explain why a failing point has no lines where enough others of its variant have."""
     return f"lines were searched for {POINTS} points of '{variant}', not for this one"
 
 

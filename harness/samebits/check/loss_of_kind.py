@@ -39,7 +39,7 @@ MANY = 14
 
 
 def gross(first: Mapping[str, Ratios], further: Sequence[Mapping[str, Ratios]]) -> tuple[float, Accuracy]:
-    """In what part of the draws a loss is gross, and the ratios of the group in which it mostly is.
+    """Return in what part of the draws a loss is gross, and the ratios of the group in which it mostly is.
 
     Args:
         first: the ratios of the first draw, by input; it chose the groups, and counts where there is no other.
@@ -60,7 +60,7 @@ def gross(first: Mapping[str, Ratios], further: Sequence[Mapping[str, Ratios]]) 
 def _groups(
     first: Mapping[str, Ratios], further: Sequence[Mapping[str, Ratios]]
 ) -> Iterator[tuple[tuple[str, str], list[float]]]:
-    """The ratios of each group of each input."""
+    """Yield the ratios of each group of each input."""
     for label, ratios in first.items():
         for name in (name for name, ratio in ratios.items() if ratio.bias is None):
             values = [draw[label][name].value for draw in further if name in draw.get(label, {})]
@@ -68,7 +68,7 @@ def _groups(
 
 
 def growing(sample: LeafSample) -> str | None:
-    """The sum in a narrow type that the variant alone makes, in words; None where there is none."""
+    """Return the sum in a narrow type that the variant alone makes, in words; None where there is none."""
     if sample.narrow_sums is None:
         return None
     reference, variant = sample.narrow_sums

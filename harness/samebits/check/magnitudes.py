@@ -72,7 +72,7 @@ _SPECIAL: tuple[tuple[str, str, str, Fact], ...] = (
 
 
 def at_magnitudes(usual: OtherInputs) -> dict[str, Counterexample]:
-    """Numbers of another magnitude at which the compiled programs are apart, by leaf.
+    """Find numbers of another magnitude at which the compiled programs are apart, by leaf.
 
     Args:
         usual: the inputs of a case.
@@ -85,7 +85,7 @@ def at_magnitudes(usual: OtherInputs) -> dict[str, Counterexample]:
 
 
 def _inputs(usual: OtherInputs) -> Iterator[OtherInputs]:
-    """The inputs that are tried, the nearest first."""
+    """Yield the inputs that are tried, the nearest first."""
     args = usual.proofs.execution.sides.args(usual.job.alone)
     numbers = {name: array for name, array in usual.record.items() if array.size and floats.is_float(array.dtype)}
     for name, array in numbers.items():
@@ -115,7 +115,7 @@ def _inputs(usual: OtherInputs) -> Iterator[OtherInputs]:
 
 
 def _is_free(arg: Arg, array: Array) -> bool:
-    """Whether floats of any magnitude may be given: none are stated, and it is not a mask, a gate or a probability."""
+    """Return whether floats of any magnitude may be given: none are stated, and it is not a mask or probability."""
     if isinstance(arg.values, Given):
         wide = _wide(array)
         return bool(np.isfinite(wide).all() and not ((wide >= 0) & (wide <= 1)).all())
@@ -123,19 +123,19 @@ def _is_free(arg: Arg, array: Array) -> bool:
 
 
 def _ends_early(record: Record, names: Iterable[str]) -> bool:
-    """Whether the range of a dtype of arguments ends within a few octaves, as that of float16."""
+    """Return whether the range of a dtype of arguments ends within a few octaves, as that of float16."""
     return any(ml_dtypes.finfo(record[name].dtype).maxexp <= 16 for name in names)
 
 
 def _changed(usual: OtherInputs, arrays: dict[str, Array], words: str, allowed: bool = False) -> OtherInputs:
-    """The inputs with other values of some arguments."""
+    """Return the inputs with other values of some arguments."""
     return replace(usual, record={**usual.record, **arrays}, words=words, allowed=allowed, changed=tuple(arrays))
 
 
 def _scaled(
     usual: OtherInputs, names: tuple[str, ...], exponents: Iterable[int], allowed: bool = False
 ) -> Iterator[OtherInputs]:
-    """Arguments times powers of two, after which the largest number is of these magnitudes.
+    """Yield arguments times powers of two, after which the largest number is of these magnitudes.
 
     Of a wide dtype not of the very last, where a sum of a few numbers overflows and small ones are flushed to zero.
     """
@@ -154,7 +154,7 @@ def _scaled(
 
 
 def _shifted(usual: OtherInputs, names: tuple[str, ...]) -> OtherInputs:
-    """Arguments far from zero beside their spread, by half of the digits of their dtype: as many are left."""
+    """Shift arguments far from zero beside their spread, so that half of the digits are left."""
     arrays = {name: usual.record[name] for name in names}
     spread = max(float(np.std(_wide(array))) for array in arrays.values()) or 1.0
     shift = spread * 2.0 ** (min(floats.digits(array.dtype) for array in arrays.values()) // 2)
@@ -163,7 +163,7 @@ def _shifted(usual: OtherInputs, names: tuple[str, ...]) -> OtherInputs:
 
 
 def _apart(usual: OtherInputs, tried: OtherInputs, path: str) -> Counterexample | None:
-    """How the sides are apart in a leaf as they are not at the inputs of the case.
+    """Return how the sides are apart in a leaf as they are not at the inputs of the case.
 
     Raises:
         NotCovered: without a value in float64 nobody knows which side is right.
@@ -192,7 +192,7 @@ def _apart(usual: OtherInputs, tried: OtherInputs, path: str) -> Counterexample 
 
 
 def _is_excluded(tried: OtherInputs, path: str) -> bool:
-    """Whether the contract of a leaf is for inputs without such a special value."""
+    """Return whether the contract of a leaf is for inputs without such a special value."""
     if tried.fact is None:
         return False
     where = {name: getattr(tried.job.point, name) for name in Point.__slots__}
@@ -201,7 +201,7 @@ def _is_excluded(tried: OtherInputs, path: str) -> bool:
 
 
 def _found(usual: OtherInputs, tried: OtherInputs, path: str, words: str) -> Counterexample:
-    """What is found at inputs, with the errors of both sides at each magnitude on the way to them."""
+    """Return what is found at inputs, with the errors of both sides at each magnitude on the way to them."""
     rows: list[MagnitudeRow] = []
     exponents = [each for each in EXPONENTS if tried.exponent is not None and (each > 0) == (tried.exponent > 0)]
     with contextlib.suppress(NotCovered, CouldNotRun):  # then as far as they are known
@@ -213,7 +213,7 @@ def _found(usual: OtherInputs, tried: OtherInputs, path: str, words: str) -> Cou
 
 
 def _overflow(usual: OtherInputs, tried: OtherInputs, path: str, lost: Array) -> Counterexample | None:
-    """One side alone that is infinite or NaN, and from which magnitude on.
+    """Say which side alone is infinite or NaN, and from which magnitude on.
 
     None where the other side is not right, or is so a little later: the range of the dtype ends there for both.
     """
@@ -247,7 +247,7 @@ def _overflow(usual: OtherInputs, tried: OtherInputs, path: str, lost: Array) ->
 
 
 def _is_right(tried: OtherInputs, path: str, at: tuple[int, ...], side: int) -> bool:
-    """Whether the side that is finite is near its own value in float64; where there is none, it is taken for it."""
+    """Return whether the finite side is near its own value in float64; it is taken for it where there is none."""
     try:
         return not apart(tried.written(side, path), tried.ran[side][path], 1 / 8)[at]
     except NotCovered:  # as of a kernel
@@ -255,7 +255,7 @@ def _is_right(tried: OtherInputs, path: str, at: tuple[int, ...], side: int) -> 
 
 
 def _out_of_range(usual: OtherInputs, tried: OtherInputs, path: str, true: Array, far: Array) -> Counterexample | None:
-    """Where the variant is finite and wrong because a number on the way leaves the range of its dtype."""
+    """Return where the variant is finite and wrong because a number on the way leaves the range of its dtype."""
     first, second = (_wide(side[path]) for side in tried.ran)
     largest = max(_largest(true) / 1024, SATURATED if (tried.exponent or 0) > 0 else 0.0)
     with np.errstate(all="ignore"):
@@ -274,7 +274,7 @@ def _out_of_range(usual: OtherInputs, tried: OtherInputs, path: str, true: Array
 
 
 def _lost(inputs: OtherInputs, path: str) -> Array:
-    """Where one side alone is infinite or NaN, but for rows in which both are; or they are infinities of two signs."""
+    """Return where one side alone is infinite or NaN, but for rows in which both are, or their signs differ."""
     first, second = (_wide(side[path]) for side in inputs.ran)
     left, right = ~np.isfinite(first), ~np.isfinite(second)
     lost = left ^ right
@@ -284,7 +284,7 @@ def _lost(inputs: OtherInputs, path: str) -> Array:
 
 
 def _farther(usual: OtherInputs, tried: OtherInputs, path: str) -> Array:
-    """Where finite numbers are relatively farther apart than at the inputs of the case."""
+    """Return where finite numbers are relatively farther apart than at the inputs of the case."""
     dtype = usual.ran[0][path].dtype
     then, now = ([_wide(side[path]) for side in inputs.ran] for inputs in (usual, tried))
     if not floats.is_float(dtype):
@@ -302,7 +302,7 @@ def _farther(usual: OtherInputs, tried: OtherInputs, path: str) -> Array:
 
 
 def _less_accurate(tried: OtherInputs, path: str, true: Array, far: Array) -> Array:
-    """Where the variant is far less accurate than the reference, by more than the magnitude of the inputs explains."""
+    """Return where the variant is less accurate by far more than the magnitude of the inputs explains."""
     dtype = tried.ran[0][path].dtype
     with np.errstate(all="ignore"):
         own, other = (np.abs(_wide(side[path]) - true) for side in tried.ran)
@@ -316,7 +316,7 @@ def _less_accurate(tried: OtherInputs, path: str, true: Array, far: Array) -> Ar
 
 
 def _error(array: Array, true: Array) -> float | None:
-    """The largest relative error of the elements that are not far below the largest one; None where it is infinite."""
+    """Return the largest relative error of elements not far below the largest; None where it is infinite."""
     at = np.isfinite(true) & (np.abs(true) >= 1e-6 * _largest(true))
     if not np.isfinite(array[at]).all():
         return None
@@ -325,13 +325,13 @@ def _error(array: Array, true: Array) -> float | None:
 
 
 def _cast(wide: Array, dtype: Any) -> Array:
-    """Float64 numbers in a dtype, none of them infinite."""
+    """Cast float64 numbers to a dtype, none of them to infinity."""
     largest = float(ml_dtypes.finfo(dtype).max)
     return np.asarray(np.clip(wide, -largest, largest).astype(dtype))
 
 
 def _between(first: Array, second: Array) -> Array:
-    """The geometric mean of two arrays of the same signs."""
+    """Return the geometric mean of two arrays of the same signs."""
     left, right = _wide(first), _wide(second)
     return _cast(np.sign(right) * np.sqrt(np.abs(left)) * np.sqrt(np.abs(right)), second.dtype)
 
@@ -341,11 +341,11 @@ def _wide(array: Array) -> Array:
 
 
 def _size(inputs: OtherInputs) -> float:
-    """The largest of the changed numbers."""
+    """Return the largest of the changed numbers."""
     return max(_largest(inputs.record[name]) for name in inputs.changed)
 
 
 def _largest(array: Array) -> float:
-    """The largest finite number of an array, without its sign."""
+    """Return the largest finite number of an array, without its sign."""
     wide = np.abs(_wide(array))
     return float(np.max(wide, where=np.isfinite(wide), initial=0.0))

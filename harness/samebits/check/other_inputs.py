@@ -84,7 +84,7 @@ class OtherInputs:
         return self._in_range(self.question.reference), self._in_range(self.question.variant)
 
     def _in_range(self, program: Any) -> dict[str, Array]:
-        """By leaf, what a program gives without rounding in the range of its dtypes."""
+        """Return by leaf what a program gives without rounding in the range of its dtypes."""
         outputs = zip(outputs_of(self.question, program, RangedOracle()), self.question.types(program), strict=True)
         with np.errstate(all="ignore"):
             arrays = [np.asarray(array, kind.dtype) for array, kind in outputs]
@@ -104,7 +104,7 @@ class OtherInputs:
         return self.proofs.prover.question(*sides, self.record, self.cotangents)
 
     def written(self, side: int, path: str) -> Array:
-        """A leaf as a side is written, evaluated in float64.
+        """Return a leaf as a side is written, evaluated in float64.
 
         Raises:
             NotCovered: it has no value there.
@@ -113,7 +113,7 @@ class OtherInputs:
         return np.asarray(evaluated(self.question, program)[list(self.question.outputs).index(path)])
 
     def bound(self, side: int, path: str) -> Array:
-        """How far rounding can take a leaf from what is written.
+        """Return how far rounding can take a leaf from what is written.
 
         Raises:
             NotCovered: no bound is known.
@@ -127,19 +127,19 @@ class OtherInputs:
         return np.where(np.isnan(bound), np.inf, bound)
 
     def both(self, path: str, at: tuple[int, ...]) -> str:
-        """What both sides give at an element, in words."""
+        """Return what both sides give at an element, in words."""
         first, second = (floats.show(side[path][at]) for side in self.ran)
         return f"{place(path, at)} is {first} in '{self.sides[0]}' and {second} in '{self.sides[1]}'"
 
     def counterexample(self, path: str, words: str) -> Counterexample:
-        """These inputs as those at which both sides differ in a leaf."""
+        """Return these inputs as those at which both sides differ in a leaf."""
         return Counterexample(
             words, self.allowed, f"ordinary, {self.words}", values=(self.ran[0][path], self.ran[1][path])
         )
 
 
 def place(path: str, at: tuple[int, ...]) -> str:
-    """An element of a leaf, in words."""
+    """Return an element of a leaf, in words."""
     return f"{path}[{', '.join(map(str, at))}]" if at else path
 
 
@@ -148,7 +148,7 @@ def first_found(
     others: Iterable[OtherInputs],
     apart: Callable[[OtherInputs, str], Counterexample | None],
 ) -> dict[str, Counterexample]:
-    """By leaf, the first of other inputs at which it is wrong: rather those that may be given, and not less accurate.
+    """Return by leaf the first of other inputs at which it is wrong, rather one that may be given.
 
     Args:
         leaves: those that are looked at.
@@ -189,7 +189,7 @@ class Searches:
         self._found = functools.lru_cache(maxsize=CACHED * len(searches))(self._searched)
 
     def counterexample(self, job: PendingPoint, path: str, same_program: bool = False) -> Counterexample | None:
-        """Other inputs at which a leaf differs, or is not what is written; of two that perhaps do not occur, both.
+        """Return other inputs at which a leaf differs, or is not what is written; of two doubtful ones, both.
 
         Args:
             job: the point.

@@ -115,7 +115,7 @@ class ProgramOutputs:
     shardings: dict[str, Any] = field(default_factory=dict)
 
     def digests(self) -> dict[str, str]:
-        """By leaf, a short digest of its bits on every input."""
+        """Digest the bits of each leaf on every input."""
         hashes: dict[str, Any] = {}
         for label, tree in self.trees.items():
             for path, leaf in tree.leaves.items():
@@ -127,7 +127,7 @@ class ProgramOutputs:
 def compare_outputs(
     *, reference: ProgramOutputs, optimized: ProgramOutputs
 ) -> dict[str, tuple[Comparison, str | None]]:
-    """One comparison per leaf over all inputs that both ran on, with the input of its witness."""
+    """Return one comparison per leaf over all inputs that both ran on, with the input of its witness."""
     comparisons: dict[str, tuple[Comparison, str | None]] = {}
     for label, tree in reference.trees.items():
         if label not in optimized.trees:
@@ -143,7 +143,7 @@ def compare_outputs(
 
 
 def leaf_arrays(path: str, reference: ProgramOutputs, optimized: ProgramOutputs) -> LeafArrays:
-    """A leaf of two programs on the inputs that both ran on, and how that of the second lies on the devices."""
+    """Return a leaf of two programs on the inputs that both ran on, and how that of the second lies on the devices."""
     both = {
         label: (tree.leaves[path].array, optimized.trees[label].leaves[path].array)
         for label, tree in reference.trees.items()
@@ -154,14 +154,14 @@ def leaf_arrays(path: str, reference: ProgramOutputs, optimized: ProgramOutputs)
 
 
 def compared_nothing(reference: ProgramOutputs, path: str, direction: Direction) -> str | None:
-    """Why a leaf says nothing: no elements, none that is finite, constant, or a gradient of zeros."""
+    """Explain why a leaf says nothing: no elements, none that is finite, constant, or a gradient of zeros."""
     return says_nothing(
         [tree.leaves[path].array for tree in reference.trees.values() if path in tree.leaves], path, direction
     )
 
 
 def says_nothing(arrays: Sequence[Array], path: str, direction: str) -> str | None:
-    """Why the values of a leaf, one array per input, say nothing; None where they do, or where there are none."""
+    """Explain why a leaf is vacuous (empty, constant, not finite), or return None."""
     if not arrays or path.endswith(DIFFERENTIATED):  # of which the forward direction says it
         return None
     if not any(array.size for array in arrays):
@@ -180,7 +180,7 @@ def says_nothing(arrays: Sequence[Array], path: str, direction: str) -> str | No
 
 
 def _rows(array: Array) -> Array:
-    """The elements one beneath another, each a row: of one real number, or of the two parts of a complex one."""
+    """Return the elements one beneath another, each a row: of one real number, or of the two parts of a complex one."""
     flat = np.ascontiguousarray(array).reshape(-1)
     if floats.is_complex(flat.dtype):
         return flat.view(flat.real.dtype).reshape(flat.size, 2)
@@ -188,13 +188,13 @@ def _rows(array: Array) -> Array:
 
 
 def _constant(rows: Array) -> bool:
-    """Whether all rows are one value; both zeros count as one, and so do NaNs of the same bits."""
+    """Return whether all rows are one value; both zeros count as one, and so do NaNs of the same bits."""
     bits = floats.raw_bits(rows)
     return bool(len(rows) > 1 and (np.all(bits == bits[0]) or np.all(rows == rows[0])))
 
 
 def _merge(first: Comparison, second: Comparison) -> Comparison:
-    """Two inputs of one leaf taken together."""
+    """Take two inputs of one leaf together."""
     kinds: dict[Kind, int] = {
         kind: first.kinds.get(kind, 0) + second.kinds.get(kind, 0)
         for kind in KINDS

@@ -61,7 +61,7 @@ class LeafArrays:
 
 
 def picture(leaf: LeafArrays, detail: Detail, witness: Place | None, ideal: Array | None = None) -> Picture | None:
-    """The picture of a leaf.
+    """Return the picture of a leaf.
 
     Args:
         leaf: its arrays.
@@ -97,7 +97,7 @@ def picture(leaf: LeafArrays, detail: Detail, witness: Place | None, ideal: Arra
 
 
 def _exponents(ulps: Array) -> Array:
-    """The largest power of two in each distance; -1 of a distance of 0."""
+    """Return the largest power of two in each distance; -1 of a distance of 0."""
     exponents, left = np.zeros(ulps.shape, np.int64), ulps.astype(np.uint64)
     for step in (32, 16, 8, 4, 2, 1):
         above = left >> np.uint64(step) != 0
@@ -107,7 +107,7 @@ def _exponents(ulps: Array) -> Array:
 
 
 def _histogram(exponents: Array) -> dict[str, int]:
-    """How many have each exponent, in order; those without a distance last."""
+    """Return how many have each exponent, in order; those without a distance last."""
     values, counts = np.unique(exponents, return_counts=True)
     counted = dict(zip(values.tolist(), counts.tolist(), strict=True))
     return {
@@ -117,12 +117,12 @@ def _histogram(exponents: Array) -> dict[str, int]:
 
 
 def _long_axes(shape: Sequence[int]) -> list[int]:
-    """The axes that are longer than 1."""
+    """Return the axes that are longer than 1."""
     return [axis for axis, size in enumerate(shape) if size > 1]
 
 
 def _heat(shape: Sequence[int], index: Sequence[Array], count: int, parts: Iterable[Index], most: int) -> HeatMap:
-    """The counts of some elements in bins: of so many elements, by their index."""
+    """Return the counts of some elements in bins: of so many elements, by their index."""
     bins = {axis: min(shape[axis], most) for axis in _long_axes(shape)[:2]}
     cells = np.zeros(count, np.int64)
     for axis, number in bins.items():
@@ -137,13 +137,13 @@ def _heat(shape: Sequence[int], index: Sequence[Array], count: int, parts: Itera
 
 
 def _row(counts: Sequence[int]) -> str:
-    """Counts as text, runs of equal ones shortened."""
+    """Write counts as text, runs of equal ones shortened."""
     runs = ((count, len([*run])) for count, run in itertools.groupby(counts))
     return " ".join(str(count) if length == 1 else f"{count}*{length}" for count, length in runs)
 
 
 def _by_device(index: Sequence[Array], parts: Mapping[Index, Sequence[int]]) -> dict[str, int]:
-    """How many of some elements lie in each part of the array, by the devices that hold it."""
+    """Return how many of some elements lie in each part of the array, by the devices that hold it."""
     counts = {}
     for part, devices in parts.items():
         inside = np.ones(len(index[0]), bool)
@@ -154,7 +154,7 @@ def _by_device(index: Sequence[Array], parts: Mapping[Index, Sequence[int]]) -> 
 
 
 def _window(sides: tuple[Array, Array], witness: Place, ideal: Array | None, detail: Detail) -> Window:
-    """The values around an element."""
+    """Return the values around an element."""
     (reference, optimized), (label, at) = sides, witness
     axes = _long_axes(reference.shape)[-2:]
     most = dict(zip(reversed(axes), (detail.columns, detail.rows), strict=False))

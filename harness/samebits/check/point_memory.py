@@ -61,12 +61,12 @@ class Remembered(msgspec.Struct, frozen=True):
 
 
 def rememberable(result: Finding) -> bool:
-    """Whether a result may be remembered: it holds, and it would be found again."""
+    """Return whether a result may be remembered: it holds, and it would be found again."""
     return result.ruling.verdict == "skipped" or (result.ruling.ok and result.ruling.verdict not in NEVER)
 
 
 def executed_now() -> str:
-    """This moment, as results have it."""
+    """Return this moment, as results have it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -85,7 +85,7 @@ class PointMemory:
         self._pairs: dict[int, tuple[Pair, str]] = {}
 
     def recall(self, runner: Runner, job: PendingPoint, replay: str) -> list[Finding] | None:
-        """The results of a traced point; None where they are not known."""
+        """Return the results of a traced point; None where they are not known."""
         key = self._key(runner, job, replay)  # before it runs: what cannot be compiled is another program after that
         if self.entries is None:
             return None
@@ -129,7 +129,7 @@ class PointMemory:
         return None
 
     def _holds(self, runner: Runner, job: PendingPoint, entry: Remembered) -> bool:
-        """Whether everything that was asked has the same answer now."""
+        """Return whether everything that was asked has the same answer now."""
         if any(_content(file) != digest for file, digest in entry.files):
             return False
         try:
@@ -156,7 +156,7 @@ class PointMemory:
     def _asked(
         self, pair: Pair, job: PendingPoint, digests: list[ProgramDigest]
     ) -> Iterator[tuple[tuple[str, ...], str] | None]:
-        """The questions of a point with digests of their answers; None for what cannot be asked again."""
+        """Yield the questions of a point with digests of their answers; None for what cannot be asked again."""
         for question, answer in job.asked.answers.items():
             kind = str(question[0])
             if kind == "records":
@@ -210,7 +210,7 @@ class _Place:
 
 
 def _ways(pair: Pair, mesh: MeshSpec, mode: Any) -> list[tuple[str, Callable[[], Any]]]:
-    """The other mesh objects at which sides are traced."""
+    """Return the other mesh objects at which sides are traced."""
     import jax
 
     single, first = mesh.having(tuple((axis, 1) for axis in mesh.names or pair.axes)), jax.local_devices()[:1]
@@ -263,7 +263,7 @@ def _arg_words(arg: Arg) -> tuple[object, ...]:
 
 
 def _pair_words(pair: Pair) -> str:
-    """A declaration but for its functions, whose programs and arguments count by themselves."""
+    """Return a declaration but for its functions, whose programs and arguments count by themselves."""
     fields = ("id", "symbols", "dtypes", "meshes", "modes", "variants", "refuses", "transform", "declared")
     cases = [
         ([getattr(case, name) for name in fields], dict(case.sizes), sorted(case.statics), case.context_meshes)

@@ -39,7 +39,7 @@ class PointProofs:
         self._digests: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
     def questions(self, job: PendingPoint) -> dict[str, Question]:
-        """The question at each input of a point, by its label."""
+        """Return the question at each input of a point, by its label."""
         if self._questions[0] is job:
             return self._questions[1]
         reference = self.execution.pair.reference_name
@@ -49,7 +49,7 @@ class PointProofs:
         return questions
 
     def movement(self, job: PendingPoint) -> MovementProof:
-        """Whether labels prove every leaf of a point, for the routing of each of its records."""
+        """Return whether labels prove every leaf of a point, for the routing of each of its records."""
         if job.movement is None:
             job.movement = self._movement(job)
         return job.movement
@@ -72,7 +72,7 @@ class PointProofs:
         return MovementProof(question is not None, promises, routing, assumed, only_moved and not products)
 
     def same_program(self, job: PendingPoint) -> bool:
-        """Whether the reference alone and the variant on its mesh are compiled to the same program.
+        """Return whether the reference alone and the variant on its mesh are compiled to the same program.
 
         This reason for equal bits is independent of the processor: the programs are equal after XLA's passes and before
         code generation, and the passes that make two programs equal (inlining, common subexpression elimination, dead
@@ -95,7 +95,7 @@ class PointProofs:
         return len(digests) == 1
 
     def _digest(self, program: Program) -> str:
-        """The digest of a compiled program, which many points share."""
+        """Return the digest of a compiled program, which many points share."""
         compiled = program.result()
         if compiled not in self._digests:
             from samebits.hlo.canonical import ordered_identity
@@ -107,13 +107,13 @@ class PointProofs:
         return self._digests[compiled]
 
     def _cuda(self) -> bool:
-        """Whether programs run on a GPU of NVIDIA."""
+        """Return whether programs run on a GPU of NVIDIA."""
         import jax
 
         return bool(jax.devices()[0].client.platform_version.startswith("cuda"))
 
     def field_identity(self, job: PendingPoint, path: str) -> FieldIdentity | Unproved:
-        """Whether a leaf is the same formula on both sides, at the routing of the first record."""
+        """Return whether a leaf is the same formula on both sides, at the routing of the first record."""
         leaves = self.prover.identity(self.questions(job))
         if isinstance(leaves, Unproved):
             return leaves
@@ -121,15 +121,15 @@ class PointProofs:
         return leaves.get(path, Unproved("the outputs have different tree structures"))
 
     def counterexample(self, job: PendingPoint, path: str) -> Counterexample | None:
-        """Other values at which a leaf differs, as the programs are written."""
+        """Find other values at which a leaf differs, as the programs are written."""
         return self.prover.counterexample(self.questions(job), path)
 
     def one_way(self, job: PendingPoint) -> list[str]:
-        """The comparisons that came out one way only at everything tried."""
+        """Return the comparisons that came out one way only at everything tried."""
         return self.prover.one_way(self.questions(job))
 
     def independence(self, job: PendingPoint, path: str) -> Independence:
-        """Whether the bits of a leaf are the same on every machine, on both sides and at every input of a point."""
+        """Return whether a leaf has the same bits on every machine, on both sides and at every input of a point."""
         if self._independence[0] is not job:
             try:
                 self._independence = job, independence_at_all_inputs(list(self.questions(job).values()))

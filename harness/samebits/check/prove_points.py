@@ -66,7 +66,7 @@ from samebits.schema.result import Verdict
 def prove_points(
     pair: Pair, locator: Locator, plan: Plan, platform: str | None = None, *, assuming: bool = True
 ) -> Iterator[Finding]:
-    """What can be proved of each leaf of each point, and whether expected errors are raised.
+    """Yield what can be proved of each leaf of each point, and whether expected errors are raised.
 
     Args:
         pair: the declaration.
@@ -92,7 +92,7 @@ class _ProofsAtRecords(PointProofs):
     """Proofs of points at the records of a case, for a gradient with the cotangents of each."""
 
     def questions(self, job: PendingPoint) -> dict[str, Question]:
-        """The question at each record of a point, by its label."""
+        """Return the question at each record of a point, by its label."""
         if self._questions[0] is not job:
             sides, direction, reference = self.execution.sides, job.point.direction, self.execution.pair.reference_name
             cotangents = cotangents_of(sides, reference, job.alone) if direction == "gradient" else {}
@@ -135,7 +135,7 @@ class PointProver:
         self.begin_chunk()
 
     def begin_chunk(self) -> None:
-        """From here on, lines are searched for as if no point had been refuted before."""
+        """Search for lines from here on as if no point had been refuted before."""
         self._lines = LineFinder(self._proofs)
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class PointProver:
         self._queries.close()
 
     def results(self, point: Point) -> list[Finding]:
-        """What can be proved of each leaf of a point, and whether expected errors are raised.
+        """Return what can be proved of each leaf of a point, and whether expected errors are raised.
 
         Raises:
             DeclarationError: the two sides cannot stand in for each other.
@@ -185,7 +185,7 @@ class PointProver:
         return [replace(argument, seconds=seconds, replay=again) for argument in proofs]
 
     def traced(self, point: Point) -> PendingPoint:
-        """Where the reference alone and the variant are traced, of which neither is what the other made of it.
+        """Return where the reference alone and the variant are traced, of which neither is what the other made of it.
 
         Raises:
             CouldNotRun, NoExplicitForm: as `sites_of`.
@@ -201,30 +201,30 @@ class PointProver:
         return job
 
     def questions(self, job: PendingPoint) -> list[Question]:
-        """The questions of a point, one for each of its inputs."""
+        """Return the questions of a point, one for each of its inputs."""
         return [*self._proofs.questions(job).values()]
 
     def _queried(self, job: PendingPoint) -> list[Query]:
-        """What the sides ask about this process, where their programs may run elsewhere."""
+        """Return what the sides ask about this process, where their programs may run elsewhere."""
         if not self._is_elsewhere(job.point):
             return []
         ends = (self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
         return [query for side in ends for query in self._queries.of(self.sides, job.point.direction, *side)]
 
     def _is_elsewhere(self, point: Point) -> bool:
-        """Whether the programs of a point are to run on other devices than this process has, or another platform."""
+        """Return whether the programs of a point are to run on other devices or another platform than these."""
         import jax
 
         return self.platform != jax.default_backend() or MeshSpec.parse(point.mesh).devices != jax.device_count()
 
     def _undecided(self, point: Point, why: str, begin: float, again: str) -> Finding:
-        """The result of a point whose programs are not those that would run."""
+        """Return the result of a point whose programs are not those that would run."""
         nothing = LeafOutcome(comparison=Comparison(path="*", elements=0), executed=False, unproved=why)
         seconds = round(time.perf_counter() - begin, 4)
         return replace(argued(self.pair, point, nothing), seconds=seconds, replay=again)
 
     def _prove(self, job: PendingPoint) -> Iterator[Finding]:
-        """The arguments of a point's leaves; for another routing in the special record they must hold too."""
+        """Yield the arguments of a point's leaves; for another routing in the special record they must hold too."""
         point = job.point
         try:
             ends = (self.pair.reference_name, job.alone), (point.variant, job.on_mesh)
@@ -240,7 +240,7 @@ class PointProver:
             yield argued(self.pair, point, LeafOutcome(comparison=nothing, executed=False, nothing=str(error)))
 
     def _leaves(self, job: PendingPoint, traced: Mapping[str, Comparison]) -> Iterator[Finding]:
-        """By labels, where both sides only move data; else by fields."""
+        """Prove by labels where both sides only move data, else by fields."""
         pair, point, prover = self.pair, job.point, self._prover
         questions = self._proofs.questions(job)
         sums = needed_by_sums(self.sides, point.direction, point.variant, job.on_mesh)
@@ -274,7 +274,7 @@ class PointProver:
 
 
 def sites_of(sides: TracedSides, point: Point, on_mesh: Site) -> PendingPoint:
-    """Where the reference alone and the variant are traced.
+    """Return where the reference alone and the variant are traced.
 
     Raises:
         CouldNotRun: a side is bound to another mesh than that of the point.
@@ -293,7 +293,7 @@ def sites_of(sides: TracedSides, point: Point, on_mesh: Site) -> PendingPoint:
 
 
 def _nothing(derivations: BoundCache, questions: Mapping[str, Question], direction: str) -> dict[str, str]:
-    """By leaf, why nothing would be compared, as `samebits check` finds it: no elements, constants, zero gradients."""
+    """Explain by leaf why nothing would be compared: no elements, constants, zero gradients."""
     try:
         values = [derivations.ideal(question).values for question in questions.values()]
     except NotCovered:
@@ -317,7 +317,7 @@ def by_labels(
     questions: Mapping[str, Question],
     sums: tuple[RequiredFact, ...],
 ) -> Finding:
-    """The result of a leaf where labels decide whether both sides move the same elements."""
+    """Return the result of a leaf where labels decide whether both sides move the same elements."""
     first = next(iter(questions.values()))
     wrong = next((identity for identity in identities if not identity.equal), None)
     promises = tuple(dict.fromkeys((*(promise for identity in identities for promise in identity.promises), *sums)))
@@ -344,7 +344,7 @@ def by_labels(
 
 
 def unassuming(argument: Finding) -> Finding:
-    """The same, without a verdict where it rests on assumptions."""
+    """Return the same, without a verdict where it rests on assumptions."""
     words = words_of(argument.proof.assumptions)
     if argument.ruling.verdict != "proved" or not words:
         return argument
@@ -353,7 +353,7 @@ def unassuming(argument: Finding) -> Finding:
 
 
 def assuming_devices(argument: Finding, counts: Sequence[str], mesh: str) -> Finding:
-    """The same, taking for granted what code was told of the devices of this process.
+    """Return the same, taking for granted what code was told of the devices of this process.
 
     Args:
         argument: the proof.
@@ -375,7 +375,7 @@ def by_fields(
     question: Question,
     derived: Mapping[str, Derived] | Unproved,
 ) -> Finding:
-    """The result of a leaf where the fields decide whether both sides compute the same formula."""
+    """Return the result of a leaf where the fields decide whether both sides compute the same formula."""
     leaf = outcome.comparison.path
     limit = pair.accuracy_of(pair.contract(**where(point), leaf=leaf))
     unsure = None
@@ -405,7 +405,7 @@ def by_fields(
 
 
 def _relative(judged: ErrorEstimate, errors: Mapping[str, Array], leaf: str) -> float | None:
-    """The largest error relative to the largest value; None where it is not bounded."""
+    """Return the largest error relative to the largest value; None where it is not bounded."""
     values, error = judged.values.get(leaf), errors.get(leaf)
     if values is None or error is None or not np.all(np.isfinite(error)):
         return None
@@ -414,7 +414,7 @@ def _relative(judged: ErrorEstimate, errors: Mapping[str, Array], leaf: str) -> 
 
 
 def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> Finding:
-    """The argument of a leaf, judged."""
+    """Return the argument of a leaf, judged."""
     ruled, same = rule(pair, point, outcome), outcome.identity
     seen = None if outcome.comparison.typed else outcome.apart or (None if same is None else same.witness)
     wrong = seen or ruled.ruling.evidence
@@ -434,6 +434,6 @@ def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> Finding:
 
 
 def of_result(result: Finding, seconds: float) -> Finding:
-    """A result of what was only traced, as the argument that it is."""
+    """Return a result of what was only traced, as the argument that it is."""
     proof = Proof(method="trace", refutation=result.ruling.reason if result.ruling.verdict == "different" else None)
     return replace(result, tool="prove", proof=proof, seconds=seconds)

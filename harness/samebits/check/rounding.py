@@ -122,7 +122,7 @@ class RoundingEvidence:
         return self._objection() is None
 
     def sentence(self) -> str:
-        """The measurements in words."""
+        """Return the measurements in words."""
         against, named = self._objection(), "".join(f"; {constant}" for constant in self.constants)
         if self.constants and against is None and self.moved <= 1:
             named += f"; the exact result moves by at most {self.moved:.2g} units in the last place by that"
@@ -143,7 +143,7 @@ class RoundingEvidence:
         return f"{same}{named}; {ratio}{bound}{why}"
 
     def _objection(self) -> str | None:
-        """What speaks against rounding: another formula, then a loss over draws, then a bound that is left."""
+        """Return what speaks against rounding: another formula, then a loss over draws, then a bound that is left."""
         against = self.mathematics
         if against is not None:
             return against
@@ -273,7 +273,7 @@ def gather_evidence(
 def _of_kind(
     evidence: RoundingEvidence, first: Mapping[str, Ratios], further: Sequence[Mapping[str, Ratios]]
 ) -> RoundingEvidence:
-    """The evidence where no limit is set, with why a loss is gross, or why that is not decided."""
+    """Return the evidence where no limit is set, with why a loss is gross, or why that is not decided."""
     if not evidence.accuracy.lossy:
         return evidence
     share, accuracy = gross(first, further)
@@ -286,7 +286,7 @@ def _of_kind(
 
 
 def _at_limit(evidence: RoundingEvidence, dependent: bool) -> RoundingEvidence:
-    """The evidence with why draws that vary one array do not decide whether a limit is kept, where they do not."""
+    """Return the evidence with why draws that vary one array do not decide whether a limit holds."""
     accuracy = evidence.accuracy
     if dependent and not accuracy.lossy and accuracy.ratio > accuracy.limit:
         return replace(evidence, undecided="the numbers given do not decide whether the limit is kept")
@@ -329,7 +329,7 @@ def _measure(sample: LeafSample) -> _Measured:
 
 
 def _kept(sample: LeafSample, usable: Array, narrow: Array, wide: Array, size: Array) -> float:
-    """The largest difference, relative to its own element, that float64 does not make smaller, nor explains.
+    """Return the largest difference, relative to its own element, that float64 does not make smaller, nor explains.
 
     Relative to the largest value of the leaf, such as what masks the others, it may look like nothing.
 
@@ -354,13 +354,13 @@ def _relative(apart: float, largest: float) -> float:
 
 
 def _beyond(noise: Array | None, usable: Array, apart: Array) -> float:
-    """The largest difference that is more than float64 makes; a bound that is not finite explains nothing."""
+    """Return the largest difference that is more than float64 makes; a bound that is not finite explains nothing."""
     own = np.zeros(apart.shape) if noise is None else noise[usable]
     return float(np.max(apart, where=(apart > own) | ~np.isfinite(own), initial=0.0))
 
 
 def _largest_over(error: Array, bound: Array) -> float:
-    """The largest quotient; nothing over nothing is nothing, and a bound that is not finite bounds nothing."""
+    """Return the largest quotient; nothing over nothing is nothing, and a bound that is not finite bounds nothing."""
     quotient = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=bound > 0)
     return float(np.max(np.where(np.isfinite(bound), quotient, 0.0), initial=0.0))
 
@@ -385,7 +385,7 @@ class Objection(NamedTuple):
 
 
 def violating(why: Objection, inputs: Mapping[str, LeafSample]) -> Place | None:
-    """The element that shows most what was measured.
+    """Return the element that shows most what was measured.
 
     Another formula: where the sides differ most in float64, relative to what rounding explains. A loss of accuracy: the
     largest error in the group that loses. Outside the bound, and else: the largest error over its bound.
@@ -414,17 +414,17 @@ def violating(why: Objection, inputs: Mapping[str, LeafSample]) -> Place | None:
 
 
 def _nearly(worst: float) -> float:
-    """What is as bad as the worst: where a fault is everywhere, the first place shows it."""
+    """Return what is as bad as the worst: where a fault is everywhere, the first place shows it."""
     return worst - (0.01 * abs(worst) if np.isfinite(worst) else 0)
 
 
 def _beaten_by(worst: float) -> float:
-    """What another input must exceed to be worse."""
+    """Return what another input must exceed to be worse."""
     return worst + (0.01 * abs(worst) if np.isfinite(worst) else 0)
 
 
 def _scores(why: Objection, sample: LeafSample) -> Array:
-    """How far each element of one input violates what was measured."""
+    """Return how far each element of one input violates what was measured."""
     ref, var, true, own = (np.asarray(array, np.float64) for array in sample[:4])
     apart = _apart(ref, var)
     bounds = _bounds(sample)
@@ -445,7 +445,7 @@ def _scores(why: Objection, sample: LeafSample) -> Array:
 
 
 def _bounds(sample: LeafSample) -> tuple[Array, Array]:
-    """The rounding bounds of both sides; where they were not interpreted, one unit in the last place."""
+    """Return the rounding bounds of both sides; where they were not interpreted, one unit in the last place."""
     info = ml_dtypes.finfo(sample.reference.dtype)
     if sample.bound is None or sample.own_bound is None:
         unit = unit_of(np.nan_to_num(np.asarray(sample.oracle, np.float64)), info) / 2
@@ -455,7 +455,7 @@ def _bounds(sample: LeafSample) -> tuple[Array, Array]:
 
 
 def _apart(first: Array, second: Array) -> Array:
-    """How far numbers are apart; infinitely where only one is finite, or both are infinities of other signs."""
+    """Return how far numbers are apart; infinitely where only one is finite, or both are infinities of other signs."""
     with np.errstate(all="ignore"):
         apart = np.abs(first - second)
     same = (first == second) | (np.isnan(first) & np.isnan(second))
@@ -463,7 +463,7 @@ def _apart(first: Array, second: Array) -> Array:
 
 
 def _over(error: Array, bound: Array) -> Array:
-    """Errors over their bounds; a bound that is not finite excuses all, unless none is finite."""
+    """Divide errors by their bounds; a bound that is not finite excuses all, unless none is finite."""
     if not np.isfinite(bound).any():
         return error
     with np.errstate(all="ignore"):

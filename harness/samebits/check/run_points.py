@@ -76,7 +76,7 @@ def run_points(
     effort: Effort = USUAL,
     meshes: Mapping[tuple[str, str], Any] = MappingProxyType({}),
 ) -> Iterator[Finding]:
-    """The results of a pair's points, in order; compiling runs ahead.
+    """Yield the results of a pair's points, in order; compiling runs ahead.
 
     Args:
         pair: the declaration.
@@ -103,7 +103,7 @@ def point_steps(
     meshes: Mapping[tuple[str, str], Any] = MappingProxyType({}),
     how: How = How(),
 ) -> Iterator[PointStage | PointDone]:
-    """The same, with each stage before it begins, which shows in which one a process crashed.
+    """Yield the same, with each stage before it begins, which shows in which one a process crashed.
 
     Args:
         pair, locator, points, programs, effort, meshes: as for `run_points`.
@@ -181,7 +181,7 @@ def _judged(
 def _judged_together(
     group: LockstepGroup, runner: Runner, locator: Locator, point: Point, job: PendingPoint | list[Finding]
 ) -> list[Finding]:
-    """The results of a point, of a group of processes that all come to it."""
+    """Return the results of a point, of a group of processes that all come to it."""
     name, again = runner.pair.name, _replay(runner, point, locator)
 
     def finish() -> list[Finding]:

@@ -179,7 +179,7 @@ class Runner:
         )
 
     def _by_proof_alone(self, job: PendingPoint, outcomes: Sequence[LeafOutcome], begin: float) -> PointRun:
-        """A point that labels prove and that is not executed."""
+        """Return a point that labels prove and that is not executed."""
         assert self._cross_checks is not None
         return PointRun(
             outcomes=tuple(
@@ -199,7 +199,7 @@ class Runner:
         )
 
     def _other_cotangents(self, job: PendingPoint) -> Comparison | None:
-        """Of a gradient, how the forward outputs of its sides differ; None where both pull back the same cotangents."""
+        """Say how the forward outputs of a gradient's sides differ; None where both pull back the same cotangents."""
         if job.point.direction != "gradient":
             return None
         sides = (self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
@@ -216,7 +216,7 @@ class Runner:
         variant: ProgramOutputs,
         leaves: Collection[str] | None,
     ) -> list[LeafOutcome]:
-        """What each leaf showed."""
+        """Return what each leaf showed."""
         point, reference = job.point, self.pair.reference_name
         unstable = next(
             (side for side, outputs in ((reference, alone), (point.variant, variant)) if not outputs.repeats), None
@@ -271,7 +271,7 @@ class Runner:
         return outcomes
 
     def _independence(self, job: PendingPoint, path: str) -> Independence | None:
-        """Whether equal bits of a leaf are equal on every machine; None where no contract requires it."""
+        """Return whether equal bits of a leaf are equal on every machine; None where no contract requires it."""
         where = {name: getattr(job.point, name) for name in Point.__slots__}
         if self.pair.contract(**where, leaf=path).lowest != "bitwise":
             return None
@@ -280,7 +280,7 @@ class Runner:
     def _measured(
         self, job: PendingPoint, path: str, comparison: Comparison, alone: ProgramOutputs, variant: ProgramOutputs
     ) -> tuple[RoundingEvidence | None, str | None]:
-        """The measurements of a leaf whose bits differ, or why there are none."""
+        """Return the measurements of a leaf whose bits differ, or why there are none."""
         try:
             return self.evidence.measure(job, path, comparison, alone, variant), None
         except CouldNotRun as error:
@@ -294,7 +294,7 @@ class Runner:
         first: ProgramOutputs,
         second: ProgramOutputs,
     ) -> LeafOutcome:
-        """The outcome of two other sides of a job at a leaf: of the reference on the mesh with either."""
+        """Return the outcome of two other sides of a job at a leaf: of the reference on the mesh with either."""
         comparison, where = compared
         known = self.proofs.field_identity(job, path)
         evidence, no_evidence = None, None
@@ -310,7 +310,7 @@ class Runner:
         )
 
     def _run(self, job: PendingPoint, proved: bool) -> tuple[ProgramOutputs, ProgramOutputs | None, ProgramOutputs]:
-        """The reference alone, the reference on the mesh where it has a program there, and the variant.
+        """Return the reference alone, the reference on the mesh where it has a program there, and the variant.
 
         A proof holds for every input: one is run all the same, special values in it, to check the compiler.
         """
@@ -332,7 +332,7 @@ class Runner:
         return ran["alone"], ran.get("reference"), ran["variant"]
 
     def refusals(self, point: Point, refusal: Refusal) -> dict[str, BaseException | None]:
-        """The errors of the sides that must reject a case: the variant on the mesh, perhaps the reference."""
+        """Return the errors of the sides that must reject a case: the variant on the mesh, perhaps the reference."""
         return errors_raised(self.sides, point, refusal, self._build(MeshSpec.parse(point.mesh), point.mode))
 
     def _build(self, mesh: MeshSpec, mode: Mode) -> Any:

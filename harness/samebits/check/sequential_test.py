@@ -125,7 +125,7 @@ class Wager:
     accepted: float = 1.0
 
     def add(self, ratio: ErrorRatio) -> None:
-        """One further draw."""
+        """Add one further draw."""
         value = ratio.value * self.sign
         self.draws.append(ratio)
         alike, below = value <= ALIKE * self.limit, value <= self.limit
@@ -153,7 +153,7 @@ class Wager:
 
 
 def capital(above: int, below: int) -> float:
-    """The capital after so many draws above the limit and so many below it."""
+    """Return the capital after so many draws above the limit and so many below it."""
     return float(np.mean([(2 * p) ** above * (2 * (1 - p)) ** below for p in _STAKES]))
 
 
@@ -204,7 +204,7 @@ def compare_accuracy(
 
 
 def _settled(draws: Sequence[Mapping[str, Ratios]], more: More | None, limit: float) -> list[float]:
-    """The ratios over the whole leaf with further draws, until their median is at most the limit."""
+    """Return the ratios over the whole leaf with further draws, until their median is at most the limit."""
     draws = list(draws)
     label, values = _whole(draws)
     for _ in range(SHOWN):
@@ -217,7 +217,7 @@ def _settled(draws: Sequence[Mapping[str, Ratios]], more: More | None, limit: fl
 
 
 def suspects(first: Mapping[str, Ratios], limit: float) -> list[Wager]:
-    """The groups of a first draw that are not clearly alike, those first whose number of elements makes it unlikely."""
+    """Return the groups of a first draw that are not clearly alike, the least likely first."""
     candidates = [
         (np.log(abs(ratio.value)) * np.sqrt(ratio.elements), label, group, ratio)
         for label, ratios in first.items()
@@ -231,7 +231,7 @@ def suspects(first: Mapping[str, Ratios], limit: float) -> list[Wager]:
 
 
 def _whole(draws: Sequence[Mapping[str, Ratios]]) -> tuple[str, list[float]]:
-    """The input on which the ratio over the whole leaf is largest, be it in one draw or in many, and its ratios."""
+    """Return the input on which the ratio over the whole leaf is largest, in one draw or many, and its ratios."""
     by_label: dict[str, list[float]] = {}
     for draw in draws:
         for label, ratios in draw.items():
@@ -241,7 +241,7 @@ def _whole(draws: Sequence[Mapping[str, Ratios]]) -> tuple[str, list[float]]:
 
 
 def accuracy_over(values: list[float], **known: Any) -> Accuracy:
-    """How accurate a variant is by its ratios over draws.
+    """Return how accurate a variant is by its ratios over draws.
 
     Args:
         values: the ratios.
@@ -251,7 +251,7 @@ def accuracy_over(values: list[float], **known: Any) -> Accuracy:
 
 
 def _lossy(worst: Wager, limit: float) -> Accuracy:
-    """The group with the strongest evidence; its first draw chose it and is not counted."""
+    """Return the group with the strongest evidence; its first draw chose it and is not counted."""
     biases = [ratio.bias for ratio in worst.draws if ratio.bias is not None]
     values = [ratio.value * worst.sign for ratio in worst.draws]
     group = f"{worst.group} (input '{worst.label}')"
@@ -262,7 +262,7 @@ def _lossy(worst: Wager, limit: float) -> Accuracy:
 
 
 def _fixed(first: Mapping[str, Ratios], limit: float) -> Accuracy:
-    """One draw decides, by the ratios that are not of few elements.
+    """Decide by one draw, and by the ratios that are not of few elements.
 
     Rounding an exact result may take half a unit everywhere, sqrt(3) times its root mean square: one draw may be that.
     """

@@ -42,7 +42,7 @@ class ShakenPoint:
 
 
 def worth_shaking(result: Finding) -> bool:
-    """Whether a result's bits are equal because they came out so, not because a proof holds for every compiler."""
+    """Return whether a result's bits came out equal, without a proof that holds for every compiler."""
     observed = result.ruling.verdict == "bitwise" or (
         result.ruling.verdict == "proved" and result.ruling.evidence == SAME_PROGRAM
     )
@@ -78,7 +78,7 @@ class Shaker:
         return ShakenPoint(job, under)
 
     def finish(self, started: ShakenPoint, results: Sequence[Finding]) -> list[Finding]:
-        """The results of a point with what each option did to their leaves; a broken contract fails."""
+        """Return the results of a point with what each option did to their leaves; a broken contract fails."""
         shaken: dict[str, list[ShakenLeaf]] = {result.place.leaf: [] for result in results}
         usual = self._alone(started.job)
         for option, job in started.under.items():
@@ -106,7 +106,7 @@ class Shaker:
         return outcomes_under(option, results, under, _moved(usual, alone), changed)
 
     def _differing(self, alone: ProgramOutputs, job: PendingPoint, results: Sequence[Finding]) -> set[str]:
-        """The leaves whose bits are equal as usual and are not here; all of them where an output has another tree."""
+        """Return the leaves whose bits are equal as usual and not here; all where an output has another tree."""
         execution, point = self.runner.execution, job.point
         variant = execution.run(job.programs["variant"], point.variant, job.on_mesh, point.direction)
         compared = compare_outputs(reference=alone, optimized=variant)
@@ -119,14 +119,14 @@ class Shaker:
         }
 
     def _judged(self, job: PendingPoint, leaves: set[str]) -> dict[str, Finding]:
-        """The verdicts on some leaves; only now is it asked what the mesh alone does."""
+        """Return the verdicts on some leaves; only now is it asked what the mesh alone does."""
         if "reference" in job.programs:
             self.runner.sides.programs.start(job.programs["reference"])
         run = self.runner.finish(job, leaves)
         return {result.place.leaf: result for result in judge_run(self.runner.pair, job.point, run, "")}
 
     def _alone(self, job: PendingPoint) -> ProgramOutputs:
-        """What the reference gave on one device."""
+        """Return what the reference gave on one device."""
         pair = self.runner.pair
         return self.runner.execution.run(job.programs["alone"], pair.reference_name, job.alone, job.point.direction)
 
@@ -143,7 +143,7 @@ def outcomes_under(
     moved: Mapping[str, bool],
     changed: bool,
 ) -> dict[str, ShakenLeaf]:
-    """What an option did, by leaf.
+    """Return what an option did, by leaf.
 
     Args:
         usual: the results without it.
@@ -189,7 +189,7 @@ def outcomes_under(
 
 
 def with_shaken(result: Finding, shaken: Sequence[ShakenLeaf]) -> Finding:
-    """A result with what was seen under options; one whose contract an option breaks fails."""
+    """Return a result with what was seen under options; one whose contract an option breaks fails."""
     broken = [leaf for leaf in shaken if leaf.outcome == "broken"]
     if not broken:
         return replace(result, shaken=(*result.shaken, *shaken))
@@ -204,7 +204,7 @@ def with_shaken(result: Finding, shaken: Sequence[ShakenLeaf]) -> Finding:
 
 
 def code_digest(compiled: Any) -> str | None:
-    """A digest of a compiled program: its optimised HLO, and its machine code where the backend hands it out.
+    """Return a digest of a compiled program: its optimised HLO, and its machine code where the backend hands it out.
 
     None where the backend hands out neither. Options themselves are not in it, only what they did.
     """
@@ -224,7 +224,7 @@ def code_digest(compiled: Any) -> str | None:
 
 
 def object_files(serialised: bytes) -> list[bytes]:
-    """The ELF object files inside a serialised CPU executable; their sizes are read from their own headers."""
+    """Return the ELF object files inside a serialised CPU executable; their sizes are read from their own headers."""
     pieces = []
     start = serialised.find(_ELF)
     while start >= 0:
@@ -241,7 +241,7 @@ def object_files(serialised: bytes) -> list[bytes]:
 
 
 def _moved(usual: ProgramOutputs, under: ProgramOutputs) -> dict[str, bool]:
-    """By leaf, whether bits are other ones on any input."""
+    """Return by leaf whether bits are other ones on any input."""
     moved: dict[str, bool] = {}
     for label, tree in usual.trees.items():
         for path, leaf in tree.leaves.items():

@@ -131,7 +131,7 @@ class AcceptedOptions:
 
 @functools.cache
 def accepted(platform: str) -> AcceptedOptions:
-    """What can be tried on a platform; starts the backend."""
+    """Return what can be tried on a platform; starts the backend."""
     options, refused = [], []
     for option in OPTIONS.get({"cuda": "gpu", "rocm": "gpu"}.get(platform, platform), ()):
         why = why_not(option)
@@ -144,7 +144,7 @@ def accepted(platform: str) -> AcceptedOptions:
 
 
 def together(options: Sequence[ShakeOption]) -> tuple[ShakeOption, ...]:
-    """The combination of all options that can be combined; empty where that is one option or none."""
+    """Return the combination of all options that can be combined; empty where that is one option or none."""
     combined = [option for option in options if option.combines]
     if len(combined) < 2:
         return ()
@@ -156,7 +156,7 @@ def together(options: Sequence[ShakeOption]) -> tuple[ShakeOption, ...]:
 
 
 def why_not(option: ShakeOption) -> str | None:
-    """Why this XLA does not accept an option; None where it does."""
+    """Explain why this XLA does not accept an option; None where it does."""
     import jax
 
     try:
@@ -167,7 +167,7 @@ def why_not(option: ShakeOption) -> str | None:
 
 
 def flag_options(platform: str, instruction_sets: Sequence[str]) -> tuple[ShakeOption, ...]:
-    """The options of a process that can do something on this processor."""
+    """Return the options of a process that can do something on this processor."""
     has = {"AVX2": "avx512f", "AVX": "fma"}  # an instruction set that is lacking cannot be taken away
     return tuple(option for option in FLAGS.get(platform, ()) if has[str(option.settings[0][1])] in instruction_sets)
 

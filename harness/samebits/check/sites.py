@@ -16,7 +16,7 @@ from samebits.user_errors import one_line
 
 
 def traced_point(execution: Execution, point: Point, on_mesh: Site, order: TraceOrder) -> PendingPoint:
-    """A point with its programs traced: of the reference alone, of the reference and of the variant on the mesh.
+    """Return a point with its programs traced: of the reference alone, of the reference and of the variant on the mesh.
 
     Args:
         execution: where programs are traced.
@@ -60,14 +60,14 @@ def traced_point(execution: Execution, point: Point, on_mesh: Site, order: Trace
 
 
 def _effects(program: Program) -> int:
-    """How many calls for their side effects alone, `io_callback`, a program has; none where it does not trace."""
+    """Count the calls of a program for their side effects alone, `io_callback`; none where it does not trace."""
     if program.error is not None or not program.traced.jaxpr.effects:
         return 0
     return sum(equation.primitive.name == "io_callback" for equation in equations(program.traced.jaxpr))
 
 
 def no_explicit_form(sides: TracedSides, point: Point, on_mesh: Site) -> str | None:
-    """Why the reference cannot be traced at a point with explicit axes, where that is so; None elsewhere."""
+    """Explain why the reference cannot be traced at a point with explicit axes, where that is so; None elsewhere."""
     if not on_mesh.mesh.explicit_axes(point.mode):
         return None
     reference = sides.pair.reference_name

@@ -120,7 +120,7 @@ class TraceOrder:
 
 
 def _shown(lower: Callable[[], Any], jaxpr: Any, site: Site) -> tuple[str, str] | None:
-    """What a traced program computes, lowered under the contexts of its site; None where that raises."""
+    """Return what a traced program computes, lowered under the contexts of its site; None where that raises."""
     try:
         with site.setup.active():
             return shown(lower(), jaxpr)
@@ -129,7 +129,7 @@ def _shown(lower: Callable[[], Any], jaxpr: Any, site: Site) -> tuple[str, str] 
 
 
 def _arrays_of(function: Any) -> dict[str, str]:
-    """Digests of the NumPy arrays that a function sees by a name of its module."""
+    """Digest the NumPy arrays that a function sees by a name of its module."""
     names = getattr(inspect.unwrap(function), "__globals__", {})
     arrays = {name: value for name, value in list(names.items()) if isinstance(value, np.ndarray)}
     return {name: digest_of([value]) for name, value in arrays.items() if value.dtype != object}

@@ -39,7 +39,7 @@ class PointInterpreter:
         self._everywhere: tuple[Point | None, dict[str, Independence] | str] = (None, {})
 
     def questions(self, point: Point) -> list[Question]:
-        """The question whether the variant is the reference, at each input of a point.
+        """Return the question whether the variant is the reference, at each input of a point.
 
         Raises:
             CouldNotRun: a side does not trace.
@@ -52,7 +52,7 @@ class PointInterpreter:
         ]
 
     def aligned(self, point: Point) -> Alignment:
-        """Both programs of a point at its first input, value by value.
+        """Return both programs of a point at its first input, value by value.
 
         Raises:
             CouldNotRun: a side does not trace, or the programs cannot be aligned.
@@ -67,7 +67,7 @@ class PointInterpreter:
         return align(self.questions(point)[0], sides.pair.name, forward=functions)
 
     def _sites(self, point: Point) -> tuple[Site, Site]:
-        """Where the reference and the variant of a point are traced."""
+        """Return where the reference and the variant of a point are traced."""
         pair, mesh = self._execution.pair, MeshSpec.parse(point.mesh)
         case, built = pair.case(point.case), mesh.abstract(point.mode)
         on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
@@ -76,7 +76,7 @@ class PointInterpreter:
         return baseline(sides, on_mesh, runs=False)[0], on_mesh
 
     def everywhere(self, point: Point, leaf: str) -> Independence:
-        """Whether the bits of a leaf are the same on every machine, on both sides and at every input of a point."""
+        """Return whether the bits of a leaf are the same on every machine, on both sides and at every input."""
         if self._everywhere[0] != point:
             try:
                 self._everywhere = point, independence_at_all_inputs(self.questions(point))
@@ -88,7 +88,7 @@ class PointInterpreter:
         return independence.get(leaf, Independence(False, "the outputs have different tree structures"))
 
     def moves(self, point: Point) -> bool:
-        """Whether labels prove that both sides only move data, and to the same places."""
+        """Return whether labels prove that both sides only move data, and to the same places."""
         try:
             proofs = [self._prover.movement(question) for question in self.questions(point)]
         except (CouldNotRun, DeclarationError):  # without a trace there is no proof; running it says why
@@ -100,7 +100,7 @@ class PointInterpreter:
 
 @contextlib.contextmanager
 def point_interpreter(pair: Pair) -> Iterator[PointInterpreter]:
-    """The points of a pair, with programs of their own."""
+    """Lend the points of a pair, with programs of their own."""
     programs = Programs(threads=1)
     try:
         yield PointInterpreter(pair, programs)

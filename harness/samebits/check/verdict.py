@@ -26,12 +26,12 @@ from samebits.user_errors import one_line
 
 
 def judge_run(pair: Pair, point: Point, run: PointRun, replay: str) -> list[Finding]:
-    """The results of a point: one per leaf."""
+    """Return the results of a point: one per leaf."""
     return [judge(pair, point, run, outcome, replay) for outcome in run.outcomes]
 
 
 def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay: str) -> Finding:
-    """The result of one executed leaf."""
+    """Return the result of one executed leaf."""
     ruled, comparison = rule(pair, point, outcome), outcome.comparison
     if ruled.against_mesh:  # whose bits are equal; the evidence says what both are against one device
         comparison = Comparison(path=comparison.path, elements=comparison.elements)
@@ -75,7 +75,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
 
 
 def _witness(outcome: LeafOutcome, comparison: Comparison) -> Witness | None:
-    """The element that shows the verdict, with its input: the measured one before the first of its class."""
+    """Return the element that shows the verdict, with its input: the measured one before the first of its class."""
     measured = None if outcome.evidence is None else outcome.evidence.witness
     if comparison.witness is None:
         return None
@@ -84,7 +84,7 @@ def _witness(outcome: LeafOutcome, comparison: Comparison) -> Witness | None:
 
 
 def _picture(outcome: LeafOutcome, ok: bool, element: Witness | None) -> Picture | None:
-    """Where and how far the sides differ; in less detail where the contract accepts it."""
+    """Return where and how far the sides differ; in less detail where the contract accepts it."""
     if outcome.arrays is None:
         return None
     place = None if element is None or element.input is None else (element.input, element.index)
@@ -95,14 +95,14 @@ def _picture(outcome: LeafOutcome, ok: bool, element: Witness | None) -> Picture
 
 
 def _elsewhere(run: PointRun) -> Iterator[str]:
-    """Of a point that was not executed, where the compiler was checked instead."""
+    """Say where the compiler was checked in place of a point that was not executed."""
     if run.executed_elsewhere is not None:
         points = "1 other point" if run.executed_elsewhere == 1 else f"{run.executed_elsewhere} other points"
         yield f"not executed here, but at {points} of this variant and direction; --full executes all"
 
 
 def named_lines(ruled: Ruled, outcome: LeafOutcome) -> NamedLines:
-    """The lines that make a failing leaf differ."""
+    """Return the lines that make a failing leaf differ."""
     untyped = outcome.comparison.detail is not None and not outcome.comparison.typed
     if ruled.ruling.verdict != "different" or ruled.ruling.ok or outcome.lines is None or untyped:
         return NamedLines()
@@ -114,7 +114,7 @@ def named_lines(ruled: Ruled, outcome: LeafOutcome) -> NamedLines:
 def judge_refusal(
     pair: Pair, point: Point, refusal: Refusal, raised: Mapping[str, BaseException | None], replay: str
 ) -> Finding:
-    """The verdict on an expected error.
+    """Return the verdict on an expected error.
 
     Args:
         refusal: what the declaration promises.
@@ -141,13 +141,13 @@ def judge_refusal(
 
 
 def without_leaves(pair: str, point: Point, verdict: Verdict, reason: str, replay: str) -> Finding:
-    """A point that gave no leaves: `error` or `skipped`, never green."""
+    """Return a point that gave no leaves: `error` or `skipped`, never green."""
     ruling = Ruling(verdict=verdict, required="bitwise", ok=False, reason=reason)
     return Finding(place=at(pair, point), ruling=ruling, replay=replay)
 
 
 def _errors(outcome: LeafOutcome, ruled: Ruled) -> Errors:
-    """The numbers of a leaf's evidence, and of other magnitudes of the inputs."""
+    """Return the numbers of a leaf's evidence, and of other magnitudes of the inputs."""
     table, evidence = () if ruled.elsewhere is None else ruled.elsewhere.table, outcome.evidence
     if evidence is None:
         return Errors(magnitudes=table)
@@ -167,13 +167,13 @@ def _errors(outcome: LeafOutcome, ruled: Ruled) -> Errors:
 
 
 def _log2_error(outcome: LeafOutcome) -> float | None:
-    """The base-two logarithm of the probability that equal formulas are an accident."""
+    """Return the base-two logarithm of the probability that equal formulas are an accident."""
     same = outcome.identity
     return None if same is None or not same.equal or same.tried else same.log2_error
 
 
 def _assumptions(ruled: Ruled, outcome: LeafOutcome) -> tuple[Assumption, ...]:
-    """What a proof of formulas takes for granted, and the values that a verdict is for."""
+    """Return what a proof of formulas takes for granted, and the values that a verdict is for."""
     same = outcome.identity
     if not outcome.assuming and ruled.ruling.ok:
         return ()  # what holds without any is what execution shows
