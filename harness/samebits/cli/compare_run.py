@@ -25,7 +25,8 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import function_named, order_remark
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.report.document import Document
-from samebits.report.prove import show_pair
+from samebits.report.prove import pair_block
+from samebits.report.terminal_page import show_blocks
 from samebits.rooms import door
 from samebits.schema.argument_text import EXAMPLES, argument_word, parse_arguments
 from samebits.schema.argument_trees import argument_tree
@@ -240,4 +241,4 @@ class ProveFunctionsCommand(ProveCommand):
         if not all(row.ruling.ok for row in results):
             run.notes += anything_drawn(self.chosen.arg)
         if self.verbose:
-            show_pair(run.console, item.pair.name, results)
+            show_blocks(run.console, [pair_block(item.pair.name, results)])

@@ -21,7 +21,8 @@ from samebits.host.environment import Environment
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.notes import other_input_notes
 from samebits.report.outcomes import Outcomes, outcomes
-from samebits.report.prove import ProofDocument, proved_markdown, show_pair, show_proofs
+from samebits.report.prove import ProofDocument, pair_block
+from samebits.report.terminal_page import show_blocks
 from samebits.rooms import door
 from samebits.schema.finding import Finding, exit_code
 
@@ -89,7 +90,7 @@ class ProveCommand(Command[ProveInputs, Finding, ProofDocument]):
             rows = [row for done in pair for row in done.rows]
             results.extend(rows)
             if self.verbose:
-                show_pair(run.console, names[pair[0].item.pair], few_lines(rows))
+                show_blocks(run.console, [pair_block(names[pair[0].item.pair], few_lines(rows))])
 
         blocks = InOrder[Finding](items, lambda item: item.pair, show)
         run_in_order(run, work, blocks, self.settings, self._head(inputs), self.root or Path())
@@ -136,18 +137,19 @@ class ProveCommand(Command[ProveInputs, Finding, ProofDocument]):
             interrupted=run.interrupted,
         )
 
-    def markdown(self, document: ProofDocument) -> str:
-        """A table for a pull request."""
-        return proved_markdown(document)
+    @property
+    def shows_live(self) -> bool:
+        """Whether every proof was shown as its pair was done."""
+        return self.verbose
 
     def outcomes(self, inputs: ProveInputs, document: ProofDocument) -> Outcomes:
         """One row per leaf."""
         return outcomes(document, declaration_lines([item.pair for item in inputs.loaded], self.root))
 
     def show(self, run: CommandRun, inputs: ProveInputs, document: ProofDocument) -> None:
-        """What follows the pairs, or all of them on one screen."""
+        """Print the page; nothing where no pair could be loaded."""
         if inputs.loaded:
-            show_proofs(run.console, document, verbose=self.verbose)
+            super().show(run, inputs, document)
 
     def exit_code(self, inputs: ProveInputs, document: ProofDocument) -> int:
         """1 where a leaf is refuted; a wrong request takes precedence over what could not be decided."""

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
-
 from samebits.report.markdown_fit import Part, Rows, escaped, fenced
-from samebits.report.screen import Form, Styled, cut, in_turn, tall
-from samebits.report.tables import line
+from samebits.report.screen import Styled, cut, tall
 from samebits.report.words import plural
 from samebits.schema.result import Problem
 
@@ -48,17 +45,6 @@ def next_command(groups: Sequence[Failing]) -> str | None:
     return next((group.next_command for group in groups if group.next_command), None)
 
 
-def next_lines(groups: Sequence[Failing]) -> list[Styled]:
-    """Return the last line of a terminal: what to type first, if there is anything."""
-    command = next_command(groups)
-    return [] if command is None else [(f"next: {command}", "")]
-
-
-def shortened(groups: Sequence[Failing]) -> list[Form]:
-    """Return the forms that explain the first groups, from the longest to one; an empty form without groups."""
-    return [explained(groups, count) for count in range(min(WORST, len(groups)), 0, -1)] or [in_turn()]
-
-
 def opening(
     head: str,
     sentence: str,
@@ -78,33 +64,6 @@ def opening(
     command = command or next_command(groups)
     parts: list[Part] = [f"### samebits {head}", escaped(sentence), *([] if command is None else [fenced([command])])]
     return [*parts, *problem_parts(problems), *failing_parts(groups)]
-
-
-def explained(groups: Sequence[Failing], count: int) -> Form:
-    """A form that explains the first groups, names some more, and counts the others.
-
-    Args:
-        groups: the gravest first.
-        count: how many are explained.
-    """
-
-    def form(to: Console) -> None:
-        for group in groups[:count]:
-            line(to, cut(f"FAILED  {group.title}", to.width), "bold red")
-            for name in ("likely", "where", "example"):
-                if getattr(group, name):
-                    line(to, f"  {name:<9} {cut(getattr(group, name), 2 * to.width - 12)}")
-            if group.next_command:  # is copied, so it is whole
-                line(to, f"  next      {group.next_command}")
-            line(to)
-        for group in groups[count : count + WORST]:
-            line(to, cut(f"FAILED  {group.title}", to.width), "bold red")
-        if len(groups) > count + WORST:
-            line(to, plural(len(groups) - count - WORST, "more group"), "bold red")
-        if len(groups) > count:
-            line(to)
-
-    return form
 
 
 _NAMED = 4

@@ -64,6 +64,7 @@ class Lines:
         title: above them.
         listed: whether they are points of a list; else each is a paragraph.
         indent: blanks before each in a terminal.
+        cut: rows of a terminal that each takes at most; 0 for as many as it needs.
         short: as of a table.
         media: which printers show it.
     """
@@ -72,6 +73,7 @@ class Lines:
     title: str = ""
     listed: bool = True
     indent: int = 0
+    cut: int = 0
     short: Block | None = None
     media: tuple[Medium, ...] = EVERYWHERE
 
@@ -87,11 +89,13 @@ class ValueList:
     Args:
         rows: name and value.
         indent: blanks before each in a terminal.
+        least: characters that a name takes there at least, so that several such lists are aligned.
         media: which printers show it.
     """
 
     rows: Sequence[tuple[str, str | None]]
     indent: int = 2
+    least: int = 0
     media: tuple[Medium, ...] = EVERYWHERE
 
 

@@ -1,24 +1,28 @@
-"""Shows proofs in a terminal and a pull request: what was proved, how, under which assumptions, and what was not."""
+"""The document of `samebits prove`, and its page: what was proved, how, under which assumptions, and what was not."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
-
-from rich.console import Console
 
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.interpret.field.residues import PRIMES
 from samebits.report.causes.groups import without_numbers
 from samebits.report.document import SCHEMA
-from samebits.report.failing import Failing, next_lines, opening, shortened
-from samebits.report.markdown_fit import Rows, escaped, fitted, table_rows
-from samebits.report.screen import Form, Styled, cut, in_turn, show_fitted
-from samebits.report.tables import line
-from samebits.report.words import assumed_sentence, listed, plural, short_meshes, state_of, verdict_counts
+from samebits.report.failing import Failing
+from samebits.report.page import Badge, Block, Cell, CommandLine, Fold, Line, Lines, Page, Table, ValueList
+from samebits.report.words import (
+    assumed_sentence,
+    first_problem,
+    listed,
+    plural,
+    short_meshes,
+    state_of,
+    verdict_counts,
+)
 from samebits.schema.assumption import Assumption, words_of
 from samebits.schema.contract import leaf_words as words_of_leaf
 from samebits.schema.finding import Finding, exit_code
@@ -41,14 +45,6 @@ FOR_ALL = {
 }
 """The titles where the proof is for all sizes of a family."""
 
-_STYLES = {
-    "proved": "bold green",
-    "refused": "bold green",
-    "rounding": "bold yellow",
-    "different": "bold red",
-    "error": "bold red",
-}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProofDocument:
@@ -70,19 +66,9 @@ class ProofDocument:
     interrupted: bool = False
     written: Written | None = None
 
-
-def show_pair(to: Console, pair: str, arguments: Sequence[Finding]) -> None:
-    """The proofs of a pair, those of one kind together."""
-    if not arguments:
-        return
-    line(to)
-    line(to, pair, "bold")
-    for group in proof_groups(arguments):
-        first = group[0]
-        what = leaf_words(first)
-        line(to, f"  {first.place.variant}, {what}: {title(first)}", _STYLES.get(first.ruling.verdict, ""))
-        for name, text in paragraphs(group):
-            line(to, f"    {name:<10} {text}")
+    def page(self) -> Page:
+        """Return what is shown."""
+        return proofs_page(self)
 
 
 def title(proof: Finding) -> str:
@@ -374,14 +360,19 @@ def run_of(replay: str) -> str:
     return replay.replace("samebits prove ", "samebits check ", 1)
 
 
-WORDS = {
-    "proved": "proved",
-    "rounding": "same formulas",
-    "different": "REFUTED",
-    "refused": "rejected as expected",
-    "error": "NOT PROVED",
+BADGES = {
+    "proved": Badge(text="proved", sign="◆", tone="good"),
+    "rounding": Badge(text="same formulas", sign="≈", tone="warn"),
+    "different": Badge(text="REFUTED", sign="≠", tone="bad"),
+    "refused": Badge(text="rejected as expected", sign="⊘", tone="good"),
+    "error": Badge(text="NOT PROVED", sign="!", tone="bad"),
 }
 """What a proof comes to, in few words."""
+
+
+def _badge(proof: Finding) -> Badge:
+    verdict = proof.ruling.verdict
+    return BADGES.get(verdict, Badge(text=verdict, sign="≠"))
 
 
 def few_words(proof: Finding) -> str:
@@ -398,127 +389,165 @@ def _counted_words(proof: Finding) -> str:
 
 
 def _in_words(proof: Finding, kept: str) -> str:
-    words = WORDS.get(proof.ruling.verdict, proof.ruling.verdict)
+    words = _badge(proof).text
     return f"{words} for all sizes{kept}" if proof.proof.sizes == "all" else words
-
-
-NOTES = 3
-
-HINT = "--verbose prints every proof with its method, its assumptions and its probability of an error"
-
-
-def show_proofs(to: Console, document: ProofDocument, *, verbose: bool = False) -> None:
-    """The end of the report.
-
-    Args:
-        to: where it is printed.
-        document: of the proofs.
-        verbose: whether every proof has been shown already; else it is now, as far as it fits on one screen.
-    """
-    failing = failing_proofs(document)
-    end = [*_end(document), *next_lines(failing)]
-    if verbose:
-        for text, style in [("", ""), *end]:
-            line(to, text, style)
-        return
-    few = shortened(failing)
-    forms: list[Form] = [_every(document)]
-    forms += [in_turn(_groups(document), few[0])]
-    forms += [in_turn(_pairs(document), form) for form in few]
-    forms += few
-    show_fitted(to, forms, end, HINT)
-
-
-def _every(document: ProofDocument) -> Form:
-    def form(to: Console) -> None:
-        for pair, proofs in _by_pair(document).items():
-            show_pair(to, pair, proofs)
-        line(to)
-
-    return form
-
-
-def _groups(document: ProofDocument) -> Form:
-    """A line for each leaf of a side."""
-
-    def form(to: Console) -> None:
-        for pair, proofs in _by_pair(document).items():
-            line(to)
-            line(to, pair, "bold")
-            for group in proof_groups(proofs):
-                first, short = group[0], sum(not proof.ruling.ok for proof in group)
-                words = f"{few_words(first)}: {where(group)}"
-                below = f"; {short} of {len(group)} below the contract" if short else ""
-                text = f"  {first.place.variant}, {leaf_words(first)}: {words}{below}"
-                line(to, cut(text, to.width), "bold red" if any(proof.refutes for proof in group) else "")
-        line(to)
-
-    return form
-
-
-def _pairs(document: ProofDocument) -> Form:
-    """A line for each pair."""
-
-    def form(to: Console) -> None:
-        line(to)
-        for pair, proofs in _by_pair(document).items():
-            counts = Counter(map(_counted_words, proofs))
-            short = sum(not proof.ruling.ok for proof in proofs)
-            words = ", ".join(f"{word} {count}" for word, count in counts.items())
-            below = f"; {short} below the contract" if short else ""
-            text = f"{pair}: {plural(len(proofs), 'leaf')}: {words}{below}"
-            line(to, cut(text, to.width), "bold red" if any(proof.refutes for proof in proofs) else "")
-        line(to)
-
-    return form
-
-
-def _by_pair(document: ProofDocument) -> dict[str, Sequence[Finding]]:
-    pairs: dict[str, list[Finding]] = {}
-    for proof in document.results:
-        pairs.setdefault(proof.place.pair, []).append(proof)
-    return {**pairs}
-
-
-def _end(document: ProofDocument) -> list[Styled]:
-    """Notes, and one sentence for all pairs."""
-    lines = [(note, "") for note in document.notes[:NOTES]]
-    if len(document.notes) > NOTES:
-        lines.append((f"and {plural(len(document.notes) - NOTES, 'more note')}; --json FILE has all", ""))
-    lines += [(text, "") for text in [assumed_sentence(document.results)] if text is not None]
-    lines.append((closing(document), "bold green" if all_reached(document) else "bold yellow"))
-    return lines
 
 
 HEADS = ("pair", "variant", "leaf", "by proof", "where", "required", "reached", "error probability")
 
-
-def proved_markdown(document: ProofDocument) -> str:
-    """The document as Markdown of at most 60 lines: what came out, the worst failures, a row per leaf of a side."""
-    code = exit_code(document.results, document.problems, interrupted=document.interrupted)
-    parts = opening(f"prove: {state_of(code)}", closing(document), failing_proofs(document), document.problems)
-    groups = proof_groups(document.results)
-    bad = [number for number, group in enumerate(groups) if any(not proof.ruling.ok for proof in group)]
-    if groups:
-        parts.append(replace(table_rows("Proofs", HEADS, [_row(group) for group in groups], bad), opened=False))
-    if document.notes:
-        parts.append(Rows(title="Notes", rows=[f"- {escaped(note)}" for note in document.notes]))
-    parts.append(escaped("; ".join(document.environment.lines())))
-    return fitted(parts)
+LEAVES = 60
+"""Proofs of one kind in a table; JSON has all of them."""
 
 
-def _row(group: Sequence[Finding]) -> tuple[str, ...]:
+def proofs_page(document: ProofDocument) -> Page:
+    """Return the proofs of one kind together, what is refuted or not proved first, each kind with its argument."""
+    groups = sorted(proof_groups(document.results), key=_gravity)
+    refuted = next((number for number, group in enumerate(groups) if _gravity(group) == 0), None)
+    table = Table(
+        heads=HEADS,
+        rows=[_cells(group) for group in groups],
+        title="Proofs",
+        caption="Proofs by side and leaf, what is refuted or not proved first; the argument is folded below each",
+        bad=[number for number, group in enumerate(groups) if _gravity(group) < 2],
+        details={number: _argument(group, opened=number == refuted) for number, group in enumerate(groups)},
+        media=("markdown", "html"),
+    )
+    pairs: dict[str, list[Finding]] = {}
+    for proof in document.results:
+        pairs.setdefault(proof.place.pair, []).append(proof)
+    by_leaf = Lines(lines=_leaf_lines(pairs), short=Lines(lines=_pair_lines(pairs), cut=1), cut=1)
+    every = [pair_block(pair, proofs) for pair, proofs in pairs.items()]
+    assumed = assumed_sentence(document.results)
+    return Page(
+        command="prove",
+        title=f"prove {listed([*pairs], 'pair', 3)}" if pairs else "",
+        state=state_of(exit_code(document.results, document.problems, interrupted=document.interrupted)),
+        headline=_headline(document, groups),
+        closing=closing(document),
+        live=[Fold(title="", blocks=[*every, Lines(lines=[""])], short=by_leaf, media=("terminal",))],
+        blocks=[table],
+        failing=failing_proofs(document),
+        problems=document.problems,
+        notes=(*([] if assumed is None else [assumed]), *document.notes),
+        environment=document.environment,
+        hint="--verbose prints every proof with its method, its assumptions and its probability of an error",
+    )
+
+
+def _gravity(group: Sequence[Finding]) -> int:
+    """Return 0 of what is refuted, 1 of what does not reach its contract, 2 of the rest."""
+    return 0 if any(proof.refutes for proof in group) else 1 if any(not proof.ruling.ok for proof in group) else 2
+
+
+def pair_block(pair: str, proofs: Sequence[Finding]) -> Fold:
+    """Return the proofs of a pair with their arguments, those of one kind together, for a terminal."""
+    blocks: list[Block] = []
+    for group in proof_groups(proofs):
+        first = group[0]
+        head = Line(f"  {first.place.variant}, {leaf_words(first)}: {title(first)}", _badge(first).tone)
+        blocks += [Lines(lines=[head]), ValueList(rows=[*paragraphs(group)], indent=4, least=9)]
+    return Fold(title=pair, blocks=blocks)
+
+
+def _leaf_lines(pairs: Mapping[str, Sequence[Finding]]) -> list[str | Line]:
+    """Return a line for each leaf of a side."""
+    lines: list[str | Line] = []
+    for pair, proofs in pairs.items():
+        lines += ["", Line(pair, "strong")]
+        for group in proof_groups(proofs):
+            first, short = group[0], sum(not proof.ruling.ok for proof in group)
+            below = f"; {short} of {len(group)} below the contract" if short else ""
+            text = f"  {first.place.variant}, {leaf_words(first)}: {few_words(first)}: {where(group)}{below}"
+            lines.append(Line(text, "" if _gravity(group) else "bad"))
+    return [*lines, ""]
+
+
+def _pair_lines(pairs: Mapping[str, Sequence[Finding]]) -> list[str | Line]:
+    """Return a line for each pair."""
+    lines: list[str | Line] = [""]
+    for pair, proofs in pairs.items():
+        short = sum(not proof.ruling.ok for proof in proofs)
+        words = ", ".join(f"{word} {count}" for word, count in Counter(map(_counted_words, proofs)).items())
+        below = f"; {short} below the contract" if short else ""
+        text = f"{pair}: {plural(len(proofs), 'leaf')}: {words}{below}"
+        lines.append(Line(text, "" if _gravity(proofs) else "bad"))
+    return [*lines, ""]
+
+
+def _cells(group: Sequence[Finding]) -> list[Cell]:
     first = group[0]
     required = Counter(proof.ruling.required for proof in group)
     errors = [proof.proof.log2_error for proof in group if proof.proof.log2_error is not None]
     reached = sum(proof.ruling.ok for proof in group)
-    return (
+    return [
         first.place.pair,
         first.place.variant,
         leaf_words(first),
-        few_words(first),
+        replace(_badge(first), text=few_words(first)),
         where(group),
         " ".join(f"{rung} {count}" for rung, count in required.items()),
         "yes" if reached == len(group) else f"{reached} of {len(group)}",
         f"2^{max(errors):.0f}" if errors else "",
-    )
+    ]
+
+
+def _argument(group: Sequence[Finding], *, opened: bool) -> Fold:
+    """Return the argument of the proofs of one kind, everything that it assumes, and each proof."""
+    first, short = group[0], [proof for proof in group if not proof.ruling.ok]
+    replay = (next(iter(short), None) or first).replay
+    # Assumptions are a table of their own, each with how it could be false.
+    facts = [(name, text) for name, text in paragraphs(group) if name not in ("where", "assumes", "replay")]
+    assumed = {(each.word, each.text): each.false_where for proof in group for each in proof.proof.assumptions}
+    shown = [*short, *(proof for proof in group if proof.ruling.ok)][:LEAVES]
+    more = f"; {len(group) - LEAVES} more in the JSON document" if len(group) > LEAVES else ""
+    blocks: list[Block] = [
+        ValueList(rows=facts),
+        *([CommandLine(text=replay)] if replay else []),
+        Table(
+            heads=("kind", "assumed", "false where"),
+            rows=[(*named, false_where) for named, false_where in assumed.items()],
+            caption="Assumptions of the proof",
+        ),
+        Table(
+            heads=("case", "dtype", "mesh", "mode", "required", "by proof", "elements", "error probability", "remark"),
+            rows=[_leaf_cells(proof) for proof in shown],
+            caption=f"Every leaf{more}",
+            bad=range(min(len(short), LEAVES)),
+            right=("elements",),
+            wide=("remark",),
+        ),
+    ]
+    name = f"{first.place.pair}/{first.place.variant}, {leaf_words(first)}: {title(first)}"
+    return Fold(title=name, blocks=blocks, open=opened, media=("html",))
+
+
+def _leaf_cells(proof: Finding) -> list[Cell]:
+    place, error = proof.place, proof.proof.log2_error
+    reached = Badge(text="reached", sign="✓", tone="good")
+    return [
+        *(place.case, place.dtype, place.mesh, place.mode, proof.ruling.required),
+        reached if proof.ruling.ok else Badge(text="not reached", sign="✗", tone="bad"),
+        str(proof.comparison.elements),
+        "" if error is None else f"2^{error:.0f}",
+        proof.proof.refutation or proof.ruling.reason or proof.named.why or "",
+    ]
+
+
+def _headline(document: ProofDocument, groups: Sequence[Sequence[Finding]]) -> str:
+    """Say what is refuted or not proved, and where."""
+    short = [proof for proof in document.results if not proof.ruling.ok]
+    if not short and document.problems:
+        return first_problem(document.problems)
+    if not short:
+        return f"interrupted; {closing(document)}" if document.interrupted else closing(document)
+    group = groups[0]
+    first = next((proof for proof in group if proof.refutes), None) or next(p for p in group if not p.ruling.ok)
+    side = f"{first.place.pair}/{first.place.variant}, {leaf_words(first)}"
+    place = f"{side} (case {first.place.case}, {first.place.dtype}, mesh {first.place.mesh})"
+    count = sum(proof.refutes for proof in document.results)
+    if not count:
+        reason = first.ruling.reason or "the proof does not reach the contract"
+        return f"{len(short)} of {plural(len(document.results), 'leaf')} not proved; first {place}: {reason}"
+    cause = first.named.lines[0] if first.named.lines else first.proof.refutation
+    because = f": {cause}" if cause else ""
+    return f"{count} of {plural(len(document.results), 'leaf')} refuted; first {place}{because}"

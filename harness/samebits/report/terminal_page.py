@@ -143,12 +143,13 @@ def _show_lines(to: Console, block: Lines) -> None:
     if block.title:
         line(to, block.title, "bold")
     for said in block.said():
-        line(to, " " * block.indent + said.text, STYLES[said.tone])
+        text = " " * block.indent + said.text
+        line(to, cut(text, block.cut * to.width) if block.cut else text, STYLES[said.tone])
 
 
 def _show_values(to: Console, block: ValueList) -> None:
     rows = [(name, value) for name, value in block.rows if value]
-    wide = max((len(name) for name, _ in rows), default=0)
+    wide = max(block.least, *(len(name) for name, _ in rows), 0)
     for name, value in rows:
         line(to, f"{' ' * block.indent}{name:<{wide}}  {value}")
 

@@ -14,8 +14,9 @@ from samebits.errors import NotCovered
 from samebits.interpret.alignment import align
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
-from samebits.report.prove import show_pair
+from samebits.report.prove import pair_block
 from samebits.report.terminal import console
+from samebits.report.terminal_page import show_blocks
 from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
 from tests.check.test_line_evidence import gated, halved, plain, same, sigmoid
@@ -41,7 +42,7 @@ def test_a_refuted_leaf_names_its_line(direction: str) -> None:
     (line,) = refuted.named.lines
     assert (line.variant_code, line.reference_code) == ("factor * x", "x * factor * 2")
     text = io.StringIO()
-    show_pair(console(text), "toy", [refuted])
+    show_blocks(console(text), [pair_block("toy", [refuted])])
     assert "line" in text.getvalue() and "has `factor * x`, the reference's twin at" in " ".join(
         text.getvalue().split()
     )

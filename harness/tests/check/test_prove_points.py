@@ -16,7 +16,8 @@ from rich.console import Console
 from samebits.check.prove_points import prove_points
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
-from samebits.report.prove import show_pair
+from samebits.report.prove import pair_block
+from samebits.report.terminal_page import show_blocks
 from samebits.schema.case import Arg, Refusal
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.finding import Finding, exit_code
@@ -222,7 +223,7 @@ def test_a_known_difference_is_under_its_exemption() -> None:
     ]
     assert exit_code(found) == 0
     console = Console(file=io.StringIO(), width=200)
-    show_pair(console, "toy", found)
+    show_blocks(console, [pair_block("toy", found)])
     assert isinstance(console.file, io.StringIO)
     assert "exemption  different 1: a known difference, as declared: FINDING: one too many" in console.file.getvalue()
 

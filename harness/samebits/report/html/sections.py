@@ -14,15 +14,12 @@ from samebits.report.document import Document
 from samebits.report.html.charts import bundle
 from samebits.report.html.check_section import check_section
 from samebits.report.html.page_section import page_section
-from samebits.report.html.prove_section import prove_section
 from samebits.report.html.section import Section, render, script_json, static
 from samebits.report.page import Paged
-from samebits.report.prove import ProofDocument
 from samebits.report.words import State, typed
 
 SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Document: check_section,
-    ProofDocument: prove_section,
 }
 
 _SCRIPTS = ("page.js", "theme.js")

@@ -21,7 +21,8 @@ from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import TracedSides
 from samebits.prove.prover import Prover, Unproved
-from samebits.report.prove import show_pair
+from samebits.report.prove import pair_block
+from samebits.report.terminal_page import show_blocks
 from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
 from tests.interpret.executed import asked
@@ -32,7 +33,7 @@ def proved(pair: Pair) -> tuple[list[Finding], str]:
     """What is proved of a pair, and how it is printed."""
     found = list(prove_points(pair, Locator(name=pair.name), plan(pair, Request(full=True), 8)))
     console = Console(file=io.StringIO(), width=200)
-    show_pair(console, pair.name, found)
+    show_blocks(console, [pair_block(pair.name, found)])
     assert isinstance(console.file, io.StringIO)
     return found, console.file.getvalue()
 
