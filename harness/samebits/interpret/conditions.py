@@ -235,6 +235,8 @@ class _ConditionWalk(Interpreter):
         if name in ("iota", "axis_index"):
             size = step.params["shape"][step.params["dimension"]] if name == "iota" else axes.devices
             return [constant(np.arange(min(size, 1024)), step.output)]
+        if not values:  # such as uninitialised memory
+            return nothing
         if name == "select_n":
             return [_chosen(*values)]
         if name in MOVES:
@@ -246,7 +248,8 @@ class _ConditionWalk(Interpreter):
         if name == "reduce_sum" and not step.output.is_float:  # of equal elements
             count = math.prod(step.inputs[0].shape) // max(1, math.prod(step.output.shape))
             return [made("mul", step.output.dtype, *values, constant(count, step.output))]
-        return [self._elementwise(step, values)] if name in _ELEMENTWISE else nothing
+        elementwise = name in _ELEMENTWISE and len(nothing) == 1
+        return [self._elementwise(step, values)] if elementwise else nothing
 
     def _moved(self, step: Step, terms: Sequence[ElementTerm | None]) -> ElementTerm | None:
         """What moves elements: the term of those moved; index operands of slices are held inside."""

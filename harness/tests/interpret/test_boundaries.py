@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import jax
@@ -16,6 +17,9 @@ from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Ties
 from samebits.interpret.other_values import Counterexample, boundaries, counterexamples
 from samebits.interpret.problem import Input, Magnitudes, Question
+from tests.interpret.sweep.jax_calls import jax_calls
+from tests.interpret.sweep.layer_calls import layer_calls
+from tests.interpret.sweep.runner import programs
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((4, 8)).astype(np.float32)
@@ -205,3 +209,28 @@ def test_a_tie_is_bisected_and_counts_as_one_but_for_rounding() -> None:
     compared = jax.make_jaxpr(lambda x: (x * 0.1 > 0.3, x * 0.1 - 0.3 > 0, x > 0.3, jnp.floor(x * 0.7)))(np.float32(3))
     assert [float(value) for value in Interpreter(Ties())(compared, np.float64(3))] == [0, 0, 1, 2]
     assert float(Interpreter(Ties())(compared, np.float64(10))[3]) == 7
+
+
+WHOLE: dict[str, Side] = {
+    "an operation without operands": lambda x: jnp.linalg.slogdet(x)[1],
+    "a gradient that is made of zeros": jax.grad(lambda x: jnp.sum(jnp.diagonal(x) ** 2)),
+    "a place that one program gives to another": jax.grad(lambda x: jnp.sum(jnp.polyadd(x[0], x[1, :3]))),
+    "several outputs of one operation": lambda x: jnp.linalg.eigh(x),
+}
+
+
+@pytest.mark.parametrize("what", WHOLE)
+def test_what_is_not_elementwise_ends_no_search(what: str) -> None:
+    conditions(jax.make_jaxpr(WHOLE[what])(X[:, :4]))
+
+
+@pytest.mark.slow
+def test_no_function_of_jax_ends_a_search() -> None:
+    wrong = {}
+    for call in chain(jax_calls(), layer_calls()):
+        for name, program in programs(call):
+            try:
+                conditions(program)
+            except Exception as error:
+                wrong[name] = repr(error)
+    assert wrong == {}
