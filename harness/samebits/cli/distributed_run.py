@@ -6,19 +6,17 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 
 from samebits.cli.common import say
-from samebits.cli.pipeline import Command, CommandRun, ReportFiles, exit_without_waiting, run_command
+from samebits.cli.pipeline import Command, CommandRun, ReportFiles, Steps, exit_without_waiting, run_command
 from samebits.cluster.process_group import ProcessGroup
 from samebits.cluster.start import RunInputs, compare_inputs, described, sources
 from samebits.errors import COULD_NOT_TELL, RequestError, SamebitsError
 from samebits.host import environment
 from samebits.host.group import RunEnded
-from samebits.report.outcomes import Outcomes
 from samebits.schema.result import Problem
 
 Inputs = TypeVar("Inputs")
@@ -49,7 +47,7 @@ def run_together(
     if group.number:
         _silence()
     try:
-        return run_command(TogetherCommand(command, group, points), files if group.number == 0 else ReportFiles())
+        return run_command(command, files if group.number == 0 else ReportFiles(), Together(group, points))
     except RunEnded as ended:
         say(str(ended))
         group.close()
@@ -65,26 +63,19 @@ def _silence() -> None:
     os.dup2(nowhere.fileno(), 1)
 
 
-class TogetherCommand(Command[Inputs, Item, Report]):
-    """A command in one of several processes.
+class Together(Steps):
+    """Takes the steps of a command in one of several processes.
 
     Args:
-        command: which it is.
         group: the processes.
-        points: what it is about to do, as text by name.
+        points: what the command is about to do, as text by name.
     """
 
-    def __init__(
-        self,
-        command: Command[Inputs, Item, Report],
-        group: ProcessGroup,
-        points: Callable[[Inputs], Mapping[str, str]],
-    ) -> None:
-        self.command, self.group, self.points = command, group, points
-        self.handles_signals, self.on_interrupt = command.handles_signals, command.on_interrupt
+    def __init__(self, group: ProcessGroup, points: Callable[[Any], Mapping[str, str]]) -> None:
+        self.group, self.points = group, points
 
-    def load(self, run: CommandRun) -> Inputs:
-        """What the command works on, the same in all processes.
+    def load(self, command: Command[Inputs, Item, Report], run: CommandRun) -> Inputs:
+        """Load what the command works on, the same in all processes.
 
         Raises:
             RequestError: another process could not load it, or a process differs.
@@ -93,7 +84,7 @@ class TogetherCommand(Command[Inputs, Item, Report]):
             run.console = Console(file=sys.stdout)
         inputs, failure = None, None
         try:
-            inputs = self.command.load(run)
+            inputs = command.load(run)
         except SamebitsError as error:
             failure = error
         texts = self.group.share("loading", None if failure is None else str(failure))
@@ -112,10 +103,12 @@ class TogetherCommand(Command[Inputs, Item, Report]):
         compare_inputs(self.group, own)
         return inputs
 
-    def execute(self, run: CommandRun, inputs: Inputs, results: list[Item]) -> None:
+    def execute(
+        self, command: Command[Inputs, Item, Report], run: CommandRun, inputs: Inputs, results: list[Item]
+    ) -> None:
         """Run it; where a process is gone or hangs, the results so far are reported and the run ends."""
         try:
-            self.command.execute(run, inputs, results)
+            command.execute(run, inputs, results)
         except KeyboardInterrupt:
             run.stop.asked = True  # jax's own end would wait for the others
             with contextlib.suppress(RunEnded):
@@ -123,43 +116,14 @@ class TogetherCommand(Command[Inputs, Item, Report]):
             raise
         except RunEnded as ended:
             message = f"the run ends here: {ended}"
-            if not self.handles_signals:  # a part of its results is worth nothing
+            if not command.handles_signals:  # a part of its results is worth nothing
                 say(f"'{self.group.subject}': {message}")
                 exit_without_waiting(COULD_NOT_TELL)
             run.problem(Problem(pair=self.group.subject, message=message, exit_code=COULD_NOT_TELL))
             run.interrupted = run.stop.asked = True  # what hangs in a collective cannot be waited for
 
-    def document(self, run: CommandRun, inputs: Inputs, results: list[Item]) -> Report:
-        """The report as one record."""
-        return self.command.document(run, inputs, results)
-
-    def tree(self) -> Path:
-        """The tree of the command."""
-        return self.command.tree()
-
-    def json(self, document: Report) -> str:
-        """The document as JSON text."""
-        return self.command.json(document)
-
-    def html(self, document: Report) -> str:
-        """The document as one HTML file."""
-        return self.command.html(document)
-
-    def markdown(self, document: Report) -> str:
-        """The document for a pull request."""
-        return self.command.markdown(document)
-
-    def outcomes(self, inputs: Inputs, document: Report) -> Outcomes:
-        """The results as continuous integration reads them."""
-        return self.command.outcomes(inputs, document)
-
-    def show(self, run: CommandRun, inputs: Inputs, document: Report) -> None:
-        """Print the report; then all processes have come to their end."""
-        self.command.show(run, inputs, document)
-
-    def exit_code(self, inputs: Inputs, document: Report) -> int:
-        """The exit code of process 0."""
-        code = self.command.exit_code(inputs, document)
+    def exit_code(self, code: int) -> int:
+        """Return the exit code of process 0; all processes have come to their end then."""
         try:
             codes: list[int] = self.group.share("the end", code)
         except RunEnded:

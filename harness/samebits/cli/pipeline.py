@@ -216,12 +216,31 @@ class Command(ABC, Generic[Inputs, Item, Report]):
         return gravest(getattr(document, "problems", ()))
 
 
-def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> int:
+class Steps:
+    """Takes the steps in which several processes of one command must agree; here there is one."""
+
+    def load(self, command: Command[Inputs, Item, Report], run: CommandRun) -> Inputs:
+        """Load what the command works on."""
+        return command.load(run)
+
+    def execute(
+        self, command: Command[Inputs, Item, Report], run: CommandRun, inputs: Inputs, results: list[Item]
+    ) -> None:
+        """Append results as they come."""
+        command.execute(run, inputs, results)
+
+    def exit_code(self, code: int) -> int:
+        """Return the exit code of the command, from that of this process."""
+        return code
+
+
+def run_command(command: Command[Inputs, Item, Report], files: ReportFiles, steps: Steps | None = None) -> int:
     """Run a command from its request to its exit code.
 
     Args:
         command: with its request.
         files: where the report is written.
+        steps: where several processes run the command, how they agree.
 
     Returns:
         The exit code.
@@ -233,16 +252,16 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
     # A document on standard output is for a program, which cannot read our tables.
     apart = any(is_stdout(file) for file in (files.json, files.html, files.markdown, files.junit))
     run = CommandRun(console(sys.stderr) if apart else console())
+    steps, theirs = steps or Steps(), False
     results: list[Item] = []
-    theirs = False
     written = written_now(command.tree()) if files.json is not None and command.runs_here else None
     with run.stop.listening() if command.handles_signals else contextlib.nullcontext():
         require_not_interrupted()
         with _annotated(run, files):
-            inputs = command.load(run)
+            inputs = steps.load(command, run)
         run.stop.require_none()
         try:
-            command.execute(run, inputs, results)
+            steps.execute(command, run, inputs, results)
         except KeyboardInterrupt as error:
             if not (command.on_interrupt or command.handles_signals):
                 raise
@@ -254,7 +273,7 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
         say(command.on_interrupt)
     with signals_ignored():
         document = _with_origin(command.document(run, inputs, results), written)
-        code = command.exit_code(inputs, document)
+        code = steps.exit_code(command.exit_code(inputs, document))
         outcomes = command.outcomes(inputs, document).ended_with(code) if files.junit or files.github else None
         texts = [
             (files.json, lambda: command.json(document)),

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from samebits.cli.check import check
 from samebits.cli.distributed_options import DistributedOptions
-from samebits.cli.distributed_run import TogetherCommand, run_together
+from samebits.cli.distributed_run import Together, run_together
 from samebits.cli.launch import launch
 from samebits.cli.pipeline import Command, CommandRun, ReportFiles
 from samebits.cluster.process_group import Board, ProcessGroup
@@ -64,7 +64,7 @@ def test_a_run_to_its_end_has_the_exit_code_of_process_0(group: ProcessGroup) ->
 def test_where_a_process_is_gone_the_results_so_far_remain(group: ProcessGroup) -> None:
     group.begin("rope: fast")
     run, results = CommandRun(), list[int]()
-    TogetherCommand(Counting(hangs=2), group, lambda inputs: {}).execute(run, 3, results)
+    Together(group, lambda inputs: {}).execute(Counting(hangs=2), run, 3, results)
     assert results == [0, 1] and run.interrupted and run.stop.asked
     (problem,) = run.problems
     assert (problem.pair, problem.exit_code) == ("rope", 3)
@@ -104,7 +104,7 @@ def test_other_exit_codes_in_other_processes_are_no_success(capsys: pytest.Captu
     board = Board(2)
     groups = [ProcessGroup(number, 2, board, 60) for number in range(2)]
     threading.Thread(target=groups[1].share, args=("the end", 0)).start()
-    assert TogetherCommand(Counting(), groups[0], lambda inputs: {}).exit_code(3, ()) == 3
+    assert Together(groups[0], lambda inputs: {}).exit_code(1) == 3
     assert capsys.readouterr().err == "samebits: process 1 comes to exit code 0, and process 0 to 1\n"
     for group in groups:
         group.close()
@@ -118,7 +118,7 @@ def test_an_interrupted_process_is_named_in_the_others() -> None:
     board = Board(2)
     group, run = ProcessGroup(1, 2, board, 60), CommandRun()
     with pytest.raises(KeyboardInterrupt):
-        TogetherCommand(Interrupted(), group, lambda inputs: {}).execute(run, 3, [])
+        Together(group, lambda inputs: {}).execute(Interrupted(), run, 3, [])
     assert run.stop.asked, "jax's own end would wait for the others"
     assert board.ended() == "process 1 was interrupted"
     group.close()
