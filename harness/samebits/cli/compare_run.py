@@ -206,22 +206,22 @@ class ProveFunctionsCommand(ProveCommand):
     """Prove two functions, in this process.
 
     Args:
-        chosen: the functions and their arguments.
+        functions: the functions and their arguments.
     """
 
-    chosen: CompareFunctionsOptions
+    functions: CompareFunctionsOptions
 
     def load(self, run: CommandRun) -> ProveInputs:
         """The functions as a pair, without the gradients that there are none of, with notes about those."""
-        pair = functions_as_pair(self.chosen)
+        pair = functions_as_pair(self.functions)
         here = run.start_backend(shown=True, workers=0, ray=None)
         try:
-            pair, notes = to_prove(pair, "all" if self.all_sizes else None)
+            pair, notes = to_prove(pair, "all" if self.chosen.all_sizes else None)
         except DeclarationError as error:
             raise DeclarationError(in_options(str(error))) from error
         run.notes += notes
-        again = self.chosen.words("prove") + (" --all-sizes" if self.all_sizes else "")
-        locator = Locator(name=f"{self.chosen.reference} {self.chosen.variant}", rerun=again)
+        again = self.functions.words("prove") + (" --all-sizes" if self.chosen.all_sizes else "")
+        locator = Locator(name=f"{self.functions.reference} {self.functions.variant}", rerun=again)
         return ProveInputs(
             loaded=[LoadedPair(locator=locator, pair=pair, plan=function_plan(pair, ANY_DEVICES))], environment=here
         )
@@ -229,16 +229,16 @@ class ProveFunctionsCommand(ProveCommand):
     def execute(self, run: CommandRun, inputs: ProveInputs, results: list[Finding]) -> None:
         """Prove all points, and say what they leave at its default."""
         (item,) = inputs.loaded
-        points = item.pair, item.locator, item.plan, self.platform
+        points = item.pair, item.locator, item.plan, self.chosen.platform
         proofs = (
             door("sizes.points").prove_sizes(*points)
-            if self.all_sizes
-            else prove_points(*points, assuming=self.assuming)
+            if self.chosen.all_sizes
+            else prove_points(*points, assuming=not self.chosen.no_assumptions)
         )
-        for row in with_call_assumptions([*proofs], item.pair, assuming=self.assuming):
+        for row in with_call_assumptions([*proofs], item.pair, assuming=not self.chosen.no_assumptions):
             results.append(row.with_ruling(reason=_said(row.ruling.reason)))
         run.notes += take_notes()
         if not all(row.ruling.ok for row in results):
-            run.notes += anything_drawn(self.chosen.arg)
+            run.notes += anything_drawn(self.functions.arg)
         if self.verbose:
             show_blocks(run.console, [pair_block(item.pair.name, results)])

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from samebits.cli import options
 from samebits.cli.declared import argument, option
+from samebits.rooms import door
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +39,6 @@ def diff(chosen: DiffOptions) -> int:
     of two commands, or a declaration is newly wrong; 3 the documents have no result in common.
     """
     files = chosen.report_files()
-    from samebits.cli.diff_run import DiffCommand
     from samebits.cli.pipeline import run_command
-    from samebits.report.changes.diff_records import Slower
 
-    slower = Slower(ratio=chosen.slower, floor=chosen.floor)
-    return run_command(DiffCommand(old=chosen.old, new=chosen.new, slower=slower, root=chosen.root), files)
+    return run_command(door("cli.diff_run").DiffCommand(chosen=chosen), files)

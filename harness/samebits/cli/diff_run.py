@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
+from samebits.cli.diff import DiffOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import declaration_lines
 from samebits.report.any_document import read_any_document
@@ -16,18 +16,9 @@ from samebits.report.outcomes import Outcomes
 
 @dataclass(frozen=True, kw_only=True)
 class DiffCommand(Command[DiffDocument, DiffDocument, DiffDocument]):
-    """Compare two documents.
+    """Compare two documents."""
 
-    Args:
-        old, new: their files.
-        slower: when a result is called slower.
-        root: the tree whose declarations annotations point to, or None for the current one.
-    """
-
-    old: Path
-    new: Path
-    slower: Slower
-    root: Path | None
+    chosen: DiffOptions
 
     def load(self, run: CommandRun) -> DiffDocument:
         """What changed, from both documents.
@@ -36,8 +27,9 @@ class DiffCommand(Command[DiffDocument, DiffDocument, DiffDocument]):
             RequestError: a file is not a document of a command with verdicts, or they are of two commands.
             CouldNotRun: the documents have no result in common.
         """
-        both = read_any_document(self.old), read_any_document(self.new)
-        return compare_documents(*both, files=(str(self.old), str(self.new)), slower=self.slower)
+        old, new, slower = self.chosen.old, self.chosen.new, Slower(ratio=self.chosen.slower, floor=self.chosen.floor)
+        both = read_any_document(old), read_any_document(new)
+        return compare_documents(*both, files=(str(old), str(new)), slower=slower)
 
     def execute(self, run: CommandRun, inputs: DiffDocument, results: list[DiffDocument]) -> None:
         """Nothing: both commands have run."""
@@ -48,7 +40,7 @@ class DiffCommand(Command[DiffDocument, DiffDocument, DiffDocument]):
 
     def outcomes(self, inputs: DiffDocument, document: DiffDocument) -> Outcomes:
         """One row per change."""
-        return diff_outcomes(document, declaration_lines((), self.root))
+        return diff_outcomes(document, declaration_lines((), self.chosen.root))
 
     def exit_code(self, inputs: DiffDocument, document: DiffDocument) -> int:
         """1 where something is worse."""

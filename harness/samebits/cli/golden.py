@@ -10,6 +10,7 @@ import click
 from samebits.cli import engine_options, options
 from samebits.cli.declared import option
 from samebits.errors import RequestError
+from samebits.rooms import door
 
 WINDOW = 20
 
@@ -52,17 +53,9 @@ def golden_check(chosen: GoldenCheckOptions) -> int:
     files = chosen.report_files()
     _prepare(chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
     settings = chosen.engine_settings(platform=chosen.platform, shard=chosen.shard)
-    from samebits.cli.golden_run import GoldenCheckCommand
     from samebits.cli.pipeline import run_command
 
-    command = GoldenCheckCommand(
-        matrices=chosen.matrix,
-        configs=chosen.config,
-        root=chosen.root,
-        settings=settings,
-        verbose=chosen.verbose,
-    )
-    return run_command(command, files)
+    return run_command(door("cli.golden_run").GoldenCheckCommand(chosen=chosen, settings=settings), files)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +67,10 @@ class GoldenAcceptOptions(GoldenRuns, options.JsonOption):
     steps: Annotated[int, option("How many steps; at least 20.", "N")] = WINDOW
     confirm: Annotated[bool, option("Only add this environment to the evidence of goldens that hold in it.")] = False
     platform: options.Platform = None
+
+    def why(self) -> str:
+        """Return the reason that is recorded."""
+        return self.reason or ("confirmed" if self.confirm else "")
 
 
 @options.command(GoldenAcceptOptions, "accept")
@@ -89,19 +86,9 @@ def golden_accept(chosen: GoldenAcceptOptions) -> int:
             "name what to accept: --matrix NAME or --config MATRIX/RUN; goldens are not accepted wholesale"
         )
     _prepare(chosen.platform)
-    from samebits.cli.golden_run import GoldenAcceptCommand
     from samebits.cli.pipeline import run_command
 
-    command = GoldenAcceptCommand(
-        matrices=chosen.matrix,
-        configs=chosen.config,
-        root=chosen.root,
-        reason=chosen.reason or ("confirmed" if chosen.confirm else ""),
-        author=chosen.author,
-        steps=chosen.steps,
-        only_confirm=chosen.confirm,
-    )
-    return run_command(command, files)
+    return run_command(door("cli.golden_run").GoldenAcceptCommand(chosen=chosen), files)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +103,9 @@ class GoldenListOptions(options.JsonOption):
 def golden_list(chosen: GoldenListOptions) -> int:
     """The goldens of all platforms, from their files alone; no jax is started."""
     files = chosen.report_files()
-    from samebits.cli.golden_files_run import GoldenListCommand
     from samebits.cli.pipeline import run_command
 
-    return run_command(GoldenListCommand(matrices=chosen.matrix, root=chosen.root), files)
+    return run_command(door("cli.golden_files_run").GoldenListCommand(chosen=chosen), files)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,10 +122,9 @@ def golden_show(chosen: GoldenShowOptions) -> int:
     files = chosen.report_files()
     if not chosen.config:
         raise RequestError("name what to show: --config MATRIX/RUN; `samebits golden list` lists them")
-    from samebits.cli.golden_files_run import GoldenShowCommand
     from samebits.cli.pipeline import run_command
 
-    return run_command(GoldenShowCommand(configs=chosen.config, root=chosen.root), files)
+    return run_command(door("cli.golden_files_run").GoldenShowCommand(chosen=chosen), files)
 
 
 for _command in (golden_accept, golden_check, golden_list, golden_show):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.cli.common import say
+from samebits.cli.golden import GoldenListOptions, GoldenShowOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.errors import RequestError, SamebitsError
 from samebits.programs.catalogue import default_root, suggest
@@ -22,15 +23,9 @@ GoldenFile = tuple[Path, Golden]
 
 @dataclass(frozen=True, kw_only=True)
 class GoldenListCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
-    """List the goldens of a tree; a damaged file is one line, and the others are listed.
+    """List the goldens of a tree; a damaged file is one line, and the others are listed."""
 
-    Args:
-        matrices: only these; none for all.
-        root: the tree of the model, or None for the current one.
-    """
-
-    matrices: Sequence[str]
-    root: Path | None
+    chosen: GoldenListOptions
 
     def load(self, run: CommandRun) -> list[GoldenFile]:
         """The files that can be read.
@@ -38,21 +33,26 @@ class GoldenListCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
         Raises:
             RequestError: a matrix is unknown.
         """
-        model = load_model(self.root or default_root())
+        model = load_model(self.chosen.root or default_root())
         known = [matrix.name for matrix in model.matrices]
-        for name in self.matrices:
+        for name in self.chosen.matrix:
             if name not in known:
                 raise RequestError(f"matrix '{name}' is unknown; {suggest(name, known)}")
-        return _read([path for path in golden_paths(model) if not self.matrices or self._asked(path, known)], run)
+        return _read([path for path in golden_paths(model) if not self.chosen.matrix or self._asked(path, known)], run)
 
     def _asked(self, path: Path, known: Sequence[str]) -> bool:
         """Whether a file has the name of a golden of one of the matrices; a longer name may begin like another."""
-        return max((name for name in known if path.stem.startswith(f"{name}__")), key=len, default="") in self.matrices
+        return (
+            max((name for name in known if path.stem.startswith(f"{name}__")), key=len, default="")
+            in self.chosen.matrix
+        )
 
     def execute(self, run: CommandRun, inputs: list[GoldenFile], results: list[GoldenRow]) -> None:
         """A row per golden."""
         results += [
-            GoldenRow.of(golden, path) for path, golden in inputs if not self.matrices or golden.matrix in self.matrices
+            GoldenRow.of(golden, path)
+            for path, golden in inputs
+            if not self.chosen.matrix or golden.matrix in self.chosen.matrix
         ]
 
     def document(self, run: CommandRun, inputs: list[GoldenFile], results: list[GoldenRow]) -> GoldenDocument:
@@ -64,15 +64,9 @@ class GoldenListCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
 
 @dataclass(frozen=True, kw_only=True)
 class GoldenShowCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
-    """Show some goldens whole; `--json` writes their rows, as the goldens are JSON files themselves.
+    """Show some goldens whole; `--json` writes their rows, as the goldens are JSON files themselves."""
 
-    Args:
-        configs: names.
-        root: the tree of the model, or None for the current one.
-    """
-
-    configs: Sequence[str]
-    root: Path | None
+    chosen: GoldenShowOptions
 
     def load(self, run: CommandRun) -> list[GoldenFile]:
         """The files of the names.
@@ -80,13 +74,13 @@ class GoldenShowCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
         Raises:
             RequestError: there is no golden of that name.
         """
-        paths = golden_paths(load_model(self.root or default_root()))
+        paths = golden_paths(load_model(self.chosen.root or default_root()))
         names, stems = sorted({_name(path) for path in paths}), {path.stem for path in paths}
-        for name in self.configs:
+        for name in self.chosen.config:
             if name.replace("/", "__", 1) not in stems:
                 hint = suggest(name, names) if names else "there are none yet"
                 raise RequestError(f"golden '{name}' does not exist; {hint}")
-        wanted_stems = {name.replace("/", "__", 1) for name in self.configs}
+        wanted_stems = {name.replace("/", "__", 1) for name in self.chosen.config}
         return _read([path for path in paths if path.stem in wanted_stems], run)
 
     def execute(self, run: CommandRun, inputs: list[GoldenFile], results: list[GoldenRow]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from samebits.cli.common import say
+from samebits.cli.golden import GoldenAcceptOptions, GoldenCheckOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import run_items
 from samebits.engine.golden_work import GoldenWork, golden_items
@@ -49,17 +50,12 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
     """Compare today's runs with their goldens.
 
     Args:
-        matrices, configs: names; without any, every run of each matrix that has goldens here.
-        root: the tree of the model, or None for the current one.
+        chosen: the options; without a name, every run of each matrix that has goldens here.
         settings: where and how configurations run.
-        verbose: whether every golden is shown, however many there are.
     """
 
-    matrices: Sequence[str]
-    configs: Sequence[str]
-    root: Path | None
+    chosen: GoldenCheckOptions
     settings: EngineSettings
-    verbose: bool = False
 
     def load(self, run: CommandRun) -> GoldenCheckInputs:
         """The model.
@@ -67,22 +63,22 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
         Raises:
             RequestError: there is no such matrix or configuration.
         """
-        tree = self.root or default_root()
+        tree = self.chosen.root or default_root()
         model = load_model(tree)
-        selected(model, self.matrices, self.configs)
+        selected(model, self.chosen.matrix, self.chosen.config)
         here = run.start_backend(None, workers=self.settings.processes, ray=self.settings.ray)
         return GoldenCheckInputs(model=model, tree=tree, surroundings=here)
 
     def execute(self, run: CommandRun, inputs: GoldenCheckInputs, results: list[CheckedGolden]) -> None:
         """Run and compare."""
-        wanted = goldens_to_check(inputs.model, inputs.surroundings, self.matrices, self.configs)
+        wanted = goldens_to_check(inputs.model, inputs.surroundings, self.chosen.matrix, self.chosen.config)
         items = golden_items(inputs.tree, [named.name for named in wanted.runs])
         head = JournalHead(
             command="golden-check",
             request={
                 "tree": str(inputs.tree.resolve()),
-                "matrices": list(self.matrices),
-                "configs": list(self.configs),
+                "matrices": list(self.chosen.matrix),
+                "configs": list(self.chosen.config),
             },
             shard=None if self.settings.shard is None else str(self.settings.shard),
             environment=asdict(inputs.surroundings),
@@ -99,7 +95,7 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
 
     def document(self, run: CommandRun, inputs: GoldenCheckInputs, results: list[CheckedGolden]) -> GoldenDocument:
         """A result per golden, and which matrices have none."""
-        missing = () if self.matrices or self.configs else without_goldens(inputs.model, inputs.surroundings)
+        missing = () if self.chosen.matrix or self.chosen.config else without_goldens(inputs.model, inputs.surroundings)
         return GoldenDocument(
             command="golden check",
             environment=inputs.surroundings,
@@ -149,23 +145,9 @@ class GoldenAcceptInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class GoldenAcceptCommand(Command[GoldenAcceptInputs, AcceptedGolden, GoldenDocument]):
-    """Make today's runs the goldens.
+    """Make today's runs the goldens."""
 
-    Args:
-        matrices, configs: names of what to accept.
-        root: the tree of the model, or None for the current one.
-        reason, author: recorded in the files.
-        steps: of every run.
-        only_confirm: whether this environment is added to the evidence, and nothing else changes.
-    """
-
-    matrices: Sequence[str]
-    configs: Sequence[str]
-    root: Path | None
-    reason: str
-    author: str | None
-    steps: int
-    only_confirm: bool
+    chosen: GoldenAcceptOptions
 
     def load(self, run: CommandRun) -> GoldenAcceptInputs:
         """The runs, once it is known that goldens may be accepted now.
@@ -173,10 +155,11 @@ class GoldenAcceptCommand(Command[GoldenAcceptInputs, AcceptedGolden, GoldenDocu
         Raises:
             RequestError: they may not, or there is no such run.
         """
-        tree = self.root or default_root()
+        chosen = self.chosen
+        tree = chosen.root or default_root()
         model = load_model(tree)
-        runs = selected(model, self.matrices, self.configs)
-        allowed = permit(model, tree, reason=self.reason, author_given=self.author, steps=self.steps)
+        runs = selected(model, chosen.matrix, chosen.config)
+        allowed = permit(model, tree, reason=chosen.why(), author_given=chosen.author, steps=chosen.steps)
         here = run.start_backend(None)
         return GoldenAcceptInputs(model=model, tree=tree, runs=runs, permit=allowed, surroundings=here)
 
@@ -185,7 +168,7 @@ class GoldenAcceptCommand(Command[GoldenAcceptInputs, AcceptedGolden, GoldenDocu
         with persistent_compile_cache():
             session = GoldenSession(model=inputs.model, root=inputs.tree, here=inputs.surroundings)
             outcomes = accept_goldens(
-                session, inputs.runs, inputs.permit, steps=self.steps, only_confirm=self.only_confirm
+                session, inputs.runs, inputs.permit, steps=self.chosen.steps, only_confirm=self.chosen.confirm
             )
             for outcome in outcomes:
                 if isinstance(outcome, AcceptedGolden):

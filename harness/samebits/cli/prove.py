@@ -9,6 +9,7 @@ from samebits.cli import engine_options, options
 from samebits.cli.compare_options import CompareFunctionsOptions, FunctionsOptions, TwoFunctions
 from samebits.cli.declared import argument, given, option, spelled
 from samebits.errors import RequestError
+from samebits.rooms import door
 
 MODEL = "model"
 """In place of a pair: a training step of the full model."""
@@ -108,7 +109,7 @@ def prove(chosen: ProveOptions) -> int:
     """
     files = chosen.report_files()
     _require_consistent(chosen)
-    of_functions = chosen.of_functions()
+    functions = chosen.of_functions()
     from samebits.host import environment
 
     environment.prepare(platform=chosen.driver_platform(None))
@@ -116,35 +117,11 @@ def prove(chosen: ProveOptions) -> int:
     from samebits.cli.pipeline import run_command
 
     if MODEL in chosen.pairs:
-        from samebits.cli.prove_model_run import ProveModelCommand
-        from samebits.train.prove_request import ProveRequest
-
-        steps = ProveRequest(
-            matrix=chosen.matrix,
-            config=chosen.config,
-            defect=chosen.defect,
-            meshes=chosen.mesh,
-            shard_modes=chosen.shard_mode,
-            choices=chosen.choice,
-        )
-        model = ProveModelCommand(request=steps, root=chosen.root, settings=settings, verbose=chosen.verbose)
-        return run_command(model, files)
-    from samebits.cli.compare_run import ProveFunctionsCommand
-    from samebits.cli.prove_run import ProveCommand
-
-    command = ProveCommand(
-        pairs=chosen.pairs,
-        request=chosen.request(),
-        root=chosen.root,
-        platform=chosen.platform,
-        assuming=not chosen.no_assumptions,
-        all_sizes=chosen.all_sizes,
-        settings=settings,
-        verbose=chosen.verbose,
-    )
-    if of_functions is not None:
-        command = ProveFunctionsCommand(**vars(command), chosen=of_functions)
-    return run_command(command, files)
+        return run_command(door("cli.prove_model_run").ProveModelCommand(chosen=chosen, settings=settings), files)
+    if functions is not None:
+        proves = door("cli.compare_run").ProveFunctionsCommand
+        return run_command(proves(chosen=chosen, settings=settings, functions=functions), files)
+    return run_command(door("cli.prove_run").ProveCommand(chosen=chosen, settings=settings), files)
 
 
 def _require_consistent(chosen: ProveOptions) -> None:

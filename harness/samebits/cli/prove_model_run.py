@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.prove import ProveOptions
 from samebits.cli.run_items import InOrder, run_in_order
 from samebits.engine.journal import JournalHead
 from samebits.engine.prove_model_work import ProvedStep, ProveModelWork, step_items
@@ -35,23 +36,32 @@ class ProveModelCommand(Command[ProveModelInputs, ProvedStep, StepDocument]):
     """Prove training steps of a full model.
 
     Args:
-        request: which steps.
-        root: the tree with the model, or None for the current one.
+        chosen: the options.
         settings: where and how steps are proved.
-        verbose: whether every step is shown, however many there are.
     """
 
-    request: ProveRequest
-    root: Path | None
+    chosen: ProveOptions
     settings: EngineSettings
-    verbose: bool = False
+
+    @property
+    def request(self) -> ProveRequest:
+        """Which steps are proved."""
+        chosen = self.chosen
+        return ProveRequest(
+            matrix=chosen.matrix,
+            config=chosen.config,
+            defect=chosen.defect,
+            meshes=chosen.mesh,
+            shard_modes=chosen.shard_mode,
+            choices=chosen.choice,
+        )
 
     on_interrupt = "interrupted; what was proved so far is shown"
     handles_signals = True
 
     def load(self, run: CommandRun) -> ProveModelInputs:
         """The model and the steps that the request selects."""
-        tree = self.root or default_root()
+        tree = self.chosen.root or default_root()
         model = load_model(tree)
         items = step_items(model, tree, self.request)
         # However many there are, they need no accelerator; this process does not either.

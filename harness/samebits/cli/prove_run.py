@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from samebits.check.contract_audit import ANY_DEVICES
 from samebits.check.judge import where
 from samebits.check.line_evidence import few_lines
 from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.prove import ProveOptions
 from samebits.cli.run_items import InOrder, run_in_order
 from samebits.cli.select_pairs import declaration_lines, load_pairs, plans
 from samebits.engine.drive import Done
@@ -18,7 +18,7 @@ from samebits.engine.prove_work import ProveWork, prove_items
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
-from samebits.programs.plan import LoadedPair, Request
+from samebits.programs.plan import LoadedPair
 from samebits.report.notes import other_input_notes
 from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.prove import ProofDocument, pair_block
@@ -40,37 +40,26 @@ class ProveCommand(Command[ProveInputs, Finding, ProofDocument]):
     """Prove a request.
 
     Args:
-        pairs: names of pairs, or `module:PAIR`; empty means the whole tree.
-        request: the filters; meshes may be of any size.
-        root: the tree, or None for the current one.
-        platform: the target; None is the platform that jax chooses here.
-        assuming: whether a proof may rest on assumptions beyond shapes and rounding.
-        all_sizes: whether points are proved for all sizes of their cases.
+        chosen: the options; meshes may be of any size.
         settings: where and how points are proved.
-        verbose: whether every proof is shown as soon as its pair is done, however many there are.
     """
 
-    pairs: Sequence[str]
-    request: Request
-    root: Path | None
-    platform: str | None
-    assuming: bool
-    all_sizes: bool = False
+    chosen: ProveOptions
     settings: EngineSettings
-    verbose: bool = False
 
     on_interrupt = "interrupted; what was proved so far is shown"
     handles_signals = True
 
     def load(self, run: CommandRun) -> ProveInputs:
         """The declarations and their plans."""
+        chosen = self.chosen
         loaded, problems, left_out = plans(
-            load_pairs(self.pairs, self.root, run, self.request.sizes), self.request, ANY_DEVICES
+            load_pairs(chosen.pairs, chosen.root, run, chosen.sizes), chosen.request(), ANY_DEVICES
         )
         for problem in problems:
             run.problem(problem)
         run.notes += left_out
-        if self.all_sizes:
+        if self.chosen.all_sizes:
             loaded, notes = door("sizes.points").of_all_sizes(loaded)
             if not loaded and not run.problems:
                 raise RequestError("; ".join(notes))
@@ -82,8 +71,12 @@ class ProveCommand(Command[ProveInputs, Finding, ProofDocument]):
 
     def execute(self, run: CommandRun, inputs: ProveInputs, results: list[Finding]) -> None:
         """Prove all points."""
-        items = prove_items(inputs.loaded, all_sizes=self.all_sizes)
-        work = ProveWork(self.platform or inputs.environment.platform, assuming=self.assuming, all_sizes=self.all_sizes)
+        items = prove_items(inputs.loaded, all_sizes=self.chosen.all_sizes)
+        work = ProveWork(
+            self.chosen.platform or inputs.environment.platform,
+            assuming=not self.chosen.no_assumptions,
+            all_sizes=self.chosen.all_sizes,
+        )
         names = {item.locator.name: item.pair.name for item in inputs.loaded}
 
         def show(pair: list[Done[Finding]]) -> None:
@@ -93,19 +86,19 @@ class ProveCommand(Command[ProveInputs, Finding, ProofDocument]):
                 show_blocks(run.console, [pair_block(names[pair[0].item.pair], few_lines(rows))])
 
         blocks = InOrder[Finding](items, lambda item: item.pair, show)
-        run_in_order(run, work, blocks, self.settings, self._head(inputs), self.root or Path())
+        run_in_order(run, work, blocks, self.settings, self._head(inputs), self.tree())
 
     def _head(self, inputs: ProveInputs) -> JournalHead:
         """What was asked for, for the journal."""
         return JournalHead(
             command="prove",
             request={
-                "pairs": list(self.pairs),
-                "root": str((self.root or Path()).resolve()),
-                "platform": self.platform,
-                "assuming": self.assuming,
-                "all_sizes": self.all_sizes,
-                **asdict(self.request),
+                "pairs": list(self.chosen.pairs),
+                "root": str(self.tree().resolve()),
+                "platform": self.chosen.platform,
+                "assuming": not self.chosen.no_assumptions,
+                "all_sizes": self.chosen.all_sizes,
+                **asdict(self.chosen.request()),
             },
             environment=asdict(inputs.environment),
         )
@@ -144,7 +137,7 @@ class ProveCommand(Command[ProveInputs, Finding, ProofDocument]):
 
     def outcomes(self, inputs: ProveInputs, document: ProofDocument) -> Outcomes:
         """One row per leaf."""
-        return outcomes(document, declaration_lines([item.pair for item in inputs.loaded], self.root))
+        return outcomes(document, declaration_lines([item.pair for item in inputs.loaded], self.chosen.root))
 
     def show(self, run: CommandRun, inputs: ProveInputs, document: ProofDocument) -> None:
         """Print the page; nothing where no pair could be loaded."""
