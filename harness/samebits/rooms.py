@@ -15,7 +15,7 @@ class Room:
 
     Args:
         name: of what it does.
-        folders: where it is, below the package.
+        folders: its packages, below `samebits`.
         users: what cannot be done without it.
     """
 
@@ -28,6 +28,7 @@ ROOMS = (
     Room("symbolic sizes", ("sizes",), "`--all-sizes`, `sizes=` of a call and contracts for all sizes"),
     Room("training", ("train",), "`train`, `golden` and what else runs a model"),
     Room("several hosts", ("cluster",), "`--ray`, `--distributed` and `launch`"),
+    Room("documents", ("audit.claims", "audit.guide", "audit.defaults"), "`audit claims`, `advise` and `defaults`"),
 )
 """No module of the core imports one of these; it asks `door` for what it needs at that moment."""
 
@@ -55,6 +56,6 @@ def missing_room(error: ModuleNotFoundError) -> RequestError | None:
     for room in ROOMS:
         for folder in room.folders:
             if f"{error.name}.".startswith(f"samebits.{folder}."):
-                lacks = f"{room.name}: samebits/{folder}/ is not installed"
+                lacks = f"{room.name}: samebits/{folder.replace('.', '/')}/ is not installed"
                 return RequestError(f"{lacks}, and {room.users} need it; install all of samebits")
     return None

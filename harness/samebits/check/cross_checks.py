@@ -13,8 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from samebits.check.execution import Execution, PendingPoint, cross_check_input
-from samebits.check.movement_proof import MovementProof
+from samebits.check.execution import Execution, MovementProof, PendingPoint, cross_check_input
 from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.point_proofs import PointProofs
 from samebits.errors import CouldNotRun, NotCovered

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome, ProgramOutputs
 from samebits.errors import CouldNotRun, MeshNotUsed
 from samebits.host.cache_keys import ByIdentity, digest_of
@@ -34,9 +33,33 @@ from samebits.programs.sides import Site, TracedSides, widen_array
 from samebits.rooms import door
 from samebits.schema.case import Arg
 from samebits.schema.contract import Direction
+from samebits.schema.domain import RequiredFact
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
 from samebits.user_errors import one_line
+
+
+# What labels prove of a whole point, at all of its inputs.
+@dataclass(frozen=True, slots=True)
+class MovementProof:
+    """What labels prove of a point.
+
+    Args:
+        holds: every leaf has the same elements in the same places, at every input.
+        promises: by leaf, the facts required of the inputs.
+        routing: the arguments for whose values alone the proof holds.
+        assumed: the kinds of what it assumes beyond shapes and its domain, in words.
+        only_moved: neither side does more to an element than to move it and to add an exact zero.
+        denied: the leaves that have another element in some place.
+    """
+
+    holds: bool = False
+    promises: Mapping[str, tuple[RequiredFact, ...]] = field(default_factory=dict)
+    routing: tuple[str, ...] = ()
+    assumed: str = ""
+    only_moved: bool = False
+    denied: tuple[str, ...] = ()
+
 
 Inputs = dict[str, tuple[Record, dict[str, Array]]]
 """By label: a record, and for a gradient the cotangents by output leaf."""

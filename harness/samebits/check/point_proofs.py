@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from samebits.check.execution import Execution, PendingPoint
-from samebits.check.movement_proof import MovementProof
+from samebits.check.execution import Execution, MovementProof, PendingPoint
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.field_proof.result import of_movement

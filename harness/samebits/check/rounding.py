@@ -16,20 +16,82 @@ against a float64 oracle; the bound is a running error analysis (Higham, Accurac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from samebits.check.error_groups import error_ratios, errors_in, unit_of, without_constants
-from samebits.check.loss_of_kind import GROWN, MOSTLY, TOLD, gross, growing
-from samebits.check.sample import LeafSample
-from samebits.check.sequential_test import Accuracy, More, Ratios, compare_accuracy
+from samebits.check.error_groups import (
+    LARGEST,
+    LeafSample,
+    error_ratios,
+    errors_in,
+    is_natural,
+    unit_of,
+    without_constants,
+)
+from samebits.check.sequential_test import Accuracy, More, Ratios, accuracy_over, compare_accuracy
 from samebits.interpret.rounding_error.value import Blame
 from samebits.schema.difference import Witness
+
+# Is a loss of accuracy one of kind? Else it is rounding, and its size is told.
+TOLD = 2.0
+"""A loss of this factor is told where no limit is set: the effect that the test over draws finds."""
+GROWN = 1.5
+"""A loss of this factor fails where it grows with a sum that the variant alone makes in a narrow type."""
+GROSS, MOSTLY = 32.0, 0.75
+GROSS_IN_PART = 1024.0
+"""Of slices and magnitudes, whose sums may cancel on one side: honest forms have 60 times there, a part that is cast to
+bfloat16 on its way 30 000 times.
+"""
+MANY = 14
+
+
+def gross(first: Mapping[str, Ratios], further: Sequence[Mapping[str, Ratios]]) -> tuple[float, Accuracy]:
+    """Return in what part of the draws a loss is gross, and the ratios of the group in which it mostly is.
+
+    Args:
+        first: the ratios of the first draw, by input; it chose the groups, and counts where there is no other.
+        further: those of all others.
+    """
+    groups = dict(_groups(first, further))
+    # What one cotangent alone pulls back is mostly zero: the ratio of the few elements that are not is noise.
+    many = [where for where in groups if not where[0].endswith("one_hot cotangent")]
+    limits = {where: GROSS if is_natural(where[1]) else GROSS_IN_PART for where in many or groups}
+    share, _, where = max(
+        (sum(value > limit for value in groups[where]) / len(groups[where]), median(groups[where]) / limit, where)
+        for where, limit in limits.items()
+    )
+    known = {"group": f"{where[1]} (input '{where[0]}')", "where": (*where, 1.0), "fixed": not further}
+    return share, accuracy_over(groups[where], lossy=True, limit=limits[where], **known)
+
+
+def _groups(
+    first: Mapping[str, Ratios], further: Sequence[Mapping[str, Ratios]]
+) -> Iterator[tuple[tuple[str, str], list[float]]]:
+    """Yield the ratios of each group of each input."""
+    for label, ratios in first.items():
+        for name in (name for name, ratio in ratios.items() if ratio.bias is None):
+            values = [draw[label][name].value for draw in further if name in draw.get(label, {})]
+            yield (label, name), values or [ratios[name].value / (1 if name == LARGEST else math.sqrt(3))]
+
+
+def growing(sample: LeafSample) -> str | None:
+    """Return the sum in a narrow type that the variant alone makes, in words; None where there is none."""
+    if sample.narrow_sums is None:
+        return None
+    reference, variant = sample.narrow_sums
+    if variant.step is None or variant.additions <= max(MANY, 2 * reference.additions):
+        return None
+    place = f" at {variant.step.place}" if variant.step.place else ""
+    row = f"{variant.additions} additions in a row in {variant.step.output.dtype.name}"
+    return f"{row}, up to {variant.step.name}{place}, beside {reference.additions or 'none'}: it grows with them"
+
 
 IDENTITY = 1e-12
 """Largest difference of the sides in float64, relative to the largest value of the leaf.

@@ -15,17 +15,13 @@ from typing import Any
 
 from samebits.check.cross_checks import CrossChecks, proved_outcomes, size_proofs
 from samebits.check.evidence import EvidenceCollector
-from samebits.check.executed_cotangents import at_other_cotangents
-from samebits.check.execution import Execution, PendingPoint, cross_check_input, declared_arrays
-from samebits.check.expected_errors import errors_raised
-from samebits.check.index_values import at_index_values
+from samebits.check.execution import Execution, MovementProof, PendingPoint, cross_check_input, declared_arrays
 from samebits.check.line_evidence import LineFinder
 from samebits.check.magnitudes import at_magnitudes
-from samebits.check.movement_proof import MovementProof
-from samebits.check.other_inputs import Searches
+from samebits.check.other_inputs import Searches, at_index_values, at_other_cotangents
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing, leaf_arrays
 from samebits.check.rounding import RoundingEvidence
-from samebits.check.sites import traced_point
+from samebits.check.sites import errors_raised, traced_point
 from samebits.check.trace_order import TraceOrder
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.host.isolation import note

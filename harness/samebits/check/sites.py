@@ -2,17 +2,112 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from samebits.check.execution import Execution, PendingPoint
-from samebits.check.product_precision import precision_remark
 from samebits.check.trace_order import TraceOrder
 from samebits.errors import NoExplicitForm
-from samebits.programs.alone import baseline, on_mesh_of
+from samebits.interpret.equation import type_of
+from samebits.programs.alone import baseline, on_mesh_of, sites_alone
 from samebits.programs.captured_values import equations
 from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site, TracedSides
 from samebits.prove.same_program import with_primal
+from samebits.schema.case import Refusal
+from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
 from samebits.user_errors import one_line
+
+# The precision of the products of two programs, which decides their bits on a TPU or with TF32 and not on a CPU.
+_PRODUCTS = frozenset({"dot_general", "ragged_dot_general", "conv_general_dilated"})
+
+_LEVELS = frozenset({"DEFAULT", "HIGH", "HIGHEST"})
+"""Names of precisions; any other one is that of an algorithm, which is prescribed in place of a precision."""
+
+_WIDTH = 4
+"""Bytes of a real number from which the precision counts: hardware multiplies the shorter floats as they are."""
+
+
+def precision_remark(reference: Any, variant: Any) -> str | None:
+    """Say that the variant's products have another precision, algorithm or dtype of their sums; None where they do not.
+
+    Args:
+        reference, variant: the programs, as jaxprs.
+    """
+    (first, sums), (second, own) = _precisions(reference), _precisions(variant)
+    if sums and own and sums != own:
+        names = [" and ".join(sorted(each)) for each in (own, sums)]
+        return f"its products are summed in {names[0]}, the reference's in {names[1]}: other bits on other hardware"
+    changed = {*first} ^ {*second}
+    if not first or not second or not (changed or (len(first) == len(second) and first != second)):
+        return None  # a side without products has none of another precision
+    if changed:
+        subject, names = "its products have", [" and ".join(dict.fromkeys(each)) for each in (second, first)]
+    else:
+        subject = "one of its products has"
+        names = next([own, other] for own, other in zip(second, first, strict=True) if own != other)
+    where = (
+        "equal on a CPU, not on a TPU or with TF32" if changed <= _LEVELS else "other bits where hardware follows that"
+    )
+    return f"{subject} precision {names[0]}, the reference's {names[1]}: {where}"
+
+
+def _precisions(jaxpr: Any) -> tuple[list[str], set[str]]:
+    """List the precisions of products of wide floats, in order, and the dtypes of sums of products of shorter ones."""
+    wide: list[str] = []
+    sums: set[str] = set()
+    for equation in equations(jaxpr):
+        if equation.primitive.name not in _PRODUCTS:
+            continue
+        if any(_is_wide(var.aval) for var in equation.invars[:2]):
+            precision = equation.params["precision"]
+            levels = dict.fromkeys(precision if isinstance(precision, tuple) else (precision,))
+            wide += ["DEFAULT" if level is None else str(getattr(level, "name", level)) for level in levels]
+        elif type_of(equation.outvars[0].aval).is_float:
+            sums.add(str(equation.outvars[0].aval.dtype))
+    return wide, sums
+
+
+def _is_wide(aval: Any) -> bool:
+    """Tell whether a value holds floats, or complex numbers, that hardware shortens where the precision is low."""
+    kind = type_of(aval)
+    return (kind.is_float and kind.dtype.itemsize >= _WIDTH) or kind.is_complex
+
+
+# Expected errors: the errors that the sides raise for a case that they must reject, observed while tracing.
+def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any) -> dict[str, BaseException | None]:
+    """Return what each side that must reject a case raised while it was traced, by side; None where it gave a result.
+
+    The variant is traced on the mesh, and the reference alone and on the mesh.
+
+    Args:
+        sides: the programs.
+        point: of the case that must be rejected.
+        refusal: what the declaration promises.
+        built: the mesh, which may be abstract.
+    """
+    case, mesh = sides.pair.case(point.case), MeshSpec.parse(point.mesh)
+    reference = sides.pair.reference_name
+    errors: dict[str, BaseException | None] = {}
+    for side in dict.fromkeys((reference, point.variant)):
+        if refusal.variants and side not in refusal.variants:
+            continue
+        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
+        if side == reference:
+            errors[f"{side} (one device)"] = _raised_alone(sides, side, on_mesh, refusal)
+        errors[side] = sides.forward(side, on_mesh).error
+    return errors
+
+
+def _raised_alone(sides: TracedSides, side: str, on_mesh: Site, refusal: Refusal) -> BaseException | None:
+    """Return what a side raised on one device: without a mesh, or under a small one if that was about the mesh."""
+    first: BaseException | None = None
+    for site in sites_alone(sides, on_mesh):
+        error = sides.forward(side, site).error
+        if error is None or type(error).__name__ == refusal.error:
+            return error
+        first = first or error
+    return first
 
 
 def traced_point(execution: Execution, point: Point, on_mesh: Site, order: TraceOrder) -> PendingPoint:

@@ -6,11 +6,9 @@ import os
 from dataclasses import dataclass
 
 from samebits.audit.guide.advice import Advice, Interconnect, advise
-from samebits.audit.guide.axes import guide_mesh
 from samebits.audit.guide.chips import WIDTHS, Chip, chip_of, slice_devices
-from samebits.audit.guide.communication import BlockTraffic
-from samebits.audit.guide.models import dimensions
-from samebits.audit.guide.setup import TrainingSetup
+from samebits.audit.guide.intensity import BlockTraffic
+from samebits.audit.guide.setup import TrainingSetup, dimensions, guide_mesh
 from samebits.cli.advise import AdviseOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.errors import RequestError

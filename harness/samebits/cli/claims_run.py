@@ -15,8 +15,7 @@ from pathlib import Path
 import click
 
 from samebits.audit.claims.jobs import ClaimJob, FinishedJob, claim_jobs, command_job, passed_tests, run_jobs
-from samebits.audit.claims.row import ClaimRow, claim_row, command_claim_row
-from samebits.audit.claims.savings import ClaimEvidence
+from samebits.audit.claims.row import ClaimEvidence, ClaimRow, claim_row, command_claim_row
 from samebits.cli.claims import ClaimsOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.supervision import importing

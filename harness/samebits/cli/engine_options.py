@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from samebits.cli.declared import given, option
 from samebits.errors import RequestError
+from samebits.host.cache_folder import parse_size
 from samebits.host.output_files import require_regular
-from samebits.host.sizes import parse_size
 
 if TYPE_CHECKING:
     from samebits.engine.run_work import EngineSettings

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,9 +19,47 @@ from typing import Any, Literal
 
 import msgspec
 
-from samebits.engine.checked_lines import decode_line, encode_line
 from samebits.errors import RequestError
 from samebits.host.written import Written
+
+
+# Lines of JSON that show whether they are whole: each begins with the checksum of the rest.
+def encode_line(value: object) -> bytes:
+    """One line: CRC-32 in eight hexadecimal digits, a blank, JSON without line breaks."""
+    text = msgspec.json.encode(value)
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def decode_line(line: bytes) -> bytes | None:
+    """The JSON of a line without its line break; None where it is torn or damaged."""
+    checksum, _, text = line.partition(b" ")
+    return text if checksum == b"%08x" % zlib.crc32(text) else None
+
+
+class LineReader:
+    """Reads a file that another process appends to, each line once.
+
+    Args:
+        path: the file; it need not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset = 0
+
+    def new(self) -> list[bytes]:
+        """The JSON of the lines that were completed since the last call; damaged ones are left out."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._offset)
+                text = file.read()
+        except FileNotFoundError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        decoded = [decode_line(line) for line in whole.splitlines()]
+        return [line for line in decoded if line is not None]
+
 
 FORMAT: Literal["samebits journal 1"] = "samebits journal 1"
 _HEAD = b'{"format":'

@@ -13,17 +13,18 @@ import os
 import signal
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass, replace
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
-from samebits.engine.checked_lines import LineReader
-from samebits.engine.fresh_interpreters import FreshInterpreters
+from samebits.engine.journal import LineReader
 from samebits.engine.last_words import last_words, without_stacks
 from samebits.engine.work import (
     STACK_TIME,
@@ -40,6 +41,42 @@ from samebits.engine.worker_side import prepare, run_chunk
 from samebits.errors import RequestError
 from samebits.host.interrupts import withheld_from_children
 from samebits.host.memory import kill_children, kill_rest_of_group, resident_bytes
+from samebits.host.subprocesses import current_folder_ignored
+
+
+# Starts the worker processes for pebble, and says how they ended.
+class _FreshProcess(SpawnProcess):
+    """A process that imports nothing from the current folder before it has the module path of this one."""
+
+    def start(self) -> None:
+        """As of any process."""
+        with current_folder_ignored():
+            super().start()
+
+
+class FreshInterpreters(SpawnContext):
+    """Starts fresh interpreters, and keeps the last ones: pebble may lose how its process ended.
+
+    A forked child would inherit jax's threads without their locks.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: deque[SpawnProcess] = deque(maxlen=2)
+
+    def Process(self, *args: Any, **keywords: Any) -> SpawnProcess:  # type: ignore[override]
+        """The process that is to be started next; what pebble calls."""
+        self.started.append(_FreshProcess(*args, **keywords))
+        return self.started[-1]
+
+    def exit_code(self, pid: int | None) -> int | None:
+        """How one of them ended; None where that is not known."""
+        for process in self.started:
+            if process.pid is not None and process.pid == pid:
+                process.join(timeout=2)  # its end may be on its way
+                return process.exitcode
+        return None
+
 
 PAUSE = 0.02
 """Seconds between two looks at the files of the processes."""

@@ -13,7 +13,7 @@ import threading
 from multiprocessing import parent_process
 from typing import Any
 
-from samebits.engine.checked_lines import encode_line
+from samebits.engine.journal import encode_line
 from samebits.engine.work import Chunk, Event, Finished, Trouble, Unusable, Work
 from samebits.errors import COULD_NOT_TELL
 from samebits.host import environment

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -26,10 +27,32 @@ from samebits.host.cache_keys import ByIdentity
 from samebits.host.environment import compile_options, configuration
 from samebits.host.group import LockstepGroup
 from samebits.host.interrupts import Stop
-from samebits.programs import machine_code
 from samebits.programs.captured_values import calls_python, captured_arrays, constants_of, equations
 from samebits.programs.isolated_trace import trace_alone
 from samebits.user_errors import one_line
+
+# The machine code of compiled programs: a process has room for some thousands of them.
+SHARE = 0.5
+"""Of the mappings that a process may have, which share may be in use before programs are dropped."""
+
+_MAPPINGS = Path("/proc/self/maps")
+_MOST = Path("/proc/sys/vm/max_map_count")
+
+
+def is_crowded() -> bool:
+    """Whether this process has used a large share of its memory mappings; False where the system does not say."""
+    try:
+        return _MAPPINGS.read_bytes().count(b"\n") > SHARE * int(_MOST.read_bytes())
+    except (OSError, ValueError):  # not Linux, or /proc is not mounted
+        return False
+
+
+def release() -> None:
+    """Have jax drop its own references to compiled programs; its cache has room for 2 048 of them."""
+    from jax.extend import backend
+
+    backend.clear_in_memory_compilation_cache()
+
 
 EMULATED = "emulated_"
 """Operations that a backend lacks run inside `jax.named_scope("emulated_<operation>")`; see `Program`."""
@@ -243,7 +266,7 @@ class Programs:
         """Cache a program; the older half is freed of its machine code where there is too much in this process."""
         self._programs[key] = program
         self._kept += 1
-        if self._kept % EVERY == 0 and machine_code.is_crowded():
+        if self._kept % EVERY == 0 and is_crowded():
             compiled = [each for each in self._programs.values() if each.compiled is not None and each.compiled.done()]
             for each in compiled[: len(compiled) // 2]:
                 each.compiled = None
@@ -289,7 +312,7 @@ class Programs:
         kept = {id(program.compiled) for program in self._programs.values()}
         with self._lock:
             self._compiled = {alike: future for alike, future in self._compiled.items() if id(future) in kept}
-        machine_code.release()
+        release()
 
     def close(self) -> None:
         """Stop the threads; what has not started compiling is dropped."""

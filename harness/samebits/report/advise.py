@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from samebits.audit.guide.advice import Advice
 from samebits.audit.guide.chips import Chip
-from samebits.audit.guide.communication import BlockTraffic
+from samebits.audit.guide.intensity import BlockTraffic
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.html.charts import COLOURS, spec

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from samebits.audit.claims.row import ClaimRow
-from samebits.audit.claims.savings import NOISE, Saving
+from samebits.audit.claims.row import NOISE, ClaimRow, Saving
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any, get_args
 
-from samebits.audit.claims.row import Holds
 from samebits.errors import RequestError
 from samebits.report.words import typed
 from samebits.schema.contract import COMPUTES, MOVES
+from samebits.schema.document_claim import Holds
 from samebits.schema.finding import Finding, Place, Ruling
 from samebits.schema.result import VERDICTS, Problem
 

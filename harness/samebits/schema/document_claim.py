@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from samebits.errors import DeclarationError
 from samebits.schema.compile_statement import NUMBERS
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.validate import check_tuple, expected
+
+Holds = Literal["holds", "holds but for rounding", "holds in part", "does not hold", "not told"]
+"""What running a claim gave."""
 
 _ID = re.compile(r"[a-z0-9]+(\.[a-z0-9]+)*")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from samebits.check.cross_checks import SizeProofs
+from samebits.check.execution import MovementProof
 from samebits.check.judge import where
-from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome
 from samebits.errors import CheckerBroken
 from samebits.programs.asked import record_outside

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from samebits.check.cross_checks import CrossChecks
-from samebits.check.movement_proof import MovementProof
+from samebits.check.execution import MovementProof
 from samebits.check.run_points import run_points
 from samebits.check.runner import Runner
 from samebits.programs import program_cache

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samebits.check.executed_evidence import LAST, SLOPE, PrecisionLadder, measure_ladder
+from samebits.check.error_groups import LeafSample
+from samebits.check.evidence import LAST, SLOPE, PrecisionLadder, measure_ladder
 from samebits.check.outcome import ProgramOutputs
 from samebits.check.rounding import gather_evidence
-from samebits.check.sample import LeafSample
 from samebits.interpret.problem import Input, Question
 from samebits.interpret.rounding_error.estimate import estimate_errors
 from samebits.numerics.bits import Leaf

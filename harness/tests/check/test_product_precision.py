@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from samebits.check.product_precision import precision_remark
+from samebits.check.sites import precision_remark
 from tests.support.toys import of, run, toy
 
 SAYS = "its products have precision DEFAULT, the reference's HIGHEST: equal on a CPU, not on a TPU or with TF32"

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from samebits.check.executed_evidence import PrecisionLadder, fixed_dtype
+from samebits.check.evidence import PrecisionLadder, fixed_dtype
 from samebits.programs.plan import Request
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import Contract

@@ -6,9 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from samebits.check.error_groups import WHOLE, ErrorRatio
+from samebits.check.error_groups import WHOLE, ErrorRatio, LeafSample
 from samebits.check.rounding import IDENTITY, RoundingEvidence, gather_evidence
-from samebits.check.sample import LeafSample
 from samebits.interpret.equation import Step, Type
 from samebits.interpret.rounding_error.value import NO_SUM, NarrowSum
 

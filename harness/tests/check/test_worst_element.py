@@ -8,10 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from samebits.check.error_groups import error_ratios, errors_in
+from samebits.check.error_groups import LeafSample, error_ratios, errors_in
 from samebits.check.outcome import ProgramOutputs, compare_outputs
 from samebits.check.rounding import gather_evidence
-from samebits.check.sample import LeafSample
 from samebits.numerics.bits import Leaf, compare
 from samebits.programs.host_trees import HostTree
 from samebits.schema.difference import Difference, extent

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from samebits.cli.journaled import journaled
 from samebits.cli.pipeline import CommandRun
-from samebits.engine.checked_lines import encode_line
-from samebits.engine.journal import JournalHead, default_name
+from samebits.engine.journal import JournalHead, default_name, encode_line
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 
 import samebits
-from samebits.compile.process_queries import other_answer
+from samebits.compile.pair import other_answer
 from samebits.errors import CouldNotRun
 from samebits.prove.mesh_queries import Query
 from samebits.schema.target import Target

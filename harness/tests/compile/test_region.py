@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from jax import lax
 
-from samebits.compile import region
+from samebits.compile import compared_case as region
+from samebits.compile.compared_case import BEFORE, ENTRY, MOST, WIDEST, OptimizedModule, first_difference
 from samebits.compile.compiler import compile_program, lower
 from samebits.compile.devices import target_mesh
-from samebits.compile.region import BEFORE, ENTRY, MOST, WIDEST, OptimizedModule, first_difference
 from samebits.errors import CouldNotRun
 from samebits.schema.program_facts import ProgramRegion, RegionLine
 from tests.hlo.programs import V5E, needs_libtpu

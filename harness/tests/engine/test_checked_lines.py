@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from samebits.engine.checked_lines import LineReader, decode_line, encode_line
+from samebits.engine.journal import LineReader, decode_line, encode_line
 
 LINE = encode_line({"key": "rope", "rows": [1, 2]})
 

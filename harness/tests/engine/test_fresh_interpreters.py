@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.engine.fresh_interpreters import FreshInterpreters
+from samebits.engine.worker_processes import FreshInterpreters
 
 
 def test_modules_of_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

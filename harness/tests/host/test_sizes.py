@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samebits.errors import RequestError
-from samebits.host.sizes import parse_size
+from samebits.host.cache_folder import parse_size
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from samebits.interpret import composite_primitives
 from samebits.interpret import composite_primitives as linear_algebra
-from samebits.interpret.field import special_functions
+from samebits.interpret.field import domain as special_functions
 from tests.interpret.executed import check, compared
 
 Function = Callable[..., Any]

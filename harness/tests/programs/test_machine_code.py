@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.programs import machine_code
+from samebits.programs import program_cache as machine_code
 
 
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mappings: int, most: str) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from samebits.check.run_points import run_points
 from samebits.errors import CouldNotRun, DeclarationError
-from samebits.programs import machine_code, program_cache
+from samebits.programs import program_cache
+from samebits.programs import program_cache as machine_code
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import CompileSetup, Program, Programs

@@ -130,7 +130,7 @@ PACKAGES = {
         "host/fingerprint",
         "host/sealed_file",
         "report",
-        "testing/page_document",
+        "testing/page",
         "train",
     ),
     "pebble": ("engine/worker_processes",),
@@ -174,7 +174,9 @@ def core_without_rooms(root: Path) -> list[str]:
     """Find imports of an optional room by the core, which asks `rooms.door` for it."""
     wrong = []
     for name, found, target in graph(root):
-        optional = next((r.name for r in ROOMS for f in r.folders if f"{target}/".startswith(f"{f}/")), None)
+        optional = next(
+            (r.name for r in ROOMS for f in r.folders if f"{target}/".startswith(f"{f.replace('.', '/')}/")), None
+        )
         if room(name) in CORE and optional:
             wrong.append(f"{found}: {optional} may be absent; import it with `samebits.rooms.door`")
     return wrong

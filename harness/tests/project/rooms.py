@@ -93,7 +93,7 @@ THROUGH = (
     Through(
         "cli/test_golden.py",
         "`samebits golden` on a model that is trained",
-        ("cli/golden_run", "cli/golden_files_run", "train/golden/runs"),
+        ("cli/golden_run", "cli/golden_files_run"),
     ),
     Through(
         "train/golden/test_files.py",
@@ -117,15 +117,7 @@ THROUGH = (
     Through(
         "check/test_runner.py",
         "the runner executes with them",
-        (
-            "check/expected_errors",
-            "prove/selftest",
-        ),
-    ),
-    Through(
-        "check/test_verdict.py",
-        "the rungs that need bounds and further draws",
-        ("check/derived_bounds", "check/evidence"),
+        ("prove/selftest",),
     ),
     Through("check/test_index_values.py", "what is executed at other inputs", ("check/other_inputs",)),
     Through("check/test_prove_points.py", "the proofs of whole points", ("prove/prover",)),
@@ -135,11 +127,10 @@ THROUGH = (
         ("prove/same_program",),
     ),
     Through("host/test_user_errors.py", "what their code raises, through jax and callbacks", ("user_errors",)),
-    Through("check/test_mesh_argument.py", "where sides run that need a mesh", ("check/sites",)),
     Through(
         "cli/test_advise.py",
         "`samebits audit advise`",
-        ("audit/guide/block", "audit/guide/communication", "cli/advise_run"),
+        ("audit/guide/block", "cli/advise_run"),
     ),
     Through(
         "cli/test_defaults.py",
@@ -160,7 +151,7 @@ THROUGH = (
         "programs that are shared, and those that may not be",
         ("host/cache_keys",),
     ),
-    Through("testing/test_page.py", "`pytest --report-html` in a tree", ("testing/page_document",)),
+    Through("testing/test_page.py", "`pytest --report-html` in a tree", ()),
     Through(
         "testing/test_plugin.py",
         "pytest with the plugin, in a process",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from samebits.audit.claims.row import ClaimRow
-from samebits.audit.claims.savings import Saving
+from samebits.audit.claims.row import ClaimRow, Saving
 from samebits.audit.faults.fault import FaultRow
 from samebits.audit.guide.advice import Advice, BlockCost
 from samebits.bisect.search.history import first_failing

@@ -17,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-from samebits.engine.checked_lines import decode_line
-from samebits.engine.journal import Entry
+from samebits.engine.journal import Entry, decode_line
 from samebits.schema.model import Config, Matrix
 from tests.support.child import shell_environment
 from tests.support.invoke import REPOSITORY, command

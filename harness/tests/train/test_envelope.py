@@ -10,7 +10,7 @@ import pytest
 from samebits.errors import CouldNotRun
 from samebits.train.distance import FAR, ulps
 from samebits.train.envelope import Envelope
-from samebits.train.golden.evidence import evidence_of
+from samebits.train.golden.runs import evidence_of
 
 
 def test_the_envelope_of_a_run() -> None:

@@ -12,8 +12,7 @@ from samebits.schema.contract import Contract, Exemption
 from samebits.schema.domain import Domain
 from samebits.schema.model import Config
 from samebits.schema.pair import Pair
-from samebits.train.parts import SAME_RUN, expected_verdict
-from samebits.train.promises import promises_bits
+from samebits.train.parts import SAME_RUN, expected_verdict, promises_bits
 from tests.support.foreign import AXES, write_pair
 from tests.support.toys import toy
 

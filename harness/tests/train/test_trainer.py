@@ -13,7 +13,7 @@ import pytest
 
 from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host import environment
-from samebits.programs import machine_code
+from samebits.programs import program_cache as machine_code
 from samebits.schema.model import Config, Matrix, Model
 from samebits.train.compare import clusters, judge_runs
 from samebits.train.distance import loss_ulps, relative, step_distances

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from samebits.audit.guide import intensity
-from samebits.audit.guide.communication import BlockTraffic
+from samebits.audit.guide.intensity import BlockTraffic
 from samebits.audit.guide.setup import TrainingSetup
 from samebits.compile.compiler import compile_for
 from samebits.compile.devices import compiler_version, target_mesh

@@ -11,18 +11,202 @@ keeps its law exp(a) exp(b) = exp(a + b) (Mirage, arXiv 2405.05751); each exp us
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samebits.interpret.equation import Step
-from samebits.interpret.field.arithmetic import FORMULAS
+from samebits.errors import NotCovered
+from samebits.interpret.arrays import MATRICES, OF_PARTS, evaluate
+from samebits.interpret.equation import Array, Step
+from samebits.interpret.field import residues
+from samebits.interpret.field.arithmetic import (
+    FORMULAS,
+    Rule,
+    constant,
+    negative,
+    operands,
+    product,
+    reciprocal,
+    sum_of,
+)
 from samebits.interpret.field.base import FieldBase
 from samebits.interpret.field.comparisons import CHOICES
-from samebits.interpret.field.functions import FUNCTIONS
-from samebits.interpret.field.special_functions import SPECIAL_RULES
+from samebits.interpret.field.element import FieldElement, reaching, shadows, spread, together
+from samebits.interpret.field.functions import FUNCTIONS, log_of_two
+from samebits.interpret.field.integer_rounding import whole_part
+
+if TYPE_CHECKING:
+    from samebits.interpret.field.base import FieldBase
+
+
+# Special functions of the field domain: uninterpreted ones of several arguments, remainders, and whole
+# factorisations.
+_SMALL = 2.0**-20
+_KEYS = 24  # of a digest; NumPy broadcasts at most 64 arrays
+
+
+def _sensitive_to_all(step: Step, shadow: Array, elements: Sequence[FieldElement]) -> Array | None:
+    """The reach of a function of several elements: the largest change that a small one of each makes."""
+    plain = [element.shadow for element in elements]
+    changes = []
+    for number, element in enumerate(elements):
+        if element.reach is not None:
+            moved = [each + (_SMALL * element.reach if other == number else 0) for other, each in enumerate(plain)]
+            changes.append(np.abs(shadows(step, *moved) - shadow) / _SMALL)
+    return np.asarray(np.max(changes, 0)) if changes else None
+
+
+def _several(name: str) -> Rule:
+    """An unknown function of several arguments, each in its place."""
+
+    def rule(field: FieldBase, step: Step, *values: Any) -> FieldElement:
+        elements = operands(field, step, values)
+        shadow = shadows(step, *elements)
+        named = f"{name} {step.output.dtype.name}" if name == "nextafter" else name
+        result = field.unknown(named, [x.parts[0] for x in elements], shadow, together(x.degree for x in elements))
+        result = reaching(result, _sensitive_to_all(step, shadow, elements))
+        return field.settled(result, elements)
+
+    return rule
+
+
+def _igammac(field: FieldBase, step: Step, a: Any, x: Any) -> FieldElement:
+    """1 - igamma(a, x)."""
+    own = shadows(step, *operands(field, step, (a, x)))
+    inner = _several("igamma")(field, step.like("igamma", step.inputs, step.outputs), a, x)
+    result = sum_of(field, negative(field, inner), constant(field, 1.0, inner))
+    return replace(result, shadow=own)
+
+
+def _log2(field: FieldBase, step: Step, value: Any) -> FieldElement:
+    """log(x) / log(2)."""
+    x = field.element(value, step.inputs[0])
+    natural = FUNCTIONS["log"](field, step.like("log", step.inputs, step.outputs), x)
+    result = product(field, natural, reciprocal(field, step, log_of_two(field, x)))
+    return replace(result, shadow=shadows(step, x))
+
+
+def _rem(field: FieldBase, step: Step, value: Any, divisor: Any) -> FieldElement:
+    """X - y trunc(x / y)."""
+    x, y = operands(field, step, (value, divisor))
+    quotient = product(field, x, reciprocal(field, step, y))
+    whole = whole_part(field, step, quotient)
+    return replace(sum_of(field, x, negative(field, product(field, y, whole))), shadow=shadows(step, x, y))
+
+
+def _in_total_order(name: str) -> Rule:
+    """Comparisons that distinguish -0.0 from 0.0, which formulas do not."""
+
+    def rule(field: FieldBase, step: Step, first: Any, second: Any) -> Array:
+        x, y = operands(field, step, (first, second))
+        zeros = (x.shadow == 0) & (y.shadow == 0) & (np.signbit(x.shadow) != np.signbit(y.shadow))
+        if np.any(zeros) or np.isnan(x.shadow).any() or np.isnan(y.shadow).any():
+            raise NotCovered(f"{step} orders zeros by their signs, or NaNs")
+        return np.asarray(CHOICES[name](field, step, x, y))
+
+    return rule
+
+
+def _random_gamma(field: FieldBase, step: Step, keys: Any, alpha: Any) -> FieldElement:
+    """A sample in each place: an unknown function of the keys, the place and the parameter there."""
+    x = spread(field.element(alpha, step.inputs[1]), step.output.shape)
+    shadow = evaluate(step, [np.asarray(keys), x.shadow])[0]
+    places = np.arange(shadow.size, dtype=np.int64).reshape(1, *shadow.shape)
+    name = f"random gamma {np.asarray(keys).tobytes().hex()} {step.params['log_space']}"
+    return field.settled(field.unknown(name, [x.parts[0], places], shadow, x.degree), [x])
+
+
+# -- whole matrices
+
+
+def _matrices(field: FieldBase, step: Step, *values: Any) -> list[Any]:
+    """Each element of the results: an unknown function of all elements of the operands' matrices.
+
+    Raises:
+        NotCovered: a number is not finite.
+    """
+    elements = [field.element(value, kind) for value, kind in zip(values, step.inputs, strict=True)]
+    elements = [_read(step, number, element) for number, element in enumerate(elements)]
+    if not all(np.isfinite(element.shadow).all() for element in elements):
+        raise NotCovered(f"{step} factors a matrix with numbers that are not finite")
+    batch = _batch(step)
+    count = math.prod(batch)
+    rows: list[Array] = []
+    for element in elements:
+        flat = element.parts[0].reshape(len(element.parts[0]), count, -1)
+        rows += [np.ascontiguousarray(row[:, place, None]) for place in range(flat.shape[2]) for row in flat]
+    keys: Array = _folded(field, rows)
+    degree, name = together(element.degree for element in elements), f"{step.name} {_flags(step)}"
+    size = max(float(np.max(element.size, initial=1.0)) for element in elements)
+    outputs: list[Any] = []
+    for number, (shadow, kind) in enumerate(
+        zip(evaluate(step, [e.shadow for e in elements]), step.outputs, strict=True)
+    ):
+        if not kind.is_float:
+            outputs.append(shadow)
+            continue
+        table = shadow.reshape(count, -1)
+        places = np.arange(table.shape[1], dtype=np.int64).reshape(1, 1, -1)
+        unknown = field.unknown(f"{name} {number}", [keys, places], table, degree)
+        parts = tuple(part.reshape(len(part), *kind.shape) for part in unknown.parts)
+        result = FieldElement(parts, shadow, unknown.degree)
+        outputs.append(field.settled(reaching(result, np.full(kind.shape, size)), []))
+    return outputs
+
+
+def _folded(field: FieldBase, rows: list[Array]) -> Array:
+    """As many keys as a digest takes: each block of rows as two digests of it, 100 bits together."""
+    while len(rows) > _KEYS:
+        blocks = [rows[start : start + _KEYS] for start in range(0, len(rows), _KEYS)]
+        rows = [residues.digest("matrix", block, field.primes[0], salt) for block in blocks for salt in (0, 1)]
+    return np.stack(rows)
+
+
+def _read(step: Step, number: int, element: FieldElement) -> FieldElement:
+    """The elements that a factorisation reads: of a symmetric matrix one triangle."""
+    if step.name.removesuffix(OF_PARTS) not in ("eigh", "tridiagonal"):
+        return element
+    rows, columns = np.indices(element.shape[-2:])
+    read = rows >= columns if step.params["lower"] else rows <= columns
+    return replace(element, parts=tuple(np.where(read, part, 0) for part in element.parts))
+
+
+def _batch(step: Step) -> tuple[int, ...]:
+    """The leading dimensions, of which each has matrices of its own."""
+    return step.inputs[0].shape[: len(step.inputs[0].shape) - _RANKS.get(step.name, 2)]
+
+
+_RANKS = {"tridiagonal_solve": 1}
+"""Dimensions of one first operand, where it is not a matrix."""
+
+
+def _flags(step: Step) -> str:
+    return " ".join(f"{name}={value}" for name, value in sorted(step.params.items()))
+
+
+SPECIAL_RULES: dict[str, Rule] = {
+    "atan2": _several("atan2"),
+    "eq_to": _in_total_order("eq"),
+    "igamma": _several("igamma"),
+    "igamma_grad_a": _several("igamma_grad_a"),
+    "igammac": _igammac,
+    "le_to": _in_total_order("le"),
+    "log2": _log2,
+    "lt_to": _in_total_order("lt"),
+    "nextafter": _several("nextafter"),
+    "polygamma": _several("polygamma"),
+    "random_gamma": _random_gamma,
+    "regularized_incomplete_beta": _several("regularized_incomplete_beta"),
+    "rem": _rem,
+    "zeta": _several("zeta"),
+    **dict.fromkeys(MATRICES, _matrices),
+}
+"""By primitive, its rule."""
+
 
 RULES = ChainMap(CHOICES, FUNCTIONS, FORMULAS, SPECIAL_RULES)
 

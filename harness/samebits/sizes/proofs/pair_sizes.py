@@ -7,24 +7,270 @@ it is there. Every other size is a symbol, but for those that a side's code need
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from samebits.errors import NotCovered
+from samebits.errors import DeclarationError, NotCovered, SamebitsError
 from samebits.interpret.inner_equations import equations
 from samebits.prove.mesh_queries import Query, conditions_of, mesh_queries, other_devices
+from samebits.schema.all_sizes import DevicesShown
 from samebits.schema.meshes import MeshSpec
-from samebits.sizes.proofs.attempts import Attempt, PairPoint, attempts, axis_sizes, covers, numbers_on, symbols_of
-from samebits.sizes.proofs.device_numbers import MOST_DEVICES, on_other_numbers
+from samebits.schema.size_symbols import value_of
+from samebits.sizes.places.polynomial import Polynomial
+from samebits.sizes.proofs.attempts import (
+    Attempt,
+    PairPoint,
+    attempts,
+    axis_sizes,
+    covers,
+    mesh_axes,
+    numbers_on,
+    symbols_of,
+)
 from samebits.sizes.proofs.family import Family
 from samebits.sizes.proofs.family_proof import SizesProof, prove_all_sizes
 from samebits.sizes.proofs.fixed_sizes import tried_at_others, with_kept
-from samebits.sizes.proofs.mesh_proofs import MeshProofs
-from samebits.sizes.proofs.of_case import SymbolicMesh
-from samebits.sizes.proofs.pair_proof import PairProof, proof_of, undecided
+from samebits.sizes.proofs.mesh_proofs import MeshProof, MeshProofs
+from samebits.sizes.proofs.of_case import SymbolicMesh, expression
+from samebits.sizes.proofs.pair_proof import PairProof, for_all, proof_of, undecided
 from samebits.sizes.proofs.symbolic_slices import same_on_one_device
 from samebits.sizes.proofs.tracing import traced
+
+# For how many devices a proof on one mesh holds: the same point put to proof on other numbers of devices.
+# A point of a pair on another number of devices: its sizes there, as its symbols have them.
+MOST_DEVICES = 16
+"""Up to which number of devices on an axis a proof is asked for where code asks for the mesh."""
+
+
+def in_order(most: int) -> Iterator[int]:
+    """The numbers of devices up to the most, those on which most is run first.
+
+    One device comes first, since the proof there often holds for others; then the largest and the powers of two.
+    """
+    first = [1, most, *(1 << power for power in range(most.bit_length() - 1, 0, -1))]
+    yield from (number for number in dict.fromkeys([*first, *range(1, most + 1)]) if number <= most)
+
+
+def few(most: int) -> Iterator[int]:
+    """The numbers of devices on which a fault is looked for where nothing is shown: one, an odd one and the largest."""
+    yield from (number for number in dict.fromkeys((1, most, 3)) if number <= most)
+
+
+def point_on(point: PairPoint, mesh: MeshSpec, there: MeshSpec) -> PairPoint | None:
+    """The point on another mesh of the same axes; None where its symbols do not allow that number of devices.
+
+    Sizes that are made of the number of devices become other numbers, and all other symbols keep theirs.
+
+    Args:
+        point: as declared, on its mesh.
+        mesh: of the point.
+        there: the other one.
+    """
+    try:
+        numbers, symbols = numbers_on(point, mesh), symbols_of(point, there)
+        devices = symbols.numbers({name: there.size(name) for name in mesh_axes(point, there)})
+        if numbers is None or devices is None:
+            return None
+        # A dimension that is not split on the mesh of the point has its own size for a symbol there.
+        own = {f"{name}_shard": number for name, number in point.case.numbers.items()}
+        values = {**own, **numbers, **devices}
+        of_symbols = [name for name in point.case.numbers if name in symbols.expressions]
+        sizes = {name: value_of(symbols.text(name), values) for name in of_symbols}
+        moved = replace(point, case=point.case.at_sizes(sizes))
+        return moved if numbers_on(moved, there) is not None else None
+    except DeclarationError:  # the declaration does not allow these sizes together, or this mesh
+        return None
+
+
+MOST_ASKED = 3_000
+"""How many questions z3 may be asked for the other numbers of a point, some ten seconds."""
+
+SEARCH = 750
+"""As how many questions the search for a counterexample counts, where a proof leaves something undecided."""
+
+MOST_REASON = 160
+"""The most letters of a reason why a number is left out."""
+
+_AT_MOST = re.compile(r"(?P<size>.+) <= (?P<number>-?\d+)")
+
+
+@dataclass
+class _Axis:
+    """What is shown on the numbers of devices of one axis.
+
+    Args:
+        name: of the axis.
+        proofs: by number, what is shown there.
+        left_out: by number on which nothing is shown, why it was not tried.
+    """
+
+    name: str
+    proofs: dict[int, MeshProof] = field(default_factory=dict)
+    left_out: dict[int, str] = field(default_factory=dict)
+
+
+def on_other_numbers(proofs: MeshProofs, point: PairPoint, mesh: MeshSpec, own: MeshProof, most: int) -> PairProof:
+    """What is shown of a point on its mesh, with the numbers of devices for which it holds too.
+
+    A leaf that is refuted on another number is refuted.
+
+    Args:
+        proofs: proves points on meshes.
+        point: the point, on its mesh.
+        mesh: its mesh.
+        own: what is shown there.
+        most: up to which number of devices on an axis it is asked.
+    """
+    if own.attempt is None or all(leaf.verdict == "different" for leaf in own.proof.leaves):
+        return own.proof
+    axes = [_Axis(name) for name in mesh.names]
+    if own.devices_at is not None:
+        why = f"{own.devices_at} asks for the devices of the process"
+        for axis in axes:
+            axis.proofs[mesh.size(axis.name)] = own
+            axis.left_out = {n: why for n in range(1, most + 1) if n != mesh.size(axis.name)}
+        return _together(own.proof, axes, most)
+    spent, latest = 0, _cost(own)
+    is_any_shown = any(for_all(leaf) is not None for leaf in own.proof.leaves)
+    for number in in_order(most) if is_any_shown else few(most):
+        for axis in axes:
+            there = mesh.with_devices(axis.name, number)
+            moved = point if there == mesh else point_on(point, mesh, there)
+            if moved is None:
+                axis.left_out[number] = "the symbols of the sizes do not allow this number"
+                continue
+            if not is_any_shown and there != mesh:
+                axis.proofs[number] = _with_numbers(proofs.fault(moved, there, own), point, moved)
+                continue
+            others = [axis.proofs[1]] if 1 in axis.proofs else []
+            asking = spent + latest <= MOST_ASKED
+            shown = own if there == mesh else proofs.on(moved, there, own, others, asking=asking, turn=number)
+            if shown is None:
+                axis.left_out[number] = "not tried, as other numbers took as many questions as are asked"
+                continue
+            axis.proofs[number] = _with_numbers(shown, point, moved)
+            if shown.asked and there != mesh:
+                latest = _cost(shown)
+                spent += latest
+    return _together(own.proof, axes, most)
+
+
+def _cost(shown: MeshProof) -> int:
+    """How many questions a proof asked, with what a search counts for."""
+    return shown.asked + (0 if shown.is_shown else SEARCH)
+
+
+def _with_numbers(shown: MeshProof, point: PairPoint, moved: PairPoint) -> MeshProof:
+    """What is shown on another number of devices, with the sizes that are other numbers there."""
+    before, numbers = point.case.numbers, moved.case.numbers
+    changed = {name: str(number) for name, number in numbers.items() if number != before[name]}
+    return replace(shown, proof=replace(shown.proof, sizes={**changed, **shown.proof.sizes}))
+
+
+def _together(own: PairProof, axes: list[_Axis], most: int) -> PairProof:
+    """One proof of what is shown on a mesh and on other numbers of its devices."""
+    elsewhere = _refuted(own, axes)
+    leaves, devices = [], {}
+    for leaf in _named_leaves(own, elsewhere):
+        if leaf.leaf in elsewhere:
+            leaves.append(_leaf(elsewhere[leaf.leaf], leaf.leaf))
+            continue
+        shown = [_shown_on(axis, leaf, most) for axis in axes]
+        if for_all(leaf) is not None:
+            devices[leaf.leaf] = tuple(shown)
+            there = [
+                _leaf(axis.proofs[n].proof, leaf.leaf) for axis, d in zip(axes, shown, strict=True) for n in d.numbers
+            ]
+            conditions = strictest([*leaf.conditions, *(text for other in there for text in other.conditions)])
+            leaf = replace(leaf, conditions=conditions)
+        leaves.append(leaf)
+    return replace(own, leaves=tuple(leaves), devices=devices, elsewhere={**own.elsewhere, **elsewhere})
+
+
+def _refuted(own: PairProof, axes: list[_Axis]) -> dict[str, PairProof]:
+    """By leaf that is not refuted on the mesh itself, the proof with the fewest devices that refutes it."""
+    known = {leaf.leaf for leaf in own.leaves if leaf.verdict == "different"}
+    refuting: dict[str, PairProof] = {}
+    for _, proof in sorted(((n, p.proof) for axis in axes for n, p in axis.proofs.items()), key=lambda entry: entry[0]):
+        for leaf in proof.leaves:
+            if leaf.verdict == "different" and leaf.leaf not in known:
+                refuting.setdefault(leaf.leaf, proof)
+    return refuting
+
+
+def _named_leaves(own: PairProof, elsewhere: Mapping[str, PairProof]) -> list[SizesProof]:
+    """The leaves of a proof; by their names where it has one for all of them and another one has names."""
+    if own.leaves[0].leaf != "*" or not elsewhere:
+        return list(own.leaves)
+    names = [leaf.leaf for leaf in next(iter(elsewhere.values())).leaves]
+    return [replace(own.leaves[0], leaf=name) for name in names]
+
+
+def _leaf(proof: PairProof, name: str) -> SizesProof:
+    """What a proof says of a leaf."""
+    return next((leaf for leaf in proof.leaves if leaf.leaf == name), proof.leaves[0])
+
+
+def _shown_on(axis: _Axis, leaf: SizesProof, most: int) -> DevicesShown:
+    """The numbers of an axis on which no less is shown of a leaf than on the mesh itself, for the same inputs."""
+    numbers, reasons = [], dict(axis.left_out)
+    for number, shown in sorted(axis.proofs.items()):
+        there = _leaf(shown.proof, leaf.leaf)
+        why = _less(there, leaf)
+        if why is None:
+            numbers.append(number)
+        else:
+            reasons[number] = why
+    first = min(reasons, default=None)
+    why_not = None if first is None else f"at {axis.name}{first}: {reasons[first]}"
+    return DevicesShown(axis.name, tuple(numbers), most, why_not)
+
+
+def _less(there: SizesProof, leaf: SizesProof) -> str | None:
+    """Why less is shown of a leaf elsewhere; None where it is not less."""
+    if for_all(there) is None:
+        reason = there.reason
+        return reason if len(reason) <= MOST_REASON else f"{reason[: MOST_REASON - 1]}…"
+    if leaf.verdict == "proved" and there.verdict != "proved":
+        return "the formulas are equal, which does not make the bits equal"
+    if set(there.promises) - set(leaf.promises):
+        return "it holds there for fewer inputs"
+    return None
+
+
+def strictest(conditions: Iterable[str]) -> tuple[str, ...]:
+    """Conditions without those that follow from another one, as `2*rows <= 9` does from `16*rows <= 9`.
+
+    Args:
+        conditions: such as `rows >= 1`; sizes are at least 1.
+    """
+    texts = tuple(dict.fromkeys(conditions))
+    sizes = {text: read for text in texts if (read := _at_most(text)) is not None}
+    return tuple(
+        text
+        for text in texts
+        if not any(
+            text in sizes and other != text and number == sizes[text][1] and _is_more(size, sizes[text][0])
+            for other, (size, number) in sizes.items()
+        )
+    )
+
+
+def _at_most(condition: str) -> tuple[Polynomial, int] | None:
+    """The size that is at most a number, and the number; None of any other condition."""
+    matched = _AT_MOST.fullmatch(condition)
+    try:
+        return None if matched is None else (expression(matched["size"]), int(matched["number"]))
+    except SamebitsError:  # a condition on more than sizes
+        return None
+
+
+def _is_more(size: Polynomial, other: Polynomial) -> bool:
+    """Whether a size is another one and more, at all values of its symbols."""
+    return size != other and all(factor > 0 for _, factor in (size - other).terms)
+
 
 ASKS = (" asks for the mesh", " asks for the devices of the process")
 """How the reasons end why a point is proved on one mesh."""

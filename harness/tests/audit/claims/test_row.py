@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from samebits.audit.claims.row import (
+    ClaimEvidence,
+    Saving,
     claim_row,
     command_claim_row,
     holds_of,
+    ratio_of,
+    saved_of,
     values_of,
 )
-from samebits.audit.claims.savings import ClaimEvidence, Saving, ratio_of, saved_of
 from samebits.errors import DeclarationError
 from samebits.host.subprocesses import ProcessResult
 from samebits.report.claims import ClaimsDocument, cell, exit_code, summarise

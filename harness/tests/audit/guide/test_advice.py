@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samebits.audit.guide import advice, chips, intensity, models, setup
+from samebits.audit.guide import advice, chips, intensity, setup
+from samebits.audit.guide import setup as models
 from samebits.audit.guide.advice import Advice, Interconnect
 from samebits.schema.meshes import MeshSpec
 from tests.audit.guide.edited import edited

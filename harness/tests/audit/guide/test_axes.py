@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.audit.guide.axes import guide_mesh
+from samebits.audit.guide.setup import guide_mesh
 from samebits.errors import MeshError, RequestError
 from samebits.schema.meshes import MeshSpec
 

@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from samebits.audit.guide import intensity, models, setup
+from samebits.audit.guide import intensity, setup
+from samebits.audit.guide import setup as models
 from samebits.schema.meshes import MeshSpec
 from tests.audit.guide.edited import edited
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from jax import export
 
-from samebits.sizes.formulas.normal_form import NormalForms
-from samebits.sizes.formulas.variances import Variances, sums_of_squares
+from samebits.sizes.formulas.normal_form import NormalForms, Variances, sums_of_squares
 from samebits.sizes.places.equality import same
 from samebits.sizes.places.evaluation import Evaluation
 from samebits.sizes.places.facts import Number, Term

@@ -17,9 +17,9 @@ from samebits.prove.same_program import written
 from samebits.sizes.proofs import mesh_proofs
 from samebits.sizes.proofs.attempts import PairPoint
 from samebits.sizes.proofs.family_proof import SizesProof, prove_all_sizes
+from samebits.sizes.proofs.mesh_proofs import in_any_float, one_moved_dtype
 from samebits.sizes.proofs.pair_proof import PairProof
 from samebits.sizes.proofs.pair_sizes import PairSizes
-from samebits.sizes.proofs.part_of_family import in_any_float, one_moved_dtype
 from tests.sizes.proofs.device_faults import RINGS, ring_pair
 
 DTYPES = ("float32", "bfloat16", "float16")

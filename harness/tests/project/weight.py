@@ -1,0 +1,112 @@
+"""How many files and lines each room of the package may have: `python -m tests.project.weight` prints the table.
+
+A change that raises a number says why beside it; one that makes a room lighter lowers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.project.import_graph import PACKAGE, ROOT, machinery, module, room
+from tests.project.layering import CORE
+
+HERE = "harness/tests/project/weight.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """The most that a room may have.
+
+    Args:
+        files: of Python.
+        lines: of these.
+        why: the reason of the latest change that made them more; empty where none did.
+    """
+
+    files: int
+    lines: int
+    why: str = ""
+
+
+WEIGHTS: Mapping[str, Weight] = {
+    "audit": Weight(22, 3_300),
+    "beside the rooms": Weight(5, 600),
+    "bisect": Weight(27, 5_300),
+    "check": Weight(25, 7_000),
+    "cli": Weight(61, 7_900),
+    "cluster": Weight(10, 2_400),
+    "compile": Weight(11, 2_100),
+    "engine": Weight(31, 4_400),
+    "functions": Weight(11, 1_900),
+    "hlo": Weight(5, 900),
+    "host": Weight(30, 4_600),
+    "interpret": Weight(65, 14_600),
+    "numerics": Weight(7, 700),
+    "programs": Weight(21, 4_800),
+    "prove": Weight(7, 1_700),
+    "report": Weight(63, 12_100),
+    "schema": Weight(33, 5_100),
+    "sizes": Weight(47, 11_700),
+    "testing": Weight(11, 1_300),
+    "train": Weight(26, 4_500),
+}
+"""By room; the modules beside the rooms are one of them."""
+
+CORE_FILES, CORE_LINES = 185, 37_600
+PACKAGE_FILES, PACKAGE_LINES = 518, 95_900
+
+LOADED: Mapping[str, int] = {"assert_same": 200, "check rms_norm": 260}
+"""How many modules of the package these may load."""
+
+BESIDE = "beside the rooms"
+
+
+def weights(root: Path) -> dict[str, Weight]:
+    """Count the files and lines of each room."""
+    found: dict[str, Weight] = {}
+    for path in machinery(root):
+        name = module(path, root)
+        here = room(name) if "/" in name or path.name == "__init__.py" else BESIDE
+        before = found.get(here or BESIDE, Weight(0, 0))
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        found[here or BESIDE] = Weight(before.files + 1, before.lines + lines)
+    return dict(sorted(found.items()))
+
+
+def too_heavy(found: Mapping[str, Weight], most: Mapping[str, Weight]) -> Iterator[str]:
+    """Name the rooms that have more than they may, or that are not in the table."""
+    for name, weight in found.items():
+        if name not in most:
+            yield f"{PACKAGE}/{name} is not in WEIGHTS of {HERE}"
+        elif weight.files > most[name].files or weight.lines > most[name].lines:
+            yield (
+                f"{PACKAGE}/{name} has {weight.files} files with {weight.lines} lines, {most[name].files} with "
+                f"{most[name].lines} at most: make it lighter, or say in WEIGHTS of {HERE} why it needs more"
+            )
+
+
+def sums(found: Mapping[str, Weight]) -> tuple[Weight, Weight]:
+    """Add up the core, and the whole package."""
+    core = [weight for name, weight in found.items() if name in CORE]
+    return _sum(core), _sum(found.values())
+
+
+def _sum(rooms: Iterable[Weight]) -> Weight:
+    listed = [*rooms]
+    return Weight(sum(weight.files for weight in listed), sum(weight.lines for weight in listed))
+
+
+def table(found: Mapping[str, Weight]) -> str:
+    """Write the rooms as lines, each with what it has and what it may have."""
+    core, every = sums(found)
+    rows = [(name, weight, WEIGHTS.get(name, Weight(0, 0))) for name, weight in found.items()]
+    rows += [("core", core, Weight(CORE_FILES, CORE_LINES)), ("package", every, Weight(PACKAGE_FILES, PACKAGE_LINES))]
+    lines = [f"{'room':<18}{'files':>6}{'at most':>9}{'lines':>8}{'at most':>9}"]
+    lines += [f"{name:<18}{has.files:>6}{may.files:>9}{has.lines:>8}{may.lines:>9}" for name, has, may in rows]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table(weights(ROOT)))
