@@ -43,9 +43,8 @@ class ShakenPoint:
 
 def worth_shaking(result: Finding) -> bool:
     """Return whether a result's bits came out equal, without a proof that holds for every compiler."""
-    observed = result.ruling.verdict == "bitwise" or (
-        result.ruling.verdict == "proved" and result.ruling.evidence == SAME_PROGRAM
-    )
+    verdict, evidence = result.ruling.verdict, result.ruling.evidence
+    observed = verdict == "bitwise" or (verdict == "proved" and evidence == SAME_PROGRAM)
     return observed and not result.comparison.mismatches
 
 
@@ -112,11 +111,8 @@ class Shaker:
         compared = compare_outputs(reference=alone, optimized=variant)
         equal = {leaf for leaf, (comparison, _) in compared.items() if comparison.equal}
         unstable = not (alone.repeats and variant.repeats) or variant.replicas
-        return {
-            result.place.leaf
-            for result in results
-            if worth_shaking(result) and (unstable or result.place.leaf not in equal)
-        }
+        leaves = {result.place.leaf for result in results if worth_shaking(result)}
+        return leaves if unstable else leaves - equal
 
     def _judged(self, job: PendingPoint, leaves: set[str]) -> dict[str, Finding]:
         """Return the verdicts on some leaves; only now is it asked what the mesh alone does."""
@@ -172,9 +168,8 @@ def outcomes_under(
             reference_moved=moved.get(before.place.leaf),
             why=None if shown is None else shown.ruling.reason if outcome == "error" else shown.ruling.evidence,
         )
-    for leaf in [
-        leaf for leaf, result in under.items() if result.failed and leaf not in {result.place.leaf for result in usual}
-    ]:
+    known = {result.place.leaf for result in usual}
+    for leaf in [leaf for leaf, result in under.items() if result.failed and leaf not in known]:
         after, owner = under[leaf], leaf.split(" (replica")[0]  # replicas that differ are leaves of their own
         shaken[owner] = ShakenLeaf(
             option=option.name,
@@ -183,9 +178,7 @@ def outcomes_under(
             mismatches=after.comparison.mismatches,
             why=f"'{leaf}': {after.ruling.evidence}",
         )
-    return {
-        leaf: shaken_leaf for leaf, shaken_leaf in shaken.items() if leaf in {result.place.leaf for result in usual}
-    }
+    return {leaf: shaken_leaf for leaf, shaken_leaf in shaken.items() if leaf in known}
 
 
 def with_shaken(result: Finding, shaken: Sequence[ShakenLeaf]) -> Finding:

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note, proof_notes
-from samebits.check.judge import where
 from samebits.check.line_evidence import few_lines, not_searched
 from samebits.cli.journaled import journaled
 from samebits.cli.pipeline import Command, CommandRun
@@ -40,7 +39,7 @@ from samebits.report.pair_heads import pair_head
 from samebits.report.shards import request_of
 from samebits.report.terminal import show
 from samebits.report.words import is_empty_shard
-from samebits.schema.finding import Finding, exit_code, summarise
+from samebits.schema.finding import Finding, at, exit_code, summarise
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
@@ -258,15 +257,11 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
 def _order(results: list[Finding], loaded: Sequence[LoadedPair]) -> None:
     """Into the order of the plan: workers end in any order, and the same command gives the same document."""
     order = {
-        (item.pair.name, *where(point).values()): (first, second)
+        at(item.pair.name, point, ""): (first, second)
         for first, item in enumerate(loaded)
         for second, point in enumerate(item.plan.points)
     }
-    results.sort(
-        key=lambda r: order[
-            r.place.pair, r.place.variant, r.place.case, r.place.dtype, r.place.mesh, r.place.mode, r.place.direction
-        ]
-    )
+    results.sort(key=lambda result: order[result.place.whole])
 
 
 def _judge_declarations(inputs: CheckInputs, results: Sequence[Finding], run: CommandRun) -> None:

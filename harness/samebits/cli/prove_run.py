@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from samebits.check.contract_audit import ANY_DEVICES
-from samebits.check.judge import where
 from samebits.check.line_evidence import few_lines
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.prove import ProveOptions
@@ -24,7 +23,7 @@ from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.prove import ProofDocument, pair_block
 from samebits.report.terminal_page import show_blocks
 from samebits.rooms import door
-from samebits.schema.finding import Finding, exit_code
+from samebits.schema.finding import Finding, at, exit_code
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,21 +105,11 @@ class ProveCommand(Command[ProveInputs, Finding, ProofDocument]):
     def document(self, run: CommandRun, inputs: ProveInputs, results: list[Finding]) -> ProofDocument:
         """All proofs, in the order of the plans."""
         order = {
-            (item.pair.name, *where(point).values()): (first, second)
+            at(item.pair.name, point, ""): (first, second)
             for first, item in enumerate(inputs.loaded)
             for second, point in enumerate(item.plan.points)
         }
-        results.sort(
-            key=lambda r: order[
-                r.place.pair,
-                r.place.variant,
-                r.place.case,
-                r.place.dtype,
-                r.place.mesh,
-                r.place.mode,
-                r.place.direction,
-            ]
-        )
+        results.sort(key=lambda result: order[result.place.whole])
         return ProofDocument(
             environment=inputs.environment,
             results=tuple(few_lines(results)),

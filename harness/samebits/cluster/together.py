@@ -109,11 +109,9 @@ def _apart(first: Sequence[dict[str, object]], other: Sequence[dict[str, object]
 
 def _failure(results: Sequence[Finding]) -> str | None:
     """Why a point could not run; None where it did."""
-    return (
-        results[0].ruling.reason
-        if len(results) == 1 and (results[0].place.leaf, results[0].ruling.verdict) == ("*", "error")
-        else None
-    )
+    only = results[0]
+    alone = len(results) == 1 and (only.place.leaf, only.ruling.verdict) == ("*", "error")
+    return only.ruling.reason if alone else None
 
 
 def _compared(result: Finding) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.errors import CouldNotRun
@@ -131,7 +131,7 @@ def _by_point(leaves: Sequence[Finding]) -> list[list[Finding]]:
     """Leaves of one point together, in order."""
     groups: dict[Place, list[Finding]] = {}
     for leaf in leaves:
-        groups.setdefault(replace(leaf.place, leaf=""), []).append(leaf)
+        groups.setdefault(leaf.place.whole, []).append(leaf)
     return list(groups.values())
 
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from rich.console import Console
 
 from samebits.report.progress import ProgressBar
-from samebits.schema.finding import Finding
+from samebits.schema.finding import Finding, Place
 
 
 class CheckProgress:
@@ -21,7 +21,7 @@ class CheckProgress:
 
     def __init__(self, to: Console, totals: Mapping[tuple[str, str], int]) -> None:
         self._bar = ProgressBar(to, "check", {"/".join(key): count for key, count in totals.items()})
-        self._points: set[tuple[str, ...]] = set()
+        self._points: set[Place] = set()
 
     def __enter__(self) -> CheckProgress:
         self._bar.__enter__()
@@ -35,18 +35,10 @@ class CheckProgress:
     def add(self, result: Finding) -> None:
         """Count a result: the first of a point is the point, since all have its time."""
         r = result
-        point = (
-            r.place.pair,
-            r.place.variant,
-            r.place.case,
-            r.place.dtype,
-            r.place.mesh,
-            r.place.mode,
-            r.place.direction,
-        )
+        point = r.place.whole
         if point in self._points:
             return
         self._points.add(point)
-        side = f"{r.place.pair}/{r.place.variant}"
+        side = r.place.side()
         seconds = None if r.run.remembered is not None else r.seconds
         self._bar.add(side, seconds, words=f"{side}, {r.place.case}, {r.place.mesh}", failed=r.failed)

@@ -144,7 +144,7 @@ def outcomes(document: Any, lines: DeclarationLines, results: Sequence[Finding] 
     for finding in (*results, *problem_findings(document.problems)):
         cause, status = of_cause.get(id(finding)), finding.status
         # The seconds of a check are those of the whole point: they count once.
-        point = replace(finding.place, leaf="")
+        point = finding.place.whole
         seconds = 0.0 if finding.tool == "check" and point in seen else finding.seconds
         seen.add(point)
         if status == "skipped" and no_skips:

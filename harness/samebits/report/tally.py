@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from samebits.schema.contract import RUNGS
 from samebits.schema.difference import ulps_in_words
-from samebits.schema.finding import Finding
+from samebits.schema.finding import Finding, Place
 from samebits.schema.result import VERDICTS, Verdict
 
 CAP = 20
@@ -34,17 +34,16 @@ class SideTally:
 
     def add(self, result: Finding) -> None:
         """Count one result."""
-        self.verdicts[result.place.direction][result.ruling.verdict] += 1
+        place, ruling = result.place, result.ruling
+        self.verdicts[place.direction][ruling.verdict] += 1
         self.failed += result.failed
-        self.known[result.place.direction, result.ruling.verdict] += result.ruling.exempt and result.ruling.ok
-        if result.ruling.verdict == "skipped":
+        self.known[place.direction, ruling.verdict] += ruling.exempt and ruling.ok
+        if ruling.verdict == "skipped":
             return
-        self.cases[result.place.case] = self.meshes[result.place.mesh] = self.dtypes[result.place.dtype] = self.modes[
-            result.place.mode
-        ] = None
+        self.cases[place.case] = self.meshes[place.mesh] = self.dtypes[place.dtype] = self.modes[place.mode] = None
         self.emulated |= dict.fromkeys(result.run.emulated)
-        if not result.ruling.exempt and result.ruling.verdict not in ("error", "refused"):
-            self.required.add(result.ruling.required)
+        if not ruling.exempt and ruling.verdict not in ("error", "refused"):
+            self.required.add(ruling.required)
 
     def parts(self, direction: str) -> list[tuple[Verdict, str]]:
         """The verdicts of a direction, each with its count in words; differences that are known are marked."""
@@ -104,10 +103,10 @@ class RelaxedLeaf:
 
 def rows(results: Iterable[Finding]) -> list[SideTally]:
     """One row per pair and side, in the order of the results."""
-    tallies: dict[tuple[str, str], SideTally] = {}
+    tallies: dict[str, SideTally] = {}
     for result in results:
-        key = (result.place.pair, result.place.variant)
-        tallies.setdefault(key, SideTally(pair=result.place.pair, variant=result.place.variant)).add(result)
+        new = SideTally(pair=result.place.pair, variant=result.place.variant)
+        tallies.setdefault(result.place.side(), new).add(result)
     return list(tallies.values())
 
 
@@ -115,22 +114,16 @@ def accepted(results: Iterable[Finding]) -> list[RelaxedLeaf]:
     """The leaves for which a contract accepts rounding and rounding came out; those that need no leave are notes."""
     relaxed: dict[tuple[str, ...], RelaxedLeaf] = {}
     for result in results:
-        if result.ruling.required == "rounding" and result.ruling.ok and not result.ruling.exempt:
-            key = (
-                result.place.pair,
-                result.ruling.reason or "",
-                result.place.variant,
-                result.place.direction,
-                result.place.leaf,
-            )
+        place, ruling = result.place, result.ruling
+        if ruling.required == "rounding" and ruling.ok and not ruling.exempt:
             new = RelaxedLeaf(
-                pair=result.place.pair,
-                variant=result.place.variant,
-                direction=result.place.direction,
-                leaf=result.place.leaf,
-                reason=result.ruling.reason or "",
+                pair=place.pair,
+                variant=place.variant,
+                direction=place.direction,
+                leaf=place.leaf,
+                reason=ruling.reason or "",
             )
-            relaxed.setdefault(key, new).add(result)
+            relaxed.setdefault((new.pair, new.reason, new.variant, new.direction, new.leaf), new).add(result)
     return [group for group in relaxed.values() if group.below]
 
 
@@ -167,31 +160,17 @@ def failures(results: Sequence[Finding], cap: int = CAP) -> tuple[list[list[Find
     Every kind of failure gets its turn before a second of the same kind, and of a kind the point with the fewest
     devices and elements comes first: the smallest counterexample is the easiest to follow.
     """
-    points: dict[tuple[str, ...], list[Finding]] = {}
+    points: dict[Place, list[Finding]] = {}
     for result in results:
         if result.failed:
-            points.setdefault(_point(result), []).append(result)
+            points.setdefault(result.place.whole, []).append(result)
     kinds: dict[tuple[str, ...], list[list[Finding]]] = {}
     for leaves in points.values():
-        first = leaves[0]
-        kinds.setdefault(
-            (first.place.pair, first.place.variant, first.place.direction, first.ruling.verdict), []
-        ).append(leaves)
+        place, verdict = leaves[0].place, leaves[0].ruling.verdict
+        kinds.setdefault((place.pair, place.variant, place.direction, verdict), []).append(leaves)
     for group in kinds.values():
         group.sort(key=lambda leaves: (leaves[0].run.devices, leaves[0].comparison.elements))
     rounds = itertools.zip_longest(*kinds.values())
     chosen = [leaves for turn in rounds for leaves in turn if leaves is not None][:cap]
     order = {key: place for place, key in enumerate(points)}
-    return sorted(chosen, key=lambda leaves: order[_point(leaves[0])]), len(points) - len(chosen)
-
-
-def _point(result: Finding) -> tuple[str, ...]:
-    return (
-        result.place.pair,
-        result.place.variant,
-        result.place.case,
-        result.place.dtype,
-        result.place.mesh,
-        result.place.mode,
-        result.place.direction,
-    )
+    return sorted(chosen, key=lambda leaves: order[leaves[0].place.whole]), len(points) - len(chosen)

@@ -46,6 +46,11 @@ class Place:
     target: str = ""
     item: str = ""
 
+    @property
+    def whole(self) -> Place:
+        """The place of the whole point, without its leaf."""
+        return replace(self, leaf="")
+
     def side(self) -> str:
         """Whose result it is, such as `rms_norm/multiply` or `train/context4`."""
         return "/".join(part for part in (self.pair, self.variant, self.item) if part)

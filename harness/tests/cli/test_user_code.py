@@ -269,5 +269,5 @@ def test_list_imports_as_check_does(tmp_path: Path) -> None:
     suite = tmp_path / "suites" / "test_talking.py"
     suite.write_text(suite.read_text() + "\nimport sys\nassert len(sys.argv) == 1\nprint('PRINTED')\n")
     ended = samebits_process("list", "--root", tmp_path, "--json", "/dev/stdout")
-    assert ended.code == 0 and flat_rows(json.loads(ended.out))[0]["pair"] == "talking"
+    assert ended.code == 0 and json.loads(ended.out)["results"][0]["pair"] == "talking"
     assert "PRINTED" in ended.err

@@ -135,6 +135,8 @@ def test_lines_are_left_to_the_first_points() -> None:
         direction="forward",
         leaf="out",
         verdict="different",
+        required="bitwise",
+        ok=False,
     )
     rows = [changed(row, case=str(number), lines=(line,)) for number in range(POINTS + 2)]
     rows.insert(0, changed(row, case="none", no_lines="the search failed"))

@@ -55,9 +55,12 @@ def flat_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with the fields of all groups beside each other."""
-    groups = {group for group in group_of(row["tool"]).values() if group in row}
-    inner = {name: row[group][name] for name, group in group_of(row["tool"]).items() if name in row.get(group, ())}
+    """A row with the fields of all groups beside each other; one of another command as it is."""
+    if "tool" not in row:
+        return {**row}
+    known = group_of(row["tool"])
+    groups = {group for group in known.values() if group in row}
+    inner = {name: row[group][name] for name, group in known.items() if name in row.get(group, ())}
     return {**inner, **{name: part for name, part in row.items() if name not in groups}}
 
 

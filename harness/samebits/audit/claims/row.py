@@ -200,9 +200,8 @@ def claim_row(
     counts = Counter(result.ruling.verdict for result in results)
     values: Values = "not asked" if claim.compiled_only else values_of(results)
     saved = saved_of(savings) if claim.saves else None
-    different = next(
-        (result for result in results if result.ruling.verdict == "different" and result.comparison.witness), None
-    )
+    differing = (result for result in results if result.ruling.verdict == "different")
+    different = next((result for result in differing if result.comparison.witness), None)
     ran = claim.compiled_only or bool(counts.keys() - {"skipped"})
     # A test that did not run says nothing; one that failed does.
     untested = bool(claim.tests) and evidence.tests is None
@@ -250,11 +249,8 @@ def _results(claim: Documented, variants: Sequence[str], evidence: ClaimEvidence
 def _findings(claim: Documented, results: Sequence[Finding], expectations: Sequence[ClaimResult]) -> tuple[str, ...]:
     """Return what qualifies a claim: its own finding, findings of results, and known failures of program claims."""
     findings = [claim.finding] if claim.finding else []
-    findings += [
-        result.ruling.reason
-        for result in results
-        if result.ruling.reason and (result.ruling.exempt or "FINDING" in result.ruling.reason)
-    ]
+    rulings = (result.ruling for result in results)
+    findings += [each.reason for each in rulings if each.reason and (each.exempt or "FINDING" in each.reason)]
     findings += [
         f"{expectation.shows} is not true: {expectation.finding}"
         for expectation in expectations
@@ -305,11 +301,8 @@ def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | No
 
 def _only_rounding(result: Finding) -> bool:
     """Return whether a result is `rounding` with a reason that is not a finding."""
-    return (
-        result.ruling.verdict == "rounding"
-        and bool(result.ruling.reason)
-        and "FINDING" not in str(result.ruling.reason)
-    )
+    reason = result.ruling.reason
+    return result.ruling.verdict == "rounding" and bool(reason) and "FINDING" not in str(reason)
 
 
 def values_of(results: Iterable[Finding]) -> Values:

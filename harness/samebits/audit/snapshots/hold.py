@@ -93,8 +93,7 @@ def compare_to_snapshots(
         held=sum(result.ruling.snapshot is not None and result.ruling.verdict in EQUAL for result in judged),
         lost=sum(result.ruling.snapshot is not None and result.ruling.verdict not in EQUAL for result in judged),
         gained=sum(
-            result.place.pair in known and result.ruling.snapshot is None and exceeds_contract(result)
-            for result in judged
+            each.place.pair in known and each.ruling.snapshot is None and exceeds_contract(each) for each in judged
         ),
     )
     return judged, verdicts, problems

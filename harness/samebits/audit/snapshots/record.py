@@ -153,18 +153,14 @@ def processor_here(environment: Environment) -> Processor:
 
 def place(result: Finding) -> Place:
     """Return the place of a result in a snapshot."""
-    point = " ".join((result.place.case, result.place.dtype, result.place.mesh, result.place.mode))
-    return result.place.variant, result.place.direction, result.place.leaf, point
+    of = result.place
+    return of.variant, of.direction, of.leaf, " ".join((of.case, of.dtype, of.mesh, of.mode))
 
 
 def exceeds_contract(result: Finding) -> bool:
     """Return whether a result has equal bits although its contract requires less."""
-    return (
-        result.ruling.ok
-        and not result.ruling.exempt
-        and result.ruling.required == "rounding"
-        and result.ruling.verdict in EQUAL
-    )
+    ruling = result.ruling
+    return ruling.ok and not ruling.exempt and ruling.required == "rounding" and ruling.verdict in EQUAL
 
 
 def grouped(places: Iterable[Place]) -> tuple[EqualLeaves, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from samebits.errors import MeshError
 from samebits.report.causes.groups import Key, group_failures, holds_at_its_sizes
@@ -83,14 +84,7 @@ def first_command(listed: Iterable[Cause]) -> str | None:
 def _cause(key: Key, group: Sequence[Finding], every: Sequence[Finding]) -> Cause:
     # Results that lack only other sizes belong to this cause, but hold where they are: they show where it ends.
     wrong = [result for result in group if not holds_at_its_sizes(result)] or list(group)
-    example = min(
-        wrong,
-        key=lambda result: (
-            result.run.devices or 1 << 30,
-            result.place.direction != "forward",
-            result.comparison.elements,
-        ),
-    )
+    example = min(wrong, key=_size)
     restricted = tuple(only(wrong, every))
     return Cause(
         kind=key[0],
@@ -105,6 +99,10 @@ def _cause(key: Key, group: Sequence[Finding], every: Sequence[Finding]) -> Caus
     )
 
 
+def _size(result: Finding) -> tuple[int, bool, int]:
+    return result.run.devices or 1 << 30, result.place.direction != "forward", result.comparison.elements
+
+
 def _subject(group: Sequence[Finding], every: Sequence[Finding]) -> str:
     sides = dict.fromkeys((result.place.pair, result.place.variant) for result in group)
     pairs = list(dict.fromkeys(pair for pair, _ in sides))
@@ -114,25 +112,25 @@ def _subject(group: Sequence[Finding], every: Sequence[Finding]) -> str:
         whose = f"{pairs[0]} ({', '.join(variant for _, variant in sides)})"
     else:
         whose = ", ".join(pairs) if len(pairs) <= 3 else plural(len(pairs), "pair")
-    beside = sum(
-        (result.place.pair, result.place.variant) in sides and result.ruling.verdict != "skipped" for result in every
-    )
-    return f"{whose}: {len(group)} of {plural(beside, 'result')}"
+    return f"{whose}: {len(group)} of {plural(len(_beside(group, every)), 'result')}"
+
+
+def _beside(group: Sequence[Finding], every: Iterable[Finding]) -> list[Finding]:
+    """The results of the sides of a group that ran, the group itself included."""
+    sides = {result.place.side() for result in group}
+    return [result for result in every if result.place.side() in sides and result.ruling.verdict != "skipped"]
 
 
 def _verdicts(group: Sequence[Finding]) -> tuple[tuple[str, str, int], ...]:
     """The verdicts with what is required, which says something of verdicts that another contract would accept."""
-    counts = Counter(
-        (r.ruling.verdict, requirement(r.ruling.required, r.ruling.reason) if r.ruling.verdict in ACCEPTABLE else "")
-        for r in group
-    )
+    rulings = [result.ruling for result in group]
+    counts = Counter((r.verdict, requirement(r.required, r.reason) if r.verdict in ACCEPTABLE else "") for r in rulings)
     return tuple((verdict, required, count) for (verdict, required), count in counts.items())
 
 
 def _rank(cause: Cause) -> int:
-    return min(
-        _GRAVEST.index(result.ruling.verdict) if result.ruling.verdict in _GRAVEST else 0 for result in cause.results
-    )
+    verdicts = {result.ruling.verdict for result in cause.results}
+    return min(_GRAVEST.index(verdict) if verdict in _GRAVEST else 0 for verdict in verdicts)
 
 
 _LISTED = 4
@@ -146,12 +144,7 @@ def only(failing: Sequence[Finding], results: Iterable[Finding]) -> list[str]:
         failing: the group, without what holds at its own sizes.
         results: all of the check.
     """
-    sides = {(result.place.pair, result.place.variant) for result in failing}
-    beside = [
-        result
-        for result in results
-        if (result.place.pair, result.place.variant) in sides and result.ruling.verdict != "skipped"
-    ]
+    beside = _beside(failing, results)
     return [
         *_only_value(failing, beside, "direction", lambda value: f"only in the {value}" + _plural_of(value)),
         *_only_value(failing, beside, "dtype", lambda value: f"only with {value}"),
@@ -203,12 +196,9 @@ def _only_value(
 
 def _only_meshes(failing: Sequence[Finding], beside: Sequence[Finding]) -> list[str]:
     """A number of devices or an axis of the mesh that separates the failures from what holds."""
-    alike = {(result.place.case, result.place.dtype, result.place.direction) for result in failing}
-    holding = [
-        result
-        for result in beside
-        if holds_at_its_sizes(result) and (result.place.case, result.place.dtype, result.place.direction) in alike
-    ]
+    kind = attrgetter("place.case", "place.dtype", "place.direction")
+    alike = set(map(kind, failing))
+    holding = [result for result in beside if holds_at_its_sizes(result) and kind(result) in alike]
     bad, good = ({_devices(result.place.mesh) for result in group} - {0} for group in (failing, holding))
     if not bad or not good:
         return []

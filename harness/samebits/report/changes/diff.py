@@ -146,16 +146,16 @@ def _parts(place: Place) -> dict[str, str]:
 
 def _changes(before: Mapping[Place, Finding], after: Mapping[Place, Finding]) -> tuple[ChangedResult, ...]:
     # A point that failed as a whole has the leaf `*`; its leaves are then not missing for another reason.
-    whole = {replace(place, leaf="") for rows in (before, after) for place in rows if place.leaf == "*"}
+    whole = {place.whole for rows in (before, after) for place in rows if place.leaf == "*"}
     changes = []
     for place, row in after.items():
-        change = _change(before.get(place), row, explained=replace(place, leaf="") in whole)
+        change = _change(before.get(place), row, explained=place.whole in whole)
         if change is not None:
             changes.append(_changed(change, before.get(place), row))
     changes += [
         _changed("no longer compared", row, None)
         for place, row in before.items()
-        if place not in after and replace(place, leaf="") not in whole and row.status != "skipped"
+        if place not in after and place.whole not in whole and row.status != "skipped"
     ]
     return tuple(sorted(changes, key=lambda changed: CHANGES.index(changed.change)))
 

@@ -79,7 +79,7 @@ def document_rows(document: Any) -> DocumentRows:
     for finding in findings(document):
         place = finding.place
         rows.findings[place] = finding
-        rows.add_seconds(place if finding.tool == "prove" else without(place, "leaf"), finding.seconds)
+        rows.add_seconds(place if finding.tool == "prove" else place.whole, finding.seconds)
         if finding.comparison.bits is not None:
             # Variants and meshes share the reference's bits on one device.
             rows.bits.setdefault(without(place, "variant", "mesh", "mode"), finding.comparison.bits)
