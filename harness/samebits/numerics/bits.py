@@ -217,7 +217,7 @@ def compare(*, reference: Any, optimized: Any, name: str = "out") -> list[Compar
         NothingCompared: the reference has no leaf.
     """
     if structure(reference) != structure(optimized):
-        detail = f"reference={structure(reference)}, optimized={structure(optimized)}"
+        detail = f"reference={structure(reference)}, variant={structure(optimized)}"
         return [Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)]
     left, right = list(paths(reference, name)), list(paths(optimized, name))
     if not left:
@@ -233,7 +233,7 @@ def compare_leaf(path: str, reference: Leaf, optimized: Leaf) -> Comparison:
         ("shape", a.shape, b.shape),
         ("weak type", reference.weak_type, optimized.weak_type),
     )
-    wrong = [(kind, f"{kind}: reference={want}, optimized={got}") for kind, want, got in facts if want != got]
+    wrong = [(kind, f"{kind}: reference={want}, variant={got}") for kind, want, got in facts if want != got]
     comparable = not {"dtype", "shape"} & {kind for kind, _ in wrong}
     if comparable and same_bits(a, b):
         comparison = Comparison(path=path, elements=a.size)

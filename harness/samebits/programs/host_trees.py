@@ -121,7 +121,7 @@ def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[C
         return [_of_structure(name, f"{writes}: the sides do not write the same leaves of their arguments")]
     if reference.structure != optimized.structure:
         detail = (
-            f"reference={reference.structure}, optimized={optimized.structure}; return one tree from both sides, or "
+            f"reference={reference.structure}, variant={optimized.structure}; return one tree from both sides, or "
             f"map the variant's outputs by adapt; {_leaves_apart(reference.leaves, optimized.leaves)}"
         )
         return [_of_structure(name, detail)]

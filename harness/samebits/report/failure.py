@@ -43,12 +43,14 @@ def _leaf(result: Finding) -> list[str]:
         lines.append(f"  witness   {result.proof.refutation}")
     if seen.witness is not None:
         w = seen.witness
-        lines.append(f"  witness   {w.at}: reference={w.reference} ({w.reference_hex})")
-        lines.append(f"            {' ' * len(w.at)}  optimized={w.optimized} ({w.optimized_hex})")
+        variant = result.place.variant
+        width = max(len("reference"), len(variant))
+        lines.append(f"  witness   {w.at}: {'reference':>{width}}={w.reference} ({w.reference_hex})")
+        lines.append(f"            {' ' * len(w.at)}  {variant:>{width}}={w.optimized} ({w.optimized_hex})")
         if w.input:
             lines.append(f"  input     {w.input}")
     if result.accuracy.magnitudes:
-        lines.append(f"  {'inputs up to':>20} {'reference':>12} {'optimized':>12}  largest errors of elements")
+        lines.append(f"  {'inputs up to':>20} {'reference':>12} {result.place.variant:>12}  largest errors of elements")
         lines += [
             f"  {row.size:>20.3g} {_error(row.reference):>12} {_error(row.optimized):>12}"
             for row in result.accuracy.magnitudes
@@ -78,7 +80,7 @@ def shown_example(result: Finding) -> list[str]:
     leaf = "" if result.place.leaf == "*" else f", {result.place.leaf}"
     lines, seen = [f"{result.place.where()}, {result.place.direction}{leaf}"], result.comparison
     if seen.witness is not None:
-        lines.append(str(seen.witness))
+        lines.append(seen.witness.said(result.place.variant))
     if seen.elements == 0 and result.ruling.evidence:  # nothing was compared: the outputs are not of one structure
         lines.append(result.ruling.evidence)
     elif seen.mismatches and seen.elements:

@@ -95,8 +95,9 @@ def what_was_found(finding: Finding) -> str | None:
     """What was evidence, where it does not suffice; else why the contract accepts it."""
     if finding.tool not in ("check", "prove"):
         return finding.ruling.evidence
-    witness = finding.proof.refutation or finding.comparison.witness
-    return finding.ruling.reason if witness is None or finding.ruling.verdict == "error" else str(witness)
+    seen = finding.comparison.witness
+    witness = finding.proof.refutation or (None if seen is None else seen.said(finding.place.variant))
+    return finding.ruling.reason if witness is None or finding.ruling.verdict == "error" else witness
 
 
 def place_of(record: object, **more: str) -> Place:

@@ -62,7 +62,8 @@ class OutcomeRow:
             return ""
         ruling, leaf = self.finding.ruling, self.finding.place.leaf
         required = f", required {requirement(ruling.required, ruling.reason)}" if ruling.required else ""
-        witness: object = self.finding.proof.refutation or self.finding.comparison.witness
+        seen = self.finding.comparison.witness
+        witness = self.finding.proof.refutation or (None if seen is None else seen.said(self.finding.place.variant))
         if witness is None and self.finding.tool not in ("check", "prove"):
             witness = ruling.evidence
         skip = "a skipped result fails the run (--no-skips)" if ruling.verdict == "skipped" and not self.holds else None

@@ -42,10 +42,12 @@ class Witness:
         return f"{self.leaf}[{', '.join(map(str, self.index))}]" if self.index else self.leaf
 
     def __str__(self) -> str:
-        return (
-            f"{self.at}: reference={self.reference} ({self.reference_hex}), "
-            f"optimized={self.optimized} ({self.optimized_hex})"
-        )
+        return self.said("variant")
+
+    def said(self, variant: str) -> str:
+        """Return the element with both values, that of the variant under its own name."""
+        values = f"reference={self.reference} ({self.reference_hex}), {variant}={self.optimized} ({self.optimized_hex})"
+        return f"{self.at}: {values}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

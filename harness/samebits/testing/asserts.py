@@ -33,7 +33,7 @@ def assert_same_bits(found: Any, expected: Any, *, name: str = "out") -> None:
 
 def _line(comparison: Comparison) -> str:
     if comparison.detail is not None:
-        sides = comparison.detail.replace("reference=", "expected ").replace("optimized=", "found ")
+        sides = comparison.detail.replace("reference=", "expected ").replace("variant=", "found ")
         return f"{comparison.path}: another {comparison.kind}: {sides}"
     witness = comparison.witness
     assert witness is not None

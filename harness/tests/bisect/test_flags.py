@@ -140,7 +140,7 @@ def test_a_dropped_rounding_is_found_by_option_and_by_pass(tmp_path: Path) -> No
     assert "makes both sides of 'plain' of scaled equal in 'out'" in finding["sentence"]
     assert "as usual the variant comes closer to float64" in finding["sentence"]
     assert re.fullmatch(
-        r"out\[0, 0\]: reference=[\d.]+ \(0x[0-9a-f]{8}\), optimized=.*, input 'ordinary', float64 [\d.]+",
+        r"out\[0, 0\]: reference=[\d.]+ \(0x[0-9a-f]{8}\), variant=.*, input 'ordinary', float64 [\d.]+",
         finding["witness"],
     )
     idle = next(note for note in finding["notes"] if note.startswith("without effect"))

@@ -172,7 +172,7 @@ def test_a_planted_fault_is_found_with_its_mesh_and_element(tmp_path: Path) -> N
     assert finding["candidates"] == []
     measures = {trial["point"]: trial["measures"] for trial in finding["trials"]}
     assert measures["expert2, rows=2, columns=2"] == {"devices": 2, "rows": 2, "columns": 2}
-    assert finding["witness"] == "out[1, 1]: reference=2 (0x40000000), optimized=3 (0x40400000)"
+    assert finding["witness"] == "out[1, 1]: reference=2 (0x40000000), variant=3 (0x40400000)"
     assert "on expert2, rows=2, columns=2, 1 nonzero input: x[1, 1]=1; it passes on expert1" in finding["sentence"]
     assert any(trial["outcome"] == "untestable" for trial in finding["trials"])
     again = samebits(*replayed(ended.out))
@@ -195,7 +195,7 @@ def test_a_gradient_is_shrunk_together_with_its_cotangent(tmp_path: Path) -> Non
     assert found.detail["mesh"] == "expert2"
     assert found.detail["sizes"] == {"rows": 2, "columns": 2}
     assert found.detail["inputs"] == {"x[1, 1]": 1, "cotangent of out[1, 1]": 1}
-    assert found.witness == "x[1, 1]: reference=2 (0x40000000), optimized=3 (0x40400000)"
+    assert found.witness == "x[1, 1]: reference=2 (0x40000000), variant=3 (0x40400000)"
 
 
 @pytest.mark.slow

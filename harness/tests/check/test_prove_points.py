@@ -96,7 +96,7 @@ def test_a_weak_type_counts() -> None:
 
     found = proved(toy(strong, weak=weak), gradients=False)
     (wrong,) = [one for one in found if one.refutes]
-    assert (wrong.place.leaf, wrong.proof.refutation) == ("out[1]", "weak type: reference=False, optimized=True")
+    assert (wrong.place.leaf, wrong.proof.refutation) == ("out[1]", "weak type: reference=False, variant=True")
 
 
 # -- the branch of the target

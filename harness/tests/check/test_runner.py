@@ -105,7 +105,7 @@ def test_weak_types_and_dtypes_count() -> None:
         return {"x": x, "factor": jnp.float32(factor)}
 
     (found,) = run(toy(wide=wide), alone("wide"))
-    assert (found.comparison.kind, found.ruling.evidence) == ("dtype", "dtype: reference=float32, optimized=float16")
+    assert (found.comparison.kind, found.ruling.evidence) == ("dtype", "dtype: reference=float32, variant=float16")
     results = run(toy(constant, strong=strong), alone("strong"))
     assert {r.place.leaf: r.comparison.kind for r in results} == {"out['x']": None, "out['factor']": "weak type"}
 

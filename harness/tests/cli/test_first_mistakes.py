@@ -147,7 +147,7 @@ BAD_INPUT = {
     ),
     "outputs of different trees": Mistake(
         write=declared(optimized="def fast(x): return {'y': x + x}"),
-        says="structure: reference=PyTreeDef(*), optimized=PyTreeDef({'y': *}); return one tree from both sides, or "
+        says="structure: reference=PyTreeDef(*), variant=PyTreeDef({'y': *}); return one tree from both sides, or "
         "map the variant's outputs by adapt",
         code=1,
     ),

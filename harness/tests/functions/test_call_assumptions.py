@@ -115,7 +115,7 @@ CASES: list[tuple[Function, Function, Function, str]] = [
     (scores, scores_masked, scores_ignoring, "causal=True on both sides"),
     (sums, sums_scanned, sums_ignoring, "reverse=True on both sides"),
     (sums, sums_scanned, sums_turned, "reverse=True on both sides"),
-    (total, total_of_product, total_ignoring, "shape: reference=(8, 1), optimized=(8,), with keepdims=True"),
+    (total, total_of_product, total_ignoring, "shape: reference=(8, 1), variant=(8,), with keepdims=True"),
     (flipped, flipped_by_jax, flipped_ignoring, "columns=True on both sides"),
     (dropped, dropped_too, never_dropped, "'dropped' alone raises ValueError with deterministic=False"),
     (lambda x, *, wide=False: x * (3 if wide else 2), lambda x, *, wide=False: x + x * (2 if wide else 1),

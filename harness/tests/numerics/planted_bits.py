@@ -59,29 +59,27 @@ NAN, OTHER_NAN, NEGATIVE_NAN = 0x7FC00000, 0x7FC00001, 0xFFC00000
 PLANTED: dict[str, Planted] = {
     # structure
     "a leaf more": Planted(
-        reference=(one,), optimized=(one, one), kind="structure", detail="reference=(*), optimized=(*, *)"
+        reference=(one,), optimized=(one, one), kind="structure", detail="reference=(*), variant=(*, *)"
     ),
-    "tuple for list": Planted(
-        reference=[one], optimized=(one,), kind="structure", detail="reference=[*], optimized=(*)"
-    ),
+    "tuple for list": Planted(reference=[one], optimized=(one,), kind="structure", detail="reference=[*], variant=(*)"),
     "another key": Planted(
-        reference={"a": one}, optimized={"b": one}, kind="structure", detail="reference={'a': *}, optimized={'b': *}"
+        reference={"a": one}, optimized={"b": one}, kind="structure", detail="reference={'a': *}, variant={'b': *}"
     ),
     "None for a leaf": Planted(
-        reference=(one, one), optimized=(one, None), kind="structure", detail="reference=(*, *), optimized=(*, None)"
+        reference=(one, one), optimized=(one, None), kind="structure", detail="reference=(*, *), variant=(*, None)"
     ),
-    "leaf for a tuple": Planted(reference=(one,), optimized=one, kind="structure", detail="reference=(*), optimized=*"),
+    "leaf for a tuple": Planted(reference=(one,), optimized=one, kind="structure", detail="reference=(*), variant=*"),
     "named tuple for tuple": Planted(
         reference=(one, one),
         optimized=Point(one, one),
         kind="structure",
-        detail="reference=(*, *), optimized=Point(*, *)",
+        detail="reference=(*, *), variant=Point(*, *)",
     ),
     "another order of keys": Planted(
         reference=OrderedDict(a=one, b=one),
         optimized=OrderedDict(b=one, a=one),
         kind="structure",
-        detail="reference=OrderedDict{'a': *, 'b': *}, optimized=OrderedDict{'b': *, 'a': *}",
+        detail="reference=OrderedDict{'a': *, 'b': *}, variant=OrderedDict{'b': *, 'a': *}",
     ),
     # what an array is, besides its bits
     "dtype": Planted(
@@ -89,13 +87,13 @@ PLANTED: dict[str, Planted] = {
         optimized=_array(1, 2, dtype=np.float64),
         kind="dtype",
         mismatches=2,
-        detail="reference=float32, optimized=float64",
+        detail="reference=float32, variant=float64",
     ),
     "dtype of equal bits": Planted(
         reference=_array(0, dtype=np.int32),
         optimized=_array(0, dtype=np.uint32),
         kind="dtype",
-        detail="reference=int32, optimized=uint32",
+        detail="reference=int32, variant=uint32",
     ),
     "weak type": Planted(
         reference=_array(1, 2),
@@ -103,7 +101,7 @@ PLANTED: dict[str, Planted] = {
         kind="weak type",
         mismatches=2,
         max_ulp=0,
-        detail="reference=False, optimized=True",
+        detail="reference=False, variant=True",
     ),
     "value behind a weak type": Planted(
         reference=_array(1, 2),
@@ -112,30 +110,28 @@ PLANTED: dict[str, Planted] = {
         mismatches=2,
         max_ulp=17825792,
         index=(1,),
-        detail="weak type: reference=False, optimized=True",
+        detail="weak type: reference=False, variant=True",
     ),
     "shape": Planted(
         reference=np.zeros((2, 3), f32),
         optimized=np.zeros((3, 2), f32),
         kind="shape",
         mismatches=6,
-        detail="reference=(2, 3), optimized=(3, 2)",
+        detail="reference=(2, 3), variant=(3, 2)",
     ),
-    "0-d for one element": Planted(
-        reference=f32(1), optimized=one, kind="shape", detail="reference=(), optimized=(1,)"
-    ),
+    "0-d for one element": Planted(reference=f32(1), optimized=one, kind="shape", detail="reference=(), variant=(1,)"),
     "shape of nothing": Planted(
         reference=np.zeros((0, 3), f32),
         optimized=np.zeros((3, 0), f32),
         kind="shape",
-        detail="reference=(0, 3), optimized=(3, 0)",
+        detail="reference=(0, 3), variant=(3, 0)",
     ),
     "dtype and shape": Planted(
         reference=np.zeros(2, f32),
         optimized=np.zeros(3, np.int8),
         kind="dtype",
         mismatches=2,
-        detail="reference=float32, optimized=int8; shape: reference=(2,), optimized=(3,)",
+        detail="reference=float32, variant=int8; shape: reference=(2,), variant=(3,)",
     ),
     # classes of values
     "sign of zero": Planted(

@@ -134,7 +134,7 @@ def test_a_weak_type_is_a_difference() -> None:
     assert weak.dtype == strong.dtype and bool(weak == strong)
     comparison = bits.compare(reference=strong, optimized=weak)[0]
     assert comparison.kind == "weak type"
-    assert comparison.detail == "reference=False, optimized=True"
+    assert comparison.detail == "reference=False, variant=True"
     assert bits.compare(reference=weak, optimized=jnp.asarray(1.0))[0].equal
 
 
@@ -142,7 +142,7 @@ def test_no_difference_of_values_hides_behind_a_weak_type() -> None:
     comparison = bits.compare(reference=jnp.asarray(1.0, jnp.float32), optimized=jnp.asarray(2.0))[0]
     assert comparison.kinds == {"weak type": 1, "other": 1}
     assert comparison.kind == "other"
-    assert str(comparison.witness) == "out: reference=1 (0x3f800000), optimized=2 (0x40000000)"
+    assert str(comparison.witness) == "out: reference=1 (0x3f800000), variant=2 (0x40000000)"
 
 
 # --- trees -----------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_each_leaf_has_its_own_path_and_result() -> None:
     assert [one.path for one in found] == ["out['count']", "out['rows'][0]", "out['rows'][1][0]"]
     assert [one.equal for one in found] == [True, True, False]
     assert str(found[2].witness) == (
-        "out['rows'][1][0][2]: reference=0.0 (0x0000000000000000), optimized=1.0 (0x3ff0000000000000)"
+        "out['rows'][1][0][2]: reference=0.0 (0x0000000000000000), variant=1.0 (0x3ff0000000000000)"
     )
 
 

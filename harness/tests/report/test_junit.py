@@ -66,7 +66,7 @@ def test_junitparser_reads_the_witness_and_the_replay(tmp_path: Path) -> None:
     assert good.is_passed and not bad.is_passed
     (failure,) = bad.result
     assert failure.type == "different"
-    assert "reference=6.4375 (0x40ce), optimized=6.375 (0x40cc)" in failure.message
+    assert "reference=6.4375 (0x40ce), multiply=6.375 (0x40cc)" in failure.message
     assert failure.text.splitlines()[-1] == "  replay    samebits check norm --variant multiply"
     properties = {item.name: item.value for item in TestCase.fromelem(bad).properties()}
     assert properties["verdict"] == "different" and properties["required"] == "bitwise"

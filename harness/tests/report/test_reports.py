@@ -108,7 +108,7 @@ FAILED  norm/multiply, case small, bfloat16, mesh data2 (auto), forward
   verdict   different, required bitwise
   evidence  not rounding: in float64 the sides still differ
   witness   out['rows'][1, 2]: reference=6.4375 (0x40ce)
-                               optimized=6.375 (0x40cc)
+                                multiply=6.375 (0x40cc)
   input     special
   extent    1 of 40 elements differ, up to 2 ulps apart; class: rounding (2 ulps)
   replay    samebits check norm --variant multiply

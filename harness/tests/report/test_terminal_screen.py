@@ -117,7 +117,7 @@ def test_one_fault_is_one_group() -> None:
     assert "  likely    the right elements in the wrong order, a permutation: norm.py:8" in text
     assert "  where     a, b; bfloat16; data2/4/8; forward, gradient\n" in text
     assert "  example   case a, bfloat16, mesh data2 (auto), forward, rows\n" in text
-    assert "            out['rows'][1, 2]: reference=6.4375 (0x40ce), optimized=6.375 (0x40cc)\n" in text
+    assert "            out['rows'][1, 2]: reference=6.4375 (0x40ce), multiply=6.375 (0x40cc)\n" in text
     assert text.endswith("\nnext: samebits check norm --variant multiply\n")
 
 

@@ -269,7 +269,7 @@ def numbers_in_words(judgement: Judgement) -> str:
         at = f"{witness['leaf']}{list(witness['index'])}" if witness.get("index") else str(witness["leaf"])
         words.append(
             f"{at}: reference={witness['reference']} ({witness['reference_hex']}), "
-            f"optimized={witness['optimized']} ({witness['optimized_hex']})"
+            f"variant={witness['optimized']} ({witness['optimized_hex']})"
         )
     elif witness:
         words.append(str(witness))

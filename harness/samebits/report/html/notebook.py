@@ -79,7 +79,7 @@ def _(record: Comparison) -> str:
     if seen is None:
         return notebook_table(record.path, [row])
     element = f"{seen.leaf}[{', '.join(map(str, seen.index))}]"
-    values = [("reference", seen.reference, seen.reference_hex), ("optimized", seen.optimized, seen.optimized_hex)]
+    values = [("reference", seen.reference, seen.reference_hex), ("variant", seen.optimized, seen.optimized_hex)]
     return notebook_table(record.path, [row], tables=[(("side", element, "bits"), values)])
 
 

@@ -62,7 +62,7 @@ def test_one_fault_in_a_reorder_is_one_group() -> None:
             "rms_norm",
             "output widened to float32",
             {"variants": ("multiply",), "cases": ("default",), "meshes": ("data8",), "directions": ("forward",)},
-            "the dtype of an output: an astype is missing or too much (dtype: reference=bfloat16, optimized=float32, ",
+            "the dtype of an output: an astype is missing or too much (dtype: reference=bfloat16, variant=float32, ",
             "only with bfloat16",
         ),
         (

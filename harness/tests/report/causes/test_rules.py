@@ -80,8 +80,8 @@ def test_accuracy_that_is_lost_is_no_permutation() -> None:
 
 def test_a_dtype_is_placed() -> None:
     line = LineDifference(change="dtype", variant="norm.py:8", variant_code="x.astype(bf16)")
-    text = cause(of_kinds("dtype", lines=(line,), evidence="dtype: reference=float32, optimized=bfloat16"))
-    assert text.endswith("(dtype: reference=float32, optimized=bfloat16, norm.py:8)")
+    text = cause(of_kinds("dtype", lines=(line,), evidence="dtype: reference=float32, variant=bfloat16"))
+    assert text.endswith("(dtype: reference=float32, variant=bfloat16, norm.py:8)")
 
 
 def test_an_expected_error() -> None:
@@ -109,8 +109,8 @@ def test_infinities_and_nans() -> None:
 
 @pytest.mark.parametrize("kind", ["dtype", "shape", "structure", "weak type"])
 def test_the_form_of_an_output(kind: str) -> None:
-    assert cause(of_kinds(kind, evidence=f"{kind}: reference=a, optimized=b")).startswith("the ")
-    assert f"({kind}: reference=a, optimized=b)" in cause(of_kinds(kind, evidence=f"{kind}: reference=a, optimized=b"))
+    assert cause(of_kinds(kind, evidence=f"{kind}: reference=a, variant=b")).startswith("the ")
+    assert f"({kind}: reference=a, variant=b)" in cause(of_kinds(kind, evidence=f"{kind}: reference=a, variant=b"))
 
 
 def test_a_constant() -> None:

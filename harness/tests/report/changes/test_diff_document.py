@@ -35,7 +35,7 @@ def test_what_is_worse_is_explained_and_has_a_command() -> None:
     first = lines.index("FAILED  new failure: norm/multiply, out['rows']: none -> different")
     assert lines[first + 1 : first + 4] == [
         f"  where     {WHERE}",
-        "  example   out['rows'][1, 2]: reference=6.4375 (0x40ce), optimized=6.375 (0x40cc)",
+        "  example   out['rows'][1, 2]: reference=6.4375 (0x40ce), multiply=6.375 (0x40cc)",
         "  next      samebits check norm --variant multiply",
     ]
     assert "FAILED  fell: norm/multiply, out: bitwise -> rounding" in lines[first + 4 :]

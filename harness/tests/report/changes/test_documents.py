@@ -163,7 +163,7 @@ def test_a_run_that_took_longer_is_slower() -> None:
 def test_a_failure_says_what_was_found() -> None:
     rows = document_rows(document(different(reason="agreed"), result(verdict="rounding", reason="agreed")))
     reasons = [what_was_found(row) for row in rows.findings.values()]
-    assert reasons == ["out['rows'][1, 2]: reference=6.4375 (0x40ce), optimized=6.375 (0x40cc)", "agreed"]
+    assert reasons == ["out['rows'][1, 2]: reference=6.4375 (0x40ce), multiply=6.375 (0x40cc)", "agreed"]
 
 
 def test_a_command_without_verdicts() -> None:
