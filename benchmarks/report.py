@@ -21,7 +21,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from samebits.host.environment import Environment
-from samebits.report.document import Document, PairHead
+from samebits.report.check import Document, PairHead
 from samebits.report.html.sections import page_of, section_of
 from samebits.schema.difference import Difference, Witness
 from samebits.schema.finding import Compared, Executed, Finding, Place, Ruling, summarise

@@ -26,9 +26,9 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from samebits.audit.faults.find import all_faults
-from samebits.report.document import Document, read_document
+from samebits.report.check import Document, read_document
 from samebits.report.html.sections import html_page, section_of
-from samebits.report.terminal import show
+from samebits.report.terminal_page import show_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -125,7 +125,7 @@ def terminal(document: Document) -> str:
         highlight=False, emoji=False,
     )  # fmt: skip
     to.print(Text(f"$ {COMMAND}", "bold"))
-    show(to, document)
+    show_page(to, document.page())
     svg = to.export_svg(title="samebits", theme=MONOKAI, unique_id="samebits")
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
 

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from samebits.report.document import Document, read_as, read_document
+from samebits.report.check import Document, closing, read_document
+from samebits.report.document import read_as
 from samebits.report.faults import FaultTable
 from samebits.report.markdown_fit import escaped, folded, markdown_table
 from samebits.report.tally import SideTally, exempted, rows
-from samebits.report.words import closing, plural
+from samebits.report.words import plural
 from samebits.schema.contract import COMPUTES
 from samebits.schema.finding import Finding
 

@@ -31,14 +31,11 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import root_of
 from samebits.programs.other_sizes import sizeless_note
 from samebits.programs.plan import LoadedPair, Request
-from samebits.report.document import Document
+from samebits.report.check import Document, is_empty_shard
 from samebits.report.live import CheckProgress
-from samebits.report.markdown import markdown
 from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.pair_heads import pair_head
 from samebits.report.shards import request_of
-from samebits.report.terminal import show
-from samebits.report.words import is_empty_shard
 from samebits.schema.finding import Finding, at, exit_code, summarise
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -233,18 +230,14 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
             run.problem(problem)
         return shake_summary(results, inputs.environment.platform, inputs.not_run)
 
-    def markdown(self, document: Document) -> str:
-        """A table for a pull request."""
-        return markdown(document)
-
     def outcomes(self, inputs: CheckInputs, document: Document) -> Outcomes:
         """One row per leaf."""
         return outcomes(document, declaration_lines([item.pair for item in inputs.loaded], self.root))
 
     def show(self, run: CommandRun, inputs: CheckInputs, document: Document) -> None:
-        """The table, what failed, and one sentence for all."""
+        """Print the page; nothing where no pair could be loaded."""
         if inputs.loaded:
-            show(run.console, document, verbose=self.verbose)
+            super().show(run, inputs, document)
 
     def exit_code(self, inputs: CheckInputs, document: Document) -> int:
         """1 where a contract does not hold; 0 of a shard without points: `merge` says whether anything was compared."""

@@ -14,7 +14,7 @@ from samebits.check.shake import outcomes_under, with_shaken, worth_shaking
 from samebits.check.shake_options import LEFT_OUT, ShakeOption, accepted, flag_options
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.environment import Environment
-from samebits.report.document import Document, read_document
+from samebits.report.check import Document, read_document
 from samebits.schema.finding import Finding
 from samebits.schema.result import Problem
 from samebits.schema.shake_summary import ShakeSummary, shake_of

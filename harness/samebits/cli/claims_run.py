@@ -24,9 +24,10 @@ from samebits.host.environment import Environment
 from samebits.host.own_output import own_stdout
 from samebits.host.subprocesses import ProcessResult
 from samebits.programs.catalogue import Locator, default_root, load, names
+from samebits.report.check import Document
 from samebits.report.claims import ClaimsDocument, Ran, exit_code, summarise
 from samebits.report.compile import CompileDocument
-from samebits.report.document import Document, read_as
+from samebits.report.document import read_as
 from samebits.schema.document_claim import Documented
 from samebits.schema.pair import Pair
 from samebits.schema.result import Problem

@@ -24,7 +24,7 @@ from samebits.host.isolation import note, take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import function_named, order_remark
 from samebits.programs.plan import LoadedPair, Request, plan
-from samebits.report.document import Document
+from samebits.report.check import Document
 from samebits.report.prove import pair_block
 from samebits.report.terminal_page import show_blocks
 from samebits.rooms import door

@@ -15,8 +15,8 @@ from samebits.engine.run_work import EngineSettings
 from samebits.host.isolation import note
 from samebits.host.written import Written
 from samebits.programs.plan import Request
+from samebits.report.check import Document
 from samebits.report.contradictions import edited, holds_wrongly, repeats
-from samebits.report.document import Document
 from samebits.report.shards import (
     ShardFile,
     asked_for,

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from samebits.errors import RequestError
+from samebits.report.check import Document, PairHead
 from samebits.report.contradictions import require_consistent
-from samebits.report.document import Document, PairHead, as_record, read_raw
+from samebits.report.document import as_record, read_raw
 from samebits.report.golden import GoldenDocument
 from samebits.report.json_schema import RECORDS
 from samebits.report.shards import missing_shards, require_same_request, shard_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 
 from samebits.errors import RequestError
-from samebits.report.document import Document
+from samebits.report.check import Document
 from samebits.report.prove import ProofDocument
 from samebits.schema.contract import RUNGS
 from samebits.schema.finding import Finding, summarise

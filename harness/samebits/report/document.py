@@ -9,22 +9,15 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from samebits.audit.snapshots.hold import SnapshotComparison
 from samebits.errors import RequestError
-from samebits.host.environment import Environment
-from samebits.host.written import Written
-from samebits.schema.finding import Finding
 from samebits.schema.json_text import unknown_key
 from samebits.schema.older_rows import upgraded
-from samebits.schema.pair_facts import CaseInputs, SideSource
-from samebits.schema.result import Problem, Summary
-from samebits.schema.shake_summary import ShakeSummary
 
 D = TypeVar("D")
 
@@ -34,88 +27,9 @@ OLDER = "samebits/1"
 """What is read as well: rows with the fields of all groups side by side."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PairHead:
-    """What a pair of the document is, and how much of it ran.
-
-    Args:
-        pair, reference, variants: the names of the pair and its sides.
-        selected, product: settings (case, mesh, dtype, mode) that were to run, and of the whole product.
-        unfit: wide meshes that were left out because they need more devices than there are.
-        meshes: by the id of a mesh, the sizes of its axes, in order.
-        inputs: what the sides were called with, by case.
-        sources: where the functions of the sides are written.
-    """
-
-    pair: str
-    reference: str
-    variants: tuple[str, ...]
-    selected: int
-    product: int
-    unfit: tuple[str, ...] = ()
-    meshes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    inputs: tuple[CaseInputs, ...] = ()
-    sources: tuple[SideSource, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Document:
-    """Everything that a check found.
-
-    Args:
-        schema: a published key never changes its meaning within `samebits/2`.
-        pairs: the pairs that were planned, in order; those that were not are in `problems`.
-        results: in the order of the plan, however many workers ran it.
-        problems: pairs that could not be checked, and what else is wrong with a declaration.
-        request: what was asked for: names of pairs, filters and effort.
-        shard: such as `3/8`, of a part that `samebits merge` joins; None for the whole.
-        snapshot: how the results stand to the accepted verdicts of this environment.
-        no_skips: whether a skipped result fails the run (`--no-skips`).
-        shake: of `check --shake`: the options tried, and how many leaves are robust and fragile.
-    """
-
-    schema: Literal["samebits/2"] = SCHEMA
-    command: Literal["check"] = "check"
-    environment: Environment
-    pairs: tuple[PairHead, ...]
-    results: tuple[Finding, ...]
-    problems: tuple[Problem, ...]
-    summary: Summary
-    request: Mapping[str, Any] | None = None
-    shard: str | None = None
-    shake: ShakeSummary | None = None
-    snapshot: SnapshotComparison | None = None
-    written: Written | None = None
-    no_skips: bool = False
-
-    @property
-    def skips_fail(self) -> bool:
-        """Whether something was skipped in a run in which that fails it."""
-        return self.no_skips and self.summary.skipped > 0
-
-    @property
-    def incomplete(self) -> bool:
-        """Whether the exit code is 3 although everything that ran holds."""
-        s = self.summary
-        return s.interrupted or s.skipped == s.cases > 0 or self.skips_fail
-
-    def is_reference(self, result: Finding) -> bool:
-        """Whether a result holds the reference on the mesh against itself on one device."""
-        return any(head.pair == result.place.pair and head.reference == result.place.variant for head in self.pairs)
-
-
 def to_json(document: object) -> str:
     """The document of any command as JSON text, indented so that a diff of two is readable."""
     return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
-
-
-def read_document(path: Path) -> Document:
-    """A check's document from its file, every key and type checked.
-
-    Raises:
-        RequestError: as `read_as`.
-    """
-    return read_as(path, Document)
 
 
 def read_as(path: Path, kind: type[D]) -> D:

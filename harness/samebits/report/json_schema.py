@@ -14,13 +14,14 @@ from typing import Any, Literal, get_type_hints
 
 import msgspec
 
-from samebits.report import bisect, claims, compile_model, defaults, document, faults, golden, snapshots, train, tune
+from samebits.report import bisect, check, claims, compile_model, defaults, faults, golden, snapshots, train, tune
 from samebits.report import compile as compile_document
 from samebits.report import list as list_document
 from samebits.report import prove as prove_document
 from samebits.report.advise import AdviseDocument
 from samebits.report.cache import CacheDocument
 from samebits.report.changes.diff_document import DiffDocument
+from samebits.report.document import SCHEMA
 from samebits.report.prove_model import StepDocument
 from samebits.schema.program_facts import Facts
 from samebits.train.golden.accept import AcceptedGolden
@@ -46,7 +47,7 @@ def _golden_document(command: str, row: type) -> type:
 
 RECORDS: tuple[type, ...] = (
     list_document.Listing,
-    document.Document,
+    check.Document,
     prove_document.ProofDocument,
     StepDocument,
     compile_document.CompileDocument,
@@ -128,7 +129,7 @@ def schema() -> dict[str, Any]:
         for name, shape in record["properties"].items():
             if name in meanings:
                 shape["description"] = meanings[name]
-    head = {"$schema": _DIALECT, "title": document.SCHEMA, "oneOf": list(kinds)}
+    head = {"$schema": _DIALECT, "title": SCHEMA, "oneOf": list(kinds)}
     return {**head, "$defs": dict(sorted(records.items()))}
 
 
@@ -142,7 +143,7 @@ def schema_text() -> str:
 _HEAD = f"""# The JSON document
 
 Every command takes `--json FILE` and writes one document. A published key never changes its meaning within
-`{document.SCHEMA}`; new keys may be added. JSON has no infinity: an infinite number is written as null.
+`{SCHEMA}`; new keys may be added. JSON has no infinity: an infinite number is written as null.
 
 This page is generated from the records that the commands write. The same as JSON Schema:
 [{SCHEMA_FILE}]({SCHEMA_FILE}).

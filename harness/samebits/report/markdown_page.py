@@ -8,10 +8,8 @@ from dataclasses import replace
 from samebits.report.failing import opening
 from samebits.report.markdown_fit import Part, Rows, escaped, fenced, fitted, table_rows, unfitted
 from samebits.report.page import (
-    Badge,
     Beside,
     Block,
-    Cell,
     Code,
     CommandLine,
     Fold,
@@ -19,6 +17,7 @@ from samebits.report.page import (
     Page,
     Table,
     ValueList,
+    cell_text,
 )
 from samebits.report.words import TYPED
 
@@ -65,17 +64,13 @@ def _values(block: ValueList, whole: bool) -> list[Part]:
 def _table(block: Table, whole: bool) -> list[Part]:
     if not block.rows:
         return []
-    cells = [[_cell(cell) for cell in row] for row in block.rows]
+    cells = [[cell_text(cell) for cell in row] for row in block.rows]
     table = table_rows(block.title, block.heads, cells, block.bad)
     parts: list[Part] = [replace(table, opened=False)]
     for number in sorted(block.details):
         if whole or number in block.bad:
             parts += _parts(block.details[number], whole)
     return parts
-
-
-def _cell(cell: Cell) -> str:
-    return cell.text if isinstance(cell, Badge) else cell
 
 
 def _fold(block: Fold, whole: bool) -> list[Part]:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from samebits.report.causes.cause import Cause, document_causes
+from samebits.report.check import Document, document_causes
 from samebits.report.declaration_lines import DeclarationLines
-from samebits.report.document import Document
+from samebits.report.failing import Failing
 from samebits.report.failure import point_block
 from samebits.report.findings import findings, judged, problem_findings
 from samebits.schema.finding import Compared, Finding, Place, Status
@@ -33,7 +33,7 @@ class OutcomeRow:
     finding: Finding
     status: Status
     seconds: float = 0.0
-    cause: Cause | None = None
+    cause: Failing | None = None
     example: bool = False
 
     @property
@@ -139,7 +139,7 @@ def outcomes(document: Any, lines: DeclarationLines, results: Sequence[Finding] 
     no_skips, of_cause = False, {}
     if isinstance(document, Document):
         no_skips = document.no_skips
-        of_cause = {id(result): cause for cause in document_causes(document) for result in cause.results}
+        of_cause = {id(result): cause for cause in document_causes(document) for result in cause.findings}
     seen: set[Place] = set()
     rows: list[OutcomeRow] = []
     for finding in (*results, *problem_findings(document.problems)):
@@ -150,6 +150,6 @@ def outcomes(document: Any, lines: DeclarationLines, results: Sequence[Finding] 
         seen.add(point)
         if status == "skipped" and no_skips:
             status = "error"
-        example = cause is not None and cause.example is finding
+        example = cause is not None and cause.smallest is finding
         rows.append(OutcomeRow(finding=finding, status=status, seconds=seconds, cause=cause, example=example))
     return Outcomes(command=document.command, rows=tuple(rows), lines=lines)

@@ -37,7 +37,15 @@ class Badge:
     tone: Tone = ""
 
 
-Cell = str | Badge
+Cell = str | Badge | tuple[Badge, ...]
+"""A text, a badge, or several badges, such as verdicts with their counts."""
+
+
+def cell_text(cell: Cell) -> str:
+    """Return a cell in words."""
+    if isinstance(cell, tuple):
+        return ", ".join(badge.text for badge in cell)
+    return cell.text if isinstance(cell, Badge) else cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +121,7 @@ class Table:
         wide: heads of the columns of long texts.
         most: characters of a wide cell in a terminal.
         not_in_terminal: heads of the columns that a terminal has no room for.
+        least: characters of each column there at least, so that several tables are aligned.
         details: below a row, by its number: folded in HTML, listed below the table elsewhere where the row is bad.
         short: what a terminal shows in its place where it does not fit on one screen; it may have a short form too.
         media: which printers show it.
@@ -127,6 +136,7 @@ class Table:
     wide: Collection[str] = ()
     most: int | None = None
     not_in_terminal: Collection[str] = ()
+    least: Sequence[int] = ()
     details: Mapping[int, Fold] = field(default_factory=dict)
     short: Block | None = None
     media: tuple[Medium, ...] = EVERYWHERE
@@ -262,9 +272,10 @@ class Page:
         environment: where it ran.
         title: as the navigation of a page in HTML names it; the command by default.
         heading: what stands after the name of the tool in Markdown; the command by default.
+        each: every row that fails, as a terminal shows them in place of their groups where it shows everything.
         hint: how a terminal shows all of it, where it does not fit on one screen.
         scripts, styles: files of `static/` that HTML needs besides those of every page.
-        data: what scripts read, as JSON values by name.
+        data: makes what scripts read, as JSON values by name.
     """
 
     command: str
@@ -281,10 +292,11 @@ class Page:
     environment: Environment | None = None
     title: str = ""
     heading: str = ""
+    each: Sequence[Block] = ()
     hint: str = ""
     scripts: tuple[str, ...] = ()
     styles: tuple[str, ...] = ()
-    data: Mapping[str, object] = field(default_factory=dict)
+    data: Callable[[], Mapping[str, object]] = dict
 
     @property
     def next(self) -> str | None:

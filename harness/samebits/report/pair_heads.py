@@ -15,7 +15,7 @@ from samebits.errors import DeclarationError, SamebitsError
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import arg_shape
 from samebits.programs.plan import LoadedPair
-from samebits.report.document import PairHead
+from samebits.report.check import PairHead
 from samebits.schema.case import Arg, AxisSize, Case, ContextMesh
 from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec

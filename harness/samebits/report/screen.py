@@ -1,4 +1,4 @@
-"""One screen for the end of a command: of several forms of a report the longest that fits."""
+"""How many lines of a terminal a text takes, and how many a screen has."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import io
 from collections.abc import Callable, Sequence
 
 from rich.console import Console
-
-from samebits.report.tables import line
 
 LINES = 40
 """Lines of a report on one screen: with its end, without its head, which says the environment."""
@@ -40,42 +38,3 @@ def height_of(form: Form, width: int) -> int:
 def tall(lines: Sequence[Styled], width: int) -> int:
     """Return how many lines such lines take in a terminal of so many columns."""
     return sum(height(text, width) for text, _ in lines)
-
-
-def longest(forms: Sequence[Form], width: int, most: int) -> Form:
-    """The first form that takes no more than so many lines; the last where none does.
-
-    Args:
-        forms: the longest first.
-        width: columns of the terminal.
-        most: lines.
-    """
-    return next((form for form in forms if height_of(form, width) <= most), forms[-1])
-
-
-def show_fitted(to: Console, forms: Sequence[Form], end: Sequence[Styled], hint: str) -> None:
-    """The longest form of a report that leaves room for its end, then the end; where it is not the first, a hint.
-
-    Args:
-        to: where it is printed.
-        forms: the longest first.
-        end: the last lines.
-        hint: how the first form is printed.
-    """
-    left = LINES - sum(height(text, to.width) for text, _ in end)
-    form = forms[0]
-    if len(forms) > 1 and height_of(form, to.width) > left:
-        form = longest(forms[1:], to.width, left - 1)
-    form(to)
-    for text, style in [*([] if form is forms[0] else [(hint, "dim")]), *end]:
-        line(to, text, style)
-
-
-def in_turn(*forms: Form) -> Form:
-    """Several forms, one after the other."""
-
-    def form(to: Console) -> None:
-        for part in forms:
-            part(to)
-
-    return form

@@ -15,7 +15,7 @@ from samebits.engine.shard import Shard
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.host.written import Written
-from samebits.report.document import Document, read_document
+from samebits.report.check import Document, read_document
 from samebits.report.words import typed
 from samebits.schema.finding import Finding
 from samebits.schema.result import Problem

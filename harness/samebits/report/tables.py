@@ -20,6 +20,7 @@ def show_table(
     rows: Sequence[Sequence[Text]],
     right: Collection[str] = (),
     wrapped: Collection[str] = (),
+    least: Sequence[int] = (),
 ) -> None:
     """Print a plain table; where its columns do not fit, each row as its first cell and a list of the others.
 
@@ -31,11 +32,12 @@ def show_table(
         rows: their cells, the first of which names the row.
         right: the heads of the columns that are aligned to the right.
         wrapped: the heads of the columns of text, which takes as many lines as it needs.
+        least: characters of each column at least.
     """
     widths = [max(len(str(cell)) for cell in column) for column in zip(heads, *rows, strict=True)]
     least = [
-        max(len(head), min(width, _NARROWEST)) if head in wrapped else width
-        for head, width in zip(heads, widths, strict=True)
+        max(len(head), min(width, _NARROWEST)) if head in wrapped else max(width, at_least)
+        for head, width, at_least in zip(heads, widths, least or widths, strict=True)
     ]
     if sum(least) + _BETWEEN * len(heads) > to.width:
         _show_lists(to, heads, rows)
@@ -69,12 +71,12 @@ _JOINED = "\0"
 
 def _show_lists(to: Console, heads: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
     for name, *cells in rows:
-        to.print(Text(name.plain, name.style or "bold"), soft_wrap=True)
+        to.print(Text("  ").append(name.plain, name.style or "bold"), soft_wrap=True)
         pieces = [f"{head} {cell}" for head, cell in zip(heads[1:], cells, strict=True) if cell.plain]
         text = ", ".join(piece.replace(" ", _JOINED) if len(piece) < 2 * _NARROWEST else piece for piece in pieces)
         style = next((cell.style for cell in cells if cell.style), "")
         indented = textwrap.fill(
-            text, max(to.width, 2 + _NARROWEST), initial_indent="  ", subsequent_indent="  ",
+            text, max(to.width, 2 + _NARROWEST), initial_indent="    ", subsequent_indent="    ",
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip
         to.print(Text(indented.replace(_JOINED, " "), style), soft_wrap=True)

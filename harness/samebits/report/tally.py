@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -22,7 +22,7 @@ class SideTally:
 
     pair: str
     variant: str
-    verdicts: dict[str, Counter[Verdict]] = field(default_factory=lambda: {"forward": Counter(), "gradient": Counter()})
+    verdicts: dict[str, Counter[Verdict]] = field(default_factory=lambda: defaultdict(Counter))
     cases: dict[str, None] = field(default_factory=dict)
     meshes: dict[str, None] = field(default_factory=dict)
     dtypes: dict[str, None] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -56,6 +57,8 @@ def show_page(to: Console, page: Page, *, verbose: bool = False, live: bool = Fa
     blocks: list[Block] = [*([] if live else page.live), *page.blocks]
     failing = failing_lines(page.failing, to.width)
     end = _end(page, page.notes)
+    if verbose and page.each:
+        blocks, failing = [*blocks, *page.each], []
     if page.hint and not verbose:
         end = _end(page, _few(page.notes))
         left = LINES - tall(end, to.width)
@@ -108,8 +111,8 @@ def blocks_text(blocks: Sequence[Block]) -> str:
 
 
 def _widen(to: Console) -> None:
-    """Make rows of tables lines in a file or a pipe."""
-    if not to.is_terminal:
+    """Make rows of tables lines in a file or a pipe, unless COLUMNS says otherwise."""
+    if not to.is_terminal and not os.environ.get("COLUMNS"):
         to.width = max(to.width, WIDTH)
 
 
@@ -143,7 +146,7 @@ def _show_lines(to: Console, block: Lines) -> None:
     if block.title:
         line(to, block.title, "bold")
     for said in block.said():
-        text = " " * block.indent + said.text
+        text = " " * block.indent + said.text if said.text else ""
         line(to, cut(text, block.cut * to.width) if block.cut else text, STYLES[said.tone])
 
 
@@ -167,12 +170,14 @@ def _show_table(to: Console, block: Table) -> None:
     ]
     if rows:
         heads, wrapped = [head for _, head in columns], () if block.most else block.wide
-        show_table(to, heads, rows, right=block.right, wrapped=wrapped)
+        show_table(to, heads, rows, right=block.right, wrapped=wrapped, least=block.least)
     for number in sorted(set(block.details) & set(block.bad)):
         _show(to, block.details[number])
 
 
 def _cell(block: Table, head: str, cell: Cell, bad: bool) -> Text:
+    if isinstance(cell, tuple):
+        return Text(", ").join(_cell(block, head, each, bad) for each in cell)
     text, tone = (cell.text, cell.tone) if isinstance(cell, Badge) else (cell, "")
     if block.most is not None and head in block.wide:
         text = cut(text, block.most)

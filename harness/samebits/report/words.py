@@ -1,11 +1,10 @@
-"""Sentences about a check that terminal and Markdown share."""
+"""Words and sentences that the pages of several commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from samebits.report.document import Document
 from samebits.schema.assumption import passing_words
 from samebits.schema.finding import Finding, breakable
 from samebits.schema.result import VERDICTS, Problem
@@ -83,40 +82,6 @@ def short_meshes(meshes: Iterable[str]) -> str:
     return " ".join(axis + "/".join(sorted(sizes, key=lambda s: int(s or 0))) for axis, sizes in families.items())
 
 
-def counts_sentence(document: Document) -> str:
-    """How much of the product ran; of a shard, or where something could not run, how many settings have results."""
-    s = document.summary
-    if s.interrupted:
-        return f"not all of {plural(s.selected, 'setting')} ran"
-    ran = len({(r.place.pair, r.place.case, r.place.dtype, r.place.mesh, r.place.mode) for r in document.results})
-    if ran < s.selected and (document.shard is not None or document.problems):
-        here = "" if document.shard is None else f" in shard {document.shard}"
-        return f"{ran} of {plural(s.selected, 'setting')} ran{here}"
-    if s.selected >= s.product:
-        return f"all {plural(s.product, 'setting')} ran"
-    return (
-        f"selection of {s.selected} of {s.product} settings covers every two of case, dtype, mesh, mode together "
-        "and every three of dtype, mesh, mode; --full runs all"
-    )
-
-
-def is_empty_shard(document: Document) -> bool:
-    """Whether it is a part of a check that has no points, as where there are more parts than groups of points."""
-    left_nothing = not (document.results or document.problems or document.summary.interrupted)
-    return document.shard is not None and bool(document.pairs) and left_nothing
-
-
-def empty_shard_sentence(document: Document) -> str:
-    """That a part of a check has no points."""
-    return f"shard {document.shard} has no points of this request"
-
-
-def skips_words(document: Document) -> str:
-    """That what was skipped fails the run, for a document in which it does."""
-    skips = document.summary.skipped
-    return f"{plural(skips, 'skipped result')} {'fails' if skips == 1 else 'fail'} the run (--no-skips)"
-
-
 def assumed_sentence(results: Iterable[Finding]) -> str | None:
     """How many results hold under assumptions that other values could break; None where none does.
 
@@ -127,37 +92,29 @@ def assumed_sentence(results: Iterable[Finding]) -> str | None:
     return words and f"{words}; --no-assumptions accepts none, --json FILE has each with how it could be false"
 
 
-def closing(document: Document) -> str:
-    """One sentence: counts per verdict, what ran, how long, and what it comes to."""
-    s = document.summary
-    if is_empty_shard(document):
-        return f"{empty_shard_sentence(document)}; {s.seconds:.1f} s"
-    counts = verdict_counts(s.verdicts) or "nothing"
-    begin = f"{plural(s.cases, 'result')} of {plural(len(document.pairs), 'pair')}: {counts}"
-    if s.exempt:
-        begin += f" (known differences among them: {s.exempt})"
-    if s.failed:
-        state = f"{s.failed} fail"
-    elif document.problems:
-        ran = "what ran holds, but" if s.cases else "nothing was checked:"
-        state = f"{ran} {plural(len(document.problems), 'problem')} must be fixed"
-    elif s.skipped == s.cases:
-        state = "nothing was checked"
-    elif document.skips_fail:
-        state = f"what ran holds, but {skips_words(document)}"
-    elif s.interrupted:
-        state = "what ran holds"
-    else:
-        state = "all contracts hold" + (f", {s.skipped} skipped" if s.skipped else "")
-    cut = "interrupted; " if s.interrupted else ""
-    return f"{cut}{begin}; {counts_sentence(document)}; {s.seconds:.1f} s; {state}"
+REMEDY = (
+    "such inputs fail where they are declared, as by values=Integers(...); exactly= says of given integers and masks "
+    "that they are all there are"
+)
 
 
-def remembered_sentence(document: Document) -> str | None:
-    """How many results an earlier run has found, and when; None where all were executed now."""
-    dates = sorted(result.run.remembered[:10] for result in document.results if result.run.remembered is not None)
-    if not dates:
-        return None
-    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
-    count = plural(len(dates), "result")
-    return f"{count} remembered, from {when} on this environment; check --fresh runs them again"
+def other_input_notes(results: Iterable[Finding]) -> list[str]:
+    """Write a line for each variant, direction and leaf that is not the same at other values, and what to do.
+
+    Args:
+        results: of a check or of proofs.
+    """
+    seen: dict[tuple[str, str, str, str], list[str]] = {}
+    for result in results:
+        for assumption in result.proof.assumptions:
+            if assumption.counterexample is not None:
+                place = result.place.pair, result.place.variant, result.place.direction, result.place.leaf
+                derived = assumption.word == "derivatives"
+                only = "but not its own gradient" if derived else "only at inputs like those tried"
+                seen.setdefault(place, []).append(f"{only}: {assumption.counterexample}")
+    lines = [
+        f"{pair}/{variant}: {direction}, {leaf}: the same {texts[0]}"
+        + (f"; and in {plural(len(texts) - 1, 'more setting')}" if len(texts) > 1 else "")
+        for (pair, variant, direction, leaf), texts in seen.items()
+    ]
+    return [*lines, *([REMEDY] if lines else [])]

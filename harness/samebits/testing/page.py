@@ -20,7 +20,7 @@ from samebits.host.environment import Environment
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.report.any_document import join_heads
-from samebits.report.document import Document, PairHead
+from samebits.report.check import Document, PairHead
 from samebits.report.html.sections import page_of, section_of
 from samebits.report.pair_heads import pair_head
 from samebits.schema.finding import Finding, summarise

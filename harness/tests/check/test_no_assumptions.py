@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samebits.report.document import read_document
+from samebits.report.check import read_document
 from samebits.schema.case import Arg
 from samebits.schema.contract import Contract
 from samebits.schema.finding import Finding, exit_code

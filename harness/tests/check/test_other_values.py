@@ -10,7 +10,7 @@ import pytest
 from samebits.check.prove_points import prove_points
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
-from samebits.report.notes import other_input_notes
+from samebits.report.words import other_input_notes
 from samebits.schema.case import Arg
 from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair

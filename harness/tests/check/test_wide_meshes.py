@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.report.document import read_document
+from samebits.report.check import read_document
 from tests.support.child import run_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.cpu_only]

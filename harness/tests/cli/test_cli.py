@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from samebits.report.document import read_document
+from samebits.report.check import read_document
 from tests.support.child import run_python
 from tests.support.findings import flat_rows, value
 from tests.support.foreign import AXES, FORWARD, write_pair

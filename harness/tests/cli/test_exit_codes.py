@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.report.document import Document, read_document
+from samebits.report.check import Document, read_document
 from samebits.schema.finding import exit_code
 from tests.support.foreign import AXES, FORWARD, PLANTED, write_pair, write_tree
 from tests.support.invoke import Ended, samebits, samebits_process

@@ -24,7 +24,7 @@ import pytest
 from samebits.host import isolation
 from samebits.host.environment import configuration
 from samebits.host.isolation import take_notes, undone
-from samebits.report.document import read_document
+from samebits.report.check import read_document
 from samebits.schema.case import Case
 from tests.support.adversarial import SIZES, pair_of, points_of, results_of
 from tests.support.foreign import write_pair

@@ -12,7 +12,8 @@ import pytest
 
 from samebits.errors import RequestError
 from samebits.report.any_document import join_heads, join_shards, read_any_document
-from samebits.report.document import Document, to_json
+from samebits.report.check import Document
+from samebits.report.document import to_json
 from samebits.report.golden import GoldenDocument
 from samebits.report.html.sections import section_of
 from samebits.report.json_schema import RECORDS

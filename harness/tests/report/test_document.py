@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from samebits.errors import RequestError
-from samebits.report.document import Document, read_document, to_json
+from samebits.report.check import Document, read_document
+from samebits.report.document import to_json
 from samebits.schema.result import Problem
 from tests.support.documents import different, document, result
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from samebits.report.notes import REMEDY, note_lines, other_input_notes
+from samebits.report.check import note_lines
+from samebits.report.words import REMEDY, other_input_notes
 from samebits.schema.assumption import Assumption
 from tests.support.documents import document, result
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from samebits.report.document import Document
-from samebits.report.notes import layout_notes, note_lines
+from samebits.report.check import Document, layout_notes, note_lines
 from tests.support.documents import document, result
 
 ROWS = {"x": "('fsdp', None)", "out": "('fsdp', None)", "out['aux']": "(None,)"}

@@ -15,7 +15,7 @@ import pytest
 
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair, Request, plan
-from samebits.report.document import PairHead
+from samebits.report.check import PairHead
 from samebits.report.pair_heads import SOURCE_LINES, pair_head, side_source
 from samebits.schema.case import Arg, AxisSize, Case
 from samebits.schema.finding import Finding

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
+from dataclasses import replace
 
-from rich.console import Console
-
-from samebits.report.terminal import moved_leaves, show_shake
+from samebits.report.check import moved_leaves
 from samebits.schema.result import ShakenLeaf
 from samebits.schema.shake_summary import shake_of
-from tests.support.documents import result
+from tests.support.documents import document, result
+from tests.support.pages import screen
 
 ROBUST = ShakenLeaf(option="together", outcome="robust", verdict="bitwise", reference_moved=True)
 FRAGILE = ShakenLeaf(option="fast_min_max", outcome="fragile", verdict="rounding", mismatches=3)
@@ -34,12 +33,11 @@ def test_the_worst_result_of_a_leaf_is_named() -> None:
 
 
 def test_options_without_effect_are_marked() -> None:
-    file = io.StringIO()
     summary = shake_of(RESULTS, {"newer": "unknown flag"}, {"fast_math": "changes more than rounding"})
-    show_shake(Console(file=file, width=250), summary, RESULTS)
-    lines = [" ".join(line.split()) for line in file.getvalue().splitlines()]
+    lines = [" ".join(line.split()) for line in screen(replace(document(*RESULTS), shake=summary), width=250)]
+    lines = lines[next(number for number, line in enumerate(lines) if line.startswith("Shaken, ")) :]
     assert lines[0].endswith("are equal as usual: broken 1, fragile 1")
     assert "together 2 2" in lines
     assert "idle 2 no effect here: no evidence" in lines
     assert "newer: not accepted here: unknown flag" in lines
-    assert lines[-2] == "left out, for they move more than rounding: fast_math"
+    assert lines[-3] == "left out, for they move more than rounding: fast_math"

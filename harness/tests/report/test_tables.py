@@ -71,11 +71,11 @@ def test_text_is_wrapped_first() -> None:
 
 def test_then_rows_are_lists() -> None:
     assert lines(40) == [
-        "toy/one",
-        "  loss 4.046679019927979, ulps 12345678,",
-        "  reason a reason of several words that",
-        "  may be wrapped",
-        "toy/two",
-        "  loss 0.5, reason none",
+        "  toy/one",
+        "    loss 4.046679019927979,",
+        "    ulps 12345678, reason a reason of",
+        "    several words that may be wrapped",
+        "  toy/two",
+        "    loss 0.5, reason none",
     ]
     assert "".join(lines(5)).count("4.046679019927979") == 1

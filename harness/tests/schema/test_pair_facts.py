@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from samebits.report.document import Document, PairHead
+from samebits.report.check import Document, PairHead
 from samebits.schema.pair_facts import CaseInputs, SideSource
 from tests.support.documents import document
 

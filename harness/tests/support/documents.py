@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from samebits.host.environment import Environment
-from samebits.report.document import Document, PairHead
+from samebits.report.check import Document, PairHead
 from samebits.schema.difference import Witness
 from samebits.schema.finding import Finding, summarise
 from samebits.schema.result import Problem

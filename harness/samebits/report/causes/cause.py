@@ -4,59 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from operator import attrgetter
 
 from samebits.errors import MeshError
 from samebits.report.causes.groups import Key, group_failures, holds_at_its_sizes
 from samebits.report.causes.rules import Group, likely
-from samebits.report.document import Document
+from samebits.report.failing import Failing
+from samebits.report.failure import point_block, shown_example
 from samebits.report.words import listed, plural, short_meshes
 from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.result import ACCEPTABLE, requirement
+from samebits.schema.result import requirement
 
 _GRAVEST = ("different", "unstable", "rounding", "refused", "error")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cause:
-    """Failing results that most likely have one cause.
-
-    Args:
-        kind: the kind of evidence that joins them, such as `line` (one line of the source), `mesh` (the reference
-            fails as well) or `error` (one text).
-        subject: whose results, how many of how many.
-        verdicts: of these results, each with what is required and how many there are.
-        likely: the likely cause, in one sentence.
-        where: the cases, dtypes, meshes and directions, in few words.
-        only: what restricts them, such as `only with bfloat16`: results beside them that hold.
-        results: in the order of the document.
-        example: the smallest: fewest devices, then fewest elements.
-        next_command: shows the example again.
-    """
-
-    kind: str
-    subject: str
-    verdicts: tuple[tuple[str, str, int], ...]
-    likely: str
-    where: str
-    only: tuple[str, ...]
-    results: tuple[Finding, ...]
-    example: Finding
-    next_command: str | None
-
-    @property
-    def title(self) -> str:
-        """The subject with its verdicts, where these are not shown beside it."""
-        counts: Counter[str] = Counter()
-        for verdict, required, count in self.verdicts:
-            counts[f"{verdict}, required {required}" if verdict in ("proved", "bitwise") else verdict] += count
-        listed = (verdict if len(counts) == 1 else f"{verdict} {count}" for verdict, count in counts.items())
-        return f"{self.subject}: {', '.join(listed)}"
-
-
-def causes(results: Iterable[Finding], references: Mapping[str, str] | None = None) -> list[Cause]:
+def causes(results: Iterable[Finding], references: Mapping[str, str] | None = None) -> list[Failing]:
     """The groups of failing results, differences before errors and large groups before small ones.
 
     Args:
@@ -67,34 +31,29 @@ def causes(results: Iterable[Finding], references: Mapping[str, str] | None = No
     groups = group_failures(every, references or {})
     return sorted(
         (_cause(key, group, every) for key, group in groups.items()),
-        key=lambda cause: (_rank(cause), -len(cause.results)),
+        key=lambda cause: (_rank(cause), -len(cause.findings)),
     )
 
 
-def document_causes(document: Document) -> list[Cause]:
-    """The causes of the failures of a check's document."""
-    return causes(document.results, {head.pair: head.reference for head in document.pairs})
-
-
-def first_command(listed: Iterable[Cause]) -> str | None:
-    """What to type first: the command of the first cause that has one."""
-    return next((cause.next_command for cause in listed if cause.next_command is not None), None)
-
-
-def _cause(key: Key, group: Sequence[Finding], every: Sequence[Finding]) -> Cause:
+def _cause(key: Key, group: Sequence[Finding], every: Sequence[Finding]) -> Failing:
     # Results that lack only other sizes belong to this cause, but hold where they are: they show where it ends.
     wrong = [result for result in group if not holds_at_its_sizes(result)] or list(group)
     example = min(wrong, key=_size)
     restricted = tuple(only(wrong, every))
-    return Cause(
+    reason = likely(Group(key, wrong, restricted))
+    lines = point_block(group) if len({replace(each.place, leaf="") for each in group}) == 1 else []
+    if lines and key[0] != "error":  # an error is its own explanation
+        lines.insert(1, f"  likely    {reason}")
+    return Failing(
         kind=key[0],
-        subject=_subject(group, every),
-        verdicts=_verdicts(group),
-        likely=likely(Group(key, wrong, restricted)),
+        title=f"{_subject(group, every)}: {_verdicts(group)}",
+        likely=reason,
         where=place_words(wrong),
         only=restricted,
-        results=tuple(group),
-        example=example,
+        findings=tuple(group),
+        smallest=example,
+        example="\n".join(shown_example(example)),
+        whole=tuple(lines),
         next_command=example.replay or None,
     )
 
@@ -121,15 +80,17 @@ def _beside(group: Sequence[Finding], every: Iterable[Finding]) -> list[Finding]
     return [result for result in every if result.place.side() in sides and result.ruling.verdict != "skipped"]
 
 
-def _verdicts(group: Sequence[Finding]) -> tuple[tuple[str, str, int], ...]:
-    """The verdicts with what is required, which says something of verdicts that another contract would accept."""
-    rulings = [result.ruling for result in group]
-    counts = Counter((r.verdict, requirement(r.required, r.reason) if r.verdict in ACCEPTABLE else "") for r in rulings)
-    return tuple((verdict, required, count) for (verdict, required), count in counts.items())
+def _verdicts(group: Sequence[Finding]) -> str:
+    """Return the verdicts; with what is required where another contract would accept them."""
+    counts: Counter[str] = Counter()
+    for ruling in (result.ruling for result in group):
+        needs = f", required {requirement(ruling.required, ruling.reason)}"
+        counts[ruling.verdict + (needs if ruling.verdict in ("proved", "bitwise") else "")] += 1
+    return ", ".join(verdict if len(counts) == 1 else f"{verdict} {count}" for verdict, count in counts.items())
 
 
-def _rank(cause: Cause) -> int:
-    verdicts = {result.ruling.verdict for result in cause.results}
+def _rank(cause: Failing) -> int:
+    verdicts = {result.ruling.verdict for result in cause.findings}
     return min(_GRAVEST.index(verdict) if verdict in _GRAVEST else 0 for verdict in verdicts)
 
 

@@ -23,7 +23,7 @@ def page_section(page: Page) -> Section:
         next_command=page.next,
         body=render("blocks.html.j2", page=page, headline=headline, kind_of=_kind_of, marks=_marks),
         charts=charts_of([*page.live, *page.blocks]),
-        data=page.data,
+        data=page.data(),
         scripts=page.scripts,
         styles=("blocks.css", *page.styles),
         title=page.title,

@@ -5,22 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 from samebits.errors import RequestError
-from samebits.report.document import Document
 from samebits.report.html.charts import bundle
-from samebits.report.html.check_section import check_section
 from samebits.report.html.page_section import page_section
 from samebits.report.html.section import Section, render, script_json, static
 from samebits.report.page import Paged
 from samebits.report.words import State, typed
-
-SECTIONS: Mapping[type, Callable[[Any], Section]] = {
-    Document: check_section,
-}
 
 _SCRIPTS = ("page.js", "theme.js")
 _CHART_SCRIPTS = ("charts.js",)
@@ -42,12 +36,10 @@ def section_of(document: object, source: str | None = None) -> Section:
     Raises:
         RequestError: the documents of this command have no page.
     """
-    if isinstance(document, Paged):
-        return replace(page_section(document.page()), source=source)
-    if type(document) not in SECTIONS:
+    if not isinstance(document, Paged):
         command = getattr(document, "command", type(document).__name__)
         raise RequestError(f"a document of `{typed(command)}` has no HTML page; --json FILE writes all of it")
-    return replace(SECTIONS[type(document)](document), source=source)
+    return replace(page_section(document.page()), source=source)
 
 
 def page_of(sections: Iterable[Section]) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from samebits.host import environment
-from samebits.report.causes.cause import Cause, causes, first_command
+from samebits.report.causes.cause import causes
+from samebits.report.failing import Failing, next_command
 from samebits.schema.line_difference import LineDifference
 from tests.support.documents import different, result
 from tests.support.planted_results import planted_results
@@ -18,7 +19,7 @@ REFERENCES = {"norm": "einsum"}
 AUTO: dict[str, Any] = {"modes": ("auto",)}
 
 
-def planted(pair: str, fault: str, **request: tuple[str, ...]) -> list[Cause]:
+def planted(pair: str, fault: str, **request: tuple[str, ...]) -> list[Failing]:
     return causes(planted_results(pair, fault, **AUTO, **request))
 
 
@@ -32,12 +33,13 @@ def test_one_fault_in_a_reorder_is_one_group() -> None:
         cases=("bshd", "bshd_undo"),
         meshes=("context1", "context2"),
     )
-    assert {result.place.dtype for result in cause.results} == {"bfloat16", "float32", "int32"}
-    assert {result.place.direction for result in cause.results} == {"forward", "gradient"}
+    assert {result.place.dtype for result in cause.findings} == {"bfloat16", "float32", "int32"}
+    assert {result.place.direction for result in cause.findings} == {"forward", "gradient"}
     assert cause.likely.startswith("the right elements in the wrong order, a permutation: optimized_impls/")
     assert cause.only == ("only on meshes of several devices", "only in case bshd")
-    assert (cause.example.place.mesh, cause.example.place.direction) == ("context2", "forward")
-    assert cause.next_command == cause.example.replay != ""
+    assert cause.smallest is not None
+    assert (cause.smallest.place.mesh, cause.smallest.place.direction) == ("context2", "forward")
+    assert cause.next_command == cause.smallest.replay != ""
 
 
 @pytest.mark.sampled(3)
@@ -153,13 +155,13 @@ def test_several_faults_of_one_run_are_several_groups() -> None:
     )
     rows += planted_results("sequence_reorder", "two receivers exchanged", cases=("bshd",), variants=("permute",), **at)
     first, second = causes(rows)
-    assert {result.place.variant for result in first.results} != {result.place.variant for result in second.results}
-    assert {first.example.place.variant, second.example.place.variant} == {"structured", "permute"}
+    assert {result.place.variant for result in first.findings} != {result.place.variant for result in second.findings}
+    assert {each.smallest and each.smallest.place.variant for each in (first, second)} == {"structured", "permute"}
 
 
 def test_results_that_hold_have_no_cause() -> None:
     assert causes([result(), result(verdict="skipped", ok=False, mesh="data16")]) == []
-    assert first_command([]) is None
+    assert next_command([]) is None
 
 
 def test_what_holds_at_its_own_sizes_is_of_the_cause_at_others() -> None:
@@ -170,7 +172,7 @@ def test_what_holds_at_its_own_sizes_is_of_the_cause_at_others() -> None:
     line = LineDifference(change="moved", variant="norm.py:8", reference="plain.py:3", primitive="rev")
     wrong = different(mesh="data3", devices=3, leaf="out", lines=(line,))
     (cause,) = causes([*others, wrong])
-    assert len(cause.results) == 4 and cause.example is wrong
+    assert len(cause.findings) == 4 and cause.smallest is wrong
     assert cause.only == ("only where the number of devices is odd",)
     in_one_case = different(mesh="data2", case="b", leaf="out", lines=(line,))
     assert causes([*others, in_one_case])[0].only == ("only in case b",)
@@ -190,11 +192,11 @@ def test_the_title_counts_and_the_order_is_by_gravity_then_size() -> None:
         "norm/slice: 1 of 1 result: different",
         "norm/multiply: 1 of 5 results: error",
     ]
-    assert first_command(listed) == many[0].replay
+    assert next_command(listed) == many[0].replay
 
 
 def test_the_example_has_the_fewest_devices_then_elements() -> None:
     large, small = different(devices=2, elements=4096), different(devices=2, elements=40, case="b")
     wide = different(devices=8, elements=8, case="c")
     (cause,) = causes([wide, large, small])
-    assert cause.example is small
+    assert cause.smallest is small

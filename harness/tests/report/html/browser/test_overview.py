@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from samebits.report.document import Document
+from samebits.report.check import Document
 from samebits.report.html.sections import html_page, section_of
 from tests.report.html.browser.conftest import Opener
 from tests.support.documents import different, document, result

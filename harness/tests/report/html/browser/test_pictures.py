@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import jax
 import pytest
 
-from samebits.report.document import Document
+from samebits.report.check import Document
 from tests.report.html.browser.conftest import Opener
 from tests.support.invoke import REPOSITORY
 

@@ -13,7 +13,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 from samebits.programs.placement import parts
-from samebits.report.document import Document, PairHead
+from samebits.report.check import Document, PairHead
 from samebits.report.html import sections as page_module
 from samebits.report.html.section import static
 from samebits.report.html.sections import html_page, section_of

@@ -1,30 +1,29 @@
-"""One screen at the end of a check: at most 40 lines whatever is wrong, and nothing cut that would have fitted."""
+"""The page of a check: 40 lines of a screen and 60 of Markdown whatever is wrong, and whole where that fits."""
 
 from __future__ import annotations
 
-import io
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from samebits.report.document import Document, PairHead
-from samebits.report.markdown import markdown
+from samebits.report.check import Document, PairHead
+from samebits.report.failing import LONGEST, WORST
+from samebits.report.markdown_fit import LINES as MARKDOWN_LINES
 from samebits.report.screen import LINES, height
-from samebits.report.terminal import show
 from samebits.schema.finding import Finding
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.result import Problem
+from tests.support import pages
 from tests.support.documents import different, document, result
+from tests.support.pages import markdown
 
 HINT = "--verbose prints every row, note and failure"
 
 
 def screen(of: Document, width: int = 140, *, verbose: bool = False) -> str:
-    file = io.StringIO()
-    show(Console(file=file, width=width, markup=False, highlight=False, emoji=False), of, verbose=verbose)
-    return file.getvalue()
+    return "\n".join([*pages.screen(of, width=width, verbose=verbose), ""])
 
 
 def of_pairs(*results: Finding, **more: Any) -> Document:
@@ -158,3 +157,67 @@ def test_of_a_run_that_was_cut_short_no_pair_is_said_to_hold() -> None:
     text = screen(cut)
     assert "58 pairs without a failure so far: pair_0, pair_1, pair_2, pair_5, " in text
     assert "hold" not in text.split("FAILED")[0]
+
+
+def test_each_section_prints_its_own() -> None:
+    of = document(
+        result(variant="einsum"),
+        different(),
+        result(verdict="rounding", required="rounding", mismatches=3, max_ulp=48_674, reason="summed backwards"),
+        notes=("a note",),
+    )
+    text = screen(of, verbose=True)
+    assert "  einsum (reference)  bitwise 1" in text
+    assert "multiply, forward, out: 1 of 2 results are only" not in text
+    assert "at most 4.9e4 ulps" in text
+    assert "\n\nNotes:\n  a note\n\nFAILED  norm/multiply, case small, bfloat16, mesh data2 (auto), forward\n" in text
+
+
+def test_points_with_the_same_error_share_a_block() -> None:
+    """A function that raises does so under its gradient too; of another cause, each point has its own."""
+    ways = ("forward", "gradient")
+    both = [result(verdict="error", ok=False, leaf="*", reason="raised", direction=way) for way in ways]
+    other = result(verdict="error", ok=False, leaf="*", reason="raised else", dtype="float32")
+    blocks = screen(document(*both, other), verbose=True).split("FAILED  ")[1:]
+    assert sorted(text.count("norm/multiply, case small") for text in blocks) == [1, 2]
+    assert [text.count("  reason    raised") for text in blocks] == [1, 1]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 17, 500])
+def test_at_most_sixty_lines(count: int) -> None:
+    failing = [different(case=f"c{n}", pair=f"q{n % 30}", variant=f"v{n % 7}") for n in range(count)]
+    problems = tuple(Problem(pair=f"x{n}", message="lacks a twin") for n in range(count))
+    text = markdown(
+        of_pairs(*failing, *MANY_ERRORS[:40], *ROUNDING, problems=problems, notes=tuple(f"note {n}" for n in range(90)))
+    )
+    assert text.count("\n") <= MARKDOWN_LINES
+    assert text.startswith("### samebits check: failed\n")
+    assert len(re.findall(r"^\d\. \*\*", text, re.MULTILINE)) == WORST
+    assert "<details><summary>" in text and text.count("<details>") == text.count("</details>")
+
+
+def test_few_results_are_not_folded() -> None:
+    assert "<details>" not in markdown(document(result(variant="einsum"), result(), different()))
+
+
+def test_the_other_groups_are_folded_and_counted() -> None:
+    text = markdown(of_pairs(*MANY_ERRORS[:8]))
+    assert "#### Failures: 8 results, 8 groups" in text
+    assert text.count("\n   - where: ") == text.count("; example: case ") == WORST
+    folded = text[text.index("<details><summary>3 more groups</summary>") : text.index("</details>")]
+    assert folded.count("\n- **") == 3
+
+
+def test_rows_of_sides_that_fail_are_kept() -> None:
+    holding = [result(pair=f"p{n}") for n in range(80)]
+    text = markdown(of_pairs(*holding, different(pair="last"), result(pair="very_last")))
+    assert "| last | multiply | different 1 |" in text and "| very_last |" not in text
+    assert text.count("\n") <= MARKDOWN_LINES
+
+
+def test_a_long_text_is_cut_and_names_are_plain() -> None:
+    text = markdown(
+        of_pairs(*[different(evidence="<script>" + "y" * 9999, case=case, pair="a_*b*") for case in ("a", "b")])
+    )
+    assert "\\<script\\>y" in text and "a_\\*b\\*/multiply" in text
+    assert max(len(line) for line in text.splitlines()) < 3 * LONGEST
