@@ -407,7 +407,7 @@ def _pairing_blocks(document: TrainDocument) -> list[Block]:
         rows=[[*row, comparison.reason] for row, comparison in rows],
         title="compared",
         bad=[number for number, comparison in enumerate(document.comparisons) if not comparison.ok],
-        right=("headroom",),
+        right=("loss", "headroom"),
         wide=heads[-1:],
         not_in_terminal=heads[-1:],
     )

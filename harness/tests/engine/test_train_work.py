@@ -148,4 +148,4 @@ def test_a_crash_costs_one_run(tmp_path: Path) -> None:
     assert [run["config"] for run in document["results"]] == ["one", "four", "twin"]
     assert [(pairing["a"], pairing["b"]) for pairing in document["comparisons"]] == [("one", "four")]
     (problem,) = document["problems"]
-    assert problem["pair"] == "two" and "SIGABRT" in problem["message"]
+    assert problem["pair"] == "two" and "SIGABRT" in problem["message"] and "pair 'two': " in ended.err

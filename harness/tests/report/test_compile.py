@@ -174,6 +174,8 @@ def test_a_failed_claim_is_named_with_its_place_and_command() -> None:
     assert page.next == "samebits compile reorder --variant permute"
     assert page.headline in markdown(document)
     assert "  FAILS: permute: while_loops == 0 (got 3; us)" in screen(document)
+    body = section_of(document).body
+    assert '<tr class="o-fail"><td>permute' in body.replace("\n", "") and '<li class="bad">FAILS: permute' in body
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,16 @@ def test_it_fits_on_a_screen() -> None:
         assert len(screen(results, verbose=True)) > LINES
 
 
+def test_what_does_not_hold_is_shown_before_what_holds() -> None:
+    """Of a group the first is explained, and all others have their message in the whole report."""
+    results = [*(golden(f"g{n}", status="same") for n in range(60)), golden("a"), golden("b")]
+    lines, every = screen(results), screen(results, verbose=True)
+    assert [line.split()[0] for line in lines if line.startswith("  m/")] == ["m/a", "m/b"]
+    assert [line.split()[0] for line in every if line.startswith("  m/")][:3] == ["m/a", "m/b", "m/g0"]
+    assert "m/b: loss changed at step 3" in every and "m/a: loss changed at step 3" not in every
+    assert "  example   m/a: loss changed at step 3" in every
+
+
 def test_goldens_that_change_at_one_place_are_one_group() -> None:
     groups = failing_goldens(
         [golden("a"), golden("b"), golden("c", 5), golden("d", None, "missing"), golden("e", status="same")]

@@ -10,6 +10,7 @@ from samebits.report.html.sections import section_of
 from samebits.report.train import TrainDocument, closing, exit_code, failing_runs, pairing_table, uncompared_lines
 from samebits.schema.result import Problem
 from samebits.train.compare import Uncompared
+from samebits.train.detection import Detected, Detection
 from samebits.train.distance import FAR
 from samebits.train.parts import SAME_RUN
 from tests.report.html.run_samples import SCRIPT, run, trained
@@ -152,3 +153,22 @@ def test_many_that_fail_are_one_screen_and_all_are_rows() -> None:
     assert sum("different FAILS" in line for line in every) == 40
     assert "by hand" not in "".join(line for line in every if "different FAILS" in line)
     assert "| loss 40 of 5 | by hand |" in markdown(document, whole=True)
+    assert section_of(document).body.count('<tr class="o-fail"><td>base') == 40
+
+
+def test_a_planted_defect_that_is_not_seen_is_a_bad_row() -> None:
+    rows = [
+        Detected(
+            defect=name, config="two", seen=(True, seen), step=1, leaf="loss",
+            loss=1.0, loss_bfloat16=1.0, max_ulp=9, first_loss_equal=False,
+        )
+        for name, seen in (("zeroed", True), ("negated", False))
+    ]  # fmt: skip
+    detection = Detection(gates=("loss .3f", "samebits"), defects=tuple(rows), false_alarms=(1, 0), healthy=(2, 2))
+    document = trained(BASE, run("same"), detection=detection)
+    page = document.page()
+    assert (page.state, page.headline) == ("failed", "1 planted defect not seen: negated")
+    assert [group.title for group in page.failing] == ["1 of 2 planted defects not seen"]
+    body = section_of(document).body.replace("\n", "")
+    assert '<tr class="o-fail"><td>negated' in body and "<tr><td>zeroed" in body
+    assert "| seen |  |  | 2 of 2 | 1 of 2 |  |  |" in markdown(document)
