@@ -26,7 +26,9 @@ class Room:
 
 ROOMS = (
     Room("symbolic sizes", ("sizes",), "`--all-sizes`, `sizes=` of a call and contracts for all sizes"),
-    Room("training", ("train",), "`train`, `golden` and what else runs a model"),
+    Room(
+        "training", ("train",), "`train`, `golden`, what else runs a model and what opens documents (`report`, `diff`)"
+    ),
     Room("several hosts", ("cluster",), "`--ray`, `--distributed` and `launch`"),
     Room("documents", ("audit.claims", "audit.guide", "audit.defaults"), "`audit claims`, `advise` and `defaults`"),
 )

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from jax import lax
 
-from samebits.compile import compared_case as region
+from samebits.compile import compared_case
 from samebits.compile.compared_case import BEFORE, ENTRY, MOST, WIDEST, OptimizedModule, first_difference
 from samebits.compile.compiler import compile_program, lower
 from samebits.compile.devices import target_mesh
@@ -171,6 +171,6 @@ def test_a_module_that_cannot_be_printed(monkeypatch: pytest.MonkeyPatch) -> Non
         def from_serialized_hlo_module_proto(serialised: bytes) -> None:
             raise ValueError("unknown opcode: from-the-future")
 
-    monkeypatch.setattr(region, "_module_class", lambda: Unread)
+    monkeypatch.setattr(compared_case, "_module_class", lambda: Unread)
     with pytest.raises(CouldNotRun, match="jaxlib cannot print the compiled program"):
         region_of(deep(1, 1), deep(1, 0))

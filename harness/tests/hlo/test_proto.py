@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from samebits.errors import CouldNotRun
-from samebits.hlo import module as proto
+from samebits.hlo import module
 from samebits.hlo.counts import difference, group_size
 from samebits.hlo.module import HloModule, size_in_bytes
 
 
 def written(**fields: Any) -> Any:
-    return proto._CLASSES["Instruction"](**fields)
+    return module._CLASSES["Instruction"](**fields)
 
 
 GROUPS: dict[str, tuple[dict[str, Any], int | None]] = {
@@ -45,7 +45,7 @@ def test_the_size_of_a_group_in_each_form(name: str) -> None:
 
 
 def test_sizes_of_small_types_and_tuples() -> None:
-    shape = proto._CLASSES["Shape"]
+    shape = module._CLASSES["Shape"]
     assert size_in_bytes(shape(element_type=21, dimensions=[3, 5])) == 8  # fifteen halves of a byte
     assert size_in_bytes(shape(element_type=16, dimensions=[])) == 2
     assert size_in_bytes(shape(tuple_shapes=[{"element_type": 11, "dimensions": [2]}, {"element_type": 17}])) == 8
@@ -65,7 +65,7 @@ def test_the_largest_difference_comes_first() -> None:
         (b"\xff\xff\xff", "^the compiled program cannot be read as an HloModuleProto: "),
         (b"", "^the compiled program holds no computation; this version of XLA is not understood$"),
         (
-            proto._CLASSES["Module"](computations=[{"id": 1}], entry_computation_id=2).SerializeToString(),
+            module._CLASSES["Module"](computations=[{"id": 1}], entry_computation_id=2).SerializeToString(),
             "^the compiled program refers to parts that it does not hold; this XLA is not understood$",
         ),
     ],

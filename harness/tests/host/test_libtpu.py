@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.host import accelerator as libtpu
+from samebits.host import accelerator
 from tests.support.installed import versions
 
 
@@ -33,40 +33,40 @@ def plugged(folder: Path, *cards: tuple[str, str]) -> Path:
     ids=["nothing", "network card", "another maker", "v5e beside a network card", "7x"],
 )
 def test_a_tpu_is_known_by_its_number(cards: tuple[tuple[str, str], ...], found: bool, tmp_path: Path) -> None:
-    assert libtpu.has_tpu(plugged(tmp_path, *cards)) is found
+    assert accelerator.has_tpu(plugged(tmp_path, *cards)) is found
 
 
 def test_a_machine_that_lists_no_devices_has_no_tpu(tmp_path: Path) -> None:
     (tmp_path / "0000:00:00.0").mkdir()  # without the two files
-    assert not libtpu.has_tpu(tmp_path)
-    assert not libtpu.has_tpu(tmp_path / "nowhere")
+    assert not accelerator.has_tpu(tmp_path)
+    assert not accelerator.has_tpu(tmp_path / "nowhere")
 
 
 @pytest.fixture
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """As before libtpu was prepared; afterwards the variables are as they were."""
-    for name in libtpu.WITHOUT_TPU:
+    for name in accelerator.WITHOUT_TPU:
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 
 
 def variables() -> dict[str, str]:
-    return {name: os.environ[name] for name in libtpu.WITHOUT_TPU if name in os.environ}
+    return {name: os.environ[name] for name in accelerator.WITHOUT_TPU if name in os.environ}
 
 
 @pytest.mark.usefixtures("no_variables")
 def test_the_user_s_variables_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libtpu, "has_tpu", lambda: False)
+    monkeypatch.setattr(accelerator, "has_tpu", lambda: False)
     versions(monkeypatch, libtpu="0.0.42.1")
     monkeypatch.setenv("TPU_ACCELERATOR_TYPE", "mine")
-    libtpu.prepare_libtpu()
-    assert variables() == {**libtpu.WITHOUT_TPU, "TPU_ACCELERATOR_TYPE": "mine"}
+    accelerator.prepare_libtpu()
+    assert variables() == {**accelerator.WITHOUT_TPU, "TPU_ACCELERATOR_TYPE": "mine"}
 
 
 @pytest.mark.usefixtures("no_variables")
 def test_on_a_machine_with_a_tpu_nothing_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libtpu, "has_tpu", lambda: True)
-    libtpu.prepare_libtpu()
+    monkeypatch.setattr(accelerator, "has_tpu", lambda: True)
+    accelerator.prepare_libtpu()
     assert variables() == {}
 
 
@@ -89,4 +89,4 @@ def test_a_libtpu_that_jax_does_not_ask_for_gets_a_line(name: str, monkeypatch: 
         f"libtpu {have} is installed, and jax 0.10.2 asks for {wanted}: programs may not be readable; "
         "pip install 'samebits[tpu]' installs the one that fits"
     )
-    assert libtpu.mismatch() == (line if wanted else None)
+    assert accelerator.mismatch() == (line if wanted else None)

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from samebits.interpret import complex_pairs as fourier
-from samebits.interpret import composite_primitives as rewritten
+from samebits.interpret import complex_pairs, composite_primitives
 from tests.interpret.executed import check, compared
 
 Function = Callable[..., Any]
@@ -96,11 +95,11 @@ def test_their_unequal_twins_are_different(name: str, length: int) -> None:
 
 
 def test_a_table_of_the_wrong_angles_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = fourier._tables
-    monkeypatch.setattr(fourier, "_tables", lambda products, length: right(products + 1, length))
-    rewritten._traced.cache_clear()
+    right = complex_pairs._tables
+    monkeypatch.setattr(complex_pairs, "_tables", lambda products, length: right(products + 1, length))
+    composite_primitives._traced.cache_clear()
     try:
         with pytest.raises(AssertionError, match="output 0"):
             check(EXECUTED["fft"], x(4).astype(np.float64))
     finally:
-        rewritten._traced.cache_clear()
+        composite_primitives._traced.cache_clear()

@@ -14,7 +14,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from samebits.interpret import composite_primitives
 from samebits.interpret import composite_primitives as linear_algebra
-from samebits.interpret.field import domain as special_functions
+from samebits.interpret.field import domain
 from tests.interpret.executed import check, compared
 
 Function = Callable[..., Any]
@@ -144,6 +144,6 @@ def test_a_solve_that_reads_its_flags_wrong_is_caught(monkeypatch: pytest.Monkey
 
 def test_a_factorisation_that_reads_one_element_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second, args = DIFFERENT["an element of a factored matrix"]
-    monkeypatch.setattr(special_functions, "_folded", lambda field, rows: np.stack(rows[:1]))
-    monkeypatch.setattr(special_functions, "evaluate", lambda step, values: [np.zeros(k.shape) for k in step.outputs])
+    monkeypatch.setattr(domain, "_folded", lambda field, rows: np.stack(rows[:1]))
+    monkeypatch.setattr(domain, "evaluate", lambda step, values: [np.zeros(k.shape) for k in step.outputs])
     assert compared(first, second, *args) == "equal"  # so that the test above can fail

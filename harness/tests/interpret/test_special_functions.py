@@ -13,7 +13,7 @@ from jax import lax
 from jax.experimental.scheduling_groups import xla_metadata_call
 
 from samebits.errors import NotCovered
-from samebits.interpret import arrays as special_functions
+from samebits.interpret import arrays
 from samebits.interpret.arrays import ARITHMETIC
 from samebits.interpret.composite_primitives import AS_FORMULAS, EVERYWHERE
 from samebits.interpret.equation import Step
@@ -103,7 +103,7 @@ def test_the_interpreter_computes_what_jax_does(name: str) -> None:
     met = check(function, *wide(args))
     newer = {"polynomial", "log2", "call_hi_primitive"}  # primitives of jax 0.12, which has others no longer
     older = {"le_to", "lt_to", "approx_top_k", "remat_opt"}
-    known = {*special_functions.SPECIAL, *AS_FORMULAS, *EVERYWHERE, *CALLS}
+    known = {*arrays.SPECIAL, *AS_FORMULAS, *EVERYWHERE, *CALLS}
     assert name in met or name in newer | older or name not in known
 
 
@@ -119,7 +119,7 @@ def test_jax_in_float64_is_what_scipy_computes() -> None:
     ):
         program = jax.make_jaxpr(function)(domain.astype(np.float32))
         step = Step.of(program.jaxpr.eqns[0])
-        (found,) = special_functions.by_jax(step, domain)
+        (found,) = arrays.by_jax(step, domain)
         assert np.abs(found - expected(domain)).max() <= 1e-13 * np.abs(expected(domain)).max()
 
 
@@ -185,7 +185,7 @@ def test_their_unequal_twins_are_different(name: str) -> None:
 
 
 def test_zeros_of_both_signs_are_not_ordered_by_formulas() -> None:
-    order = special_functions.SPECIAL["lt_to"]
+    order = arrays.SPECIAL["lt_to"]
     step = Step.of(jax.make_jaxpr(lax.lt)(X[0], X[0]).jaxpr.eqns[0])
     x = np.array([-0.0, 0.0, 1.0, np.inf, np.nan])
     assert order(step, x[:-1], x[1:]).all() and not order(step, x[1:], x[:-1]).any()
@@ -228,6 +228,6 @@ def test_every_operation_on_floats_is_covered() -> None:
         "regularized_incomplete_beta",
         "zeta",
     }
-    assert set(ARITHMETIC) - RoundingDomain.covers == whole | measured | special_functions.MATRICES | {
+    assert set(ARITHMETIC) - RoundingDomain.covers == whole | measured | arrays.MATRICES | {
         name for name in ARITHMETIC if name.startswith("shift")
     }

@@ -9,7 +9,7 @@ import jax
 import pytest
 
 from samebits import Arg, Case, MeshSpec, Pair
-from samebits.sizes.proofs import witnesses as size_witnesses
+from samebits.sizes.proofs import witnesses
 from samebits.sizes.proofs.attempts import PairPoint
 from samebits.sizes.proofs.pair_proof import PairProof
 from samebits.sizes.proofs.pair_sizes import PairSizes
@@ -18,8 +18,8 @@ from samebits.sizes.proofs.pair_sizes import PairSizes
 @pytest.fixture(autouse=True)
 def _tried_at_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before each size at which a proof is tried, what this code asked is forgotten; which sizes is not tested here."""
-    monkeypatch.setattr(size_witnesses, "MOST_DENIALS", 2)
-    monkeypatch.setattr(size_witnesses, "FEWEST", 1)
+    monkeypatch.setattr(witnesses, "MOST_DENIALS", 2)
+    monkeypatch.setattr(witnesses, "FEWEST", 1)
 
 
 def _of_process(side: Callable[[jax.Array], jax.Array], mesh: str) -> PairProof:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from samebits.errors import DeclarationError
-from samebits.schema import case, contract, pair, validate, values
-from samebits.schema import compile_statement as compile_claim
+from samebits.schema import case, compile_statement, contract, pair, validate, values
 from samebits.schema.case import Arg, AxisSize, Case, Refusal
 from samebits.schema.compile_statement import VARIANT, Statement, compiled_side
 from samebits.schema.contract import Contract, Exemption
@@ -42,7 +41,7 @@ def declare(**changes: Any) -> Pair:
 
 def real(case: Case, *shows: Statement) -> RealSize:
     """A production shape with claims."""
-    claims = tuple(compile_claim.Claim(shows=statement, source="measured") for statement in shows)
+    claims = tuple(compile_statement.Claim(shows=statement, source="measured") for statement in shows)
     return RealSize(case=case, layout="context*", dtype="float32", targets=("cpu",), claims=claims)
 
 

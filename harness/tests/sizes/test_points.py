@@ -16,7 +16,7 @@ from samebits.errors import CheckerBroken
 from samebits.interpret.label_proof import LabelIdentity
 from samebits.programs.catalogue import Locator
 from samebits.schema.point import Point
-from samebits.sizes import points as size_points
+from samebits.sizes import points
 from samebits.sizes.points import METHOD, SizePointProver
 from suites.test_embedding import PAIR as EMBEDDING
 from suites.test_sequence_reorder import PAIR
@@ -116,7 +116,7 @@ def test_a_refutation_is_replayed_by_a_run_at_its_sizes() -> None:
 
 
 def test_more_devices_than_can_be_emulated_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size_points, "MOST_DEVICES", 8)
+    monkeypatch.setattr(points, "MOST_DEVICES", 8)
     (row,) = SizePointProver(FAULTY, Locator(name="rolled"), "cpu").results(WRONG)
     assert row.ruling.reason == "it takes 16 devices to run it: no run shows it"
     assert row.replay.startswith("samebits prove rolled ")

@@ -13,7 +13,7 @@ import pytest
 
 from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host import environment
-from samebits.programs import program_cache as machine_code
+from samebits.programs import program_cache
 from samebits.schema.model import Config, Matrix, Model
 from samebits.train.compare import clusters, judge_runs
 from samebits.train.distance import loss_ulps, relative, step_distances
@@ -183,7 +183,7 @@ def test_steps_are_freed_once_their_runs_are_over(monkeypatch: pytest.MonkeyPatc
     runs = tuple(Config(name=mesh, mesh=mesh) for mesh in ("data1", "data2", "data4", "data8"))
     options = environment.compile_options()
     monkeypatch.setattr(Trainer, "_compile", lambda trainer, lowered: lowered.compile(options))  # else tests keep some
-    machine_code.release()
+    program_cache.release()
     count_live("before")
     run_matrix(toy(HERE), Matrix(name="toy", about="four meshes", runs=runs), HERE, 3, count_live)
     assert live["data8 on data8"] <= live["before"] + 1, "at most the step that is about to run"

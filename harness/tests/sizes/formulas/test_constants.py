@@ -15,7 +15,7 @@ import pytest
 from samebits.sizes.formulas.formula import NoFormula
 from samebits.sizes.formulas.normal_form import STANDING, constant, stands_for
 from samebits.sizes.places.facts import Number
-from samebits.sizes.proofs import family_proof as all_sizes
+from samebits.sizes.proofs import family_proof
 from samebits.sizes.proofs.family import Family, Shaped
 from samebits.sizes.proofs.family_proof import prove_all_sizes
 
@@ -76,7 +76,7 @@ FAULTS: dict[str, tuple[Function, Function]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_other_constants_are_not_shown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: tuple[dict[str, int], dict[str, str]] = {}, {}
-    monkeypatch.setattr(all_sizes, "denied", lambda *_, **__: nothing)  # concrete sizes would catch a wrong proof
+    monkeypatch.setattr(family_proof, "denied", lambda *_, **__: nothing)  # concrete sizes would catch a wrong proof
     (proof,) = prove_all_sizes(*FAULTS[name], TWO)
     assert proof.verdict in ("different", "error"), proof
 

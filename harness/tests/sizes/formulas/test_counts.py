@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from samebits.sizes.formulas.normal_form import EXACT
-from samebits.sizes.proofs import family_proof as all_sizes
+from samebits.sizes.proofs import family_proof
 from samebits.sizes.proofs.family import Family, Shaped
 from samebits.sizes.proofs.family_proof import prove_all_sizes
 
@@ -59,7 +59,7 @@ WRONG_MEANS: dict[str, Function] = {
 @pytest.mark.parametrize("name", WRONG_MEANS)
 def test_another_count_is_not_shown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: tuple[dict[str, int], dict[str, str]] = {}, {}
-    monkeypatch.setattr(all_sizes, "denied", lambda *_, **__: nothing)  # concrete sizes would catch a wrong proof
+    monkeypatch.setattr(family_proof, "denied", lambda *_, **__: nothing)  # concrete sizes would catch a wrong proof
     (proof,) = prove_all_sizes(lambda x, m: jnp.mean(x, where=m), WRONG_MEANS[name], ROWS)
     assert proof.verdict in ("different", "error"), proof
 
@@ -197,6 +197,6 @@ WRONG_SUMS: dict[str, tuple[Function, Function, Family]] = {
 @pytest.mark.parametrize("name", WRONG_SUMS)
 def test_other_sums_of_integers_are_not_shown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: tuple[dict[str, int], dict[str, str]] = {}, {}
-    monkeypatch.setattr(all_sizes, "denied", lambda *_, **__: nothing)  # concrete sizes would catch a wrong proof
+    monkeypatch.setattr(family_proof, "denied", lambda *_, **__: nothing)  # concrete sizes would catch a wrong proof
     (proof,) = prove_all_sizes(*WRONG_SUMS[name])
     assert proof.verdict in ("different", "error"), proof

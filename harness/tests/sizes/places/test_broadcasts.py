@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 from samebits.schema.contract import Direction
-from samebits.sizes.proofs import family_proof as all_sizes
+from samebits.sizes.proofs import family_proof
 from samebits.sizes.proofs.family import Family, Shaped
 from samebits.sizes.proofs.family_proof import SizesProof, prove_all_sizes
 
@@ -78,7 +78,7 @@ def test_another_element_there_is_refuted(name: str) -> None:
 @pytest.mark.parametrize("name", FAULTS)
 def test_no_proof_needs_values_to_be_refuted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: tuple[dict[str, int], dict[str, str]] = {}, {}
-    monkeypatch.setattr(all_sizes, "denied", lambda *_, **__: nothing)  # concrete sizes would catch a wrong proof
+    monkeypatch.setattr(family_proof, "denied", lambda *_, **__: nothing)  # concrete sizes would catch a wrong proof
     (proof,) = prove_all_sizes(*FAULTS[name])
     assert not _is_shown(proof), proof
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 
-from samebits.sizes.proofs import family_proof as all_sizes
+from samebits.sizes.proofs import family_proof
 from samebits.sizes.proofs.family import Family, Shaped, SizeOf
 from samebits.sizes.proofs.family_proof import prove_all_sizes
 
@@ -22,7 +22,7 @@ def at_size(x: Any, size: Any) -> Any:
 
 @pytest.mark.parametrize("axes", [1, 3, 8], ids="of {} axes".format)
 def test_an_index_is_no_size_of_the_same_name(axes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(all_sizes, "denied", lambda *_, **__: ({}, {}))  # concrete sizes would catch a wrong proof
+    monkeypatch.setattr(family_proof, "denied", lambda *_, **__: ({}, {}))  # concrete sizes would catch a wrong proof
     name = NAMES[axes - 1]
     shape = (*["2"] * (axes - 1), "d")
     family = Family(symbols={name: 1, "d": 1}, args={"x": Shaped(shape)}, statics={"size": SizeOf(name)})

@@ -15,9 +15,8 @@ from samebits import Arg, Case, MeshSpec, Pair
 from samebits.prove import mesh_queries
 from samebits.schema.domain import RequiredFact
 from samebits.schema.meshes import Mode
-from samebits.sizes.proofs import mesh_proofs, pair_sizes
+from samebits.sizes.proofs import mesh_proofs, pair_sizes, witnesses
 from samebits.sizes.proofs import pair_sizes as device_numbers
-from samebits.sizes.proofs import witnesses as size_witnesses
 from samebits.sizes.proofs.attempts import PairPoint
 from samebits.sizes.proofs.family import Family, Shaped
 from samebits.sizes.proofs.family_proof import prove_all_sizes
@@ -196,7 +195,7 @@ def test_where_nothing_is_shown_only_a_fault_is_looked_for(monkeypatch: pytest.M
         return x if cp == wrong_at else again
 
     monkeypatch.setattr(mesh_proofs, "prove_all_sizes", counted)
-    monkeypatch.setattr(size_witnesses, "MOST_TRIALS", 4)  # at each number of devices
+    monkeypatch.setattr(witnesses, "MOST_TRIALS", 4)  # at each number of devices
     (leaf,) = _proof(ring_pair({"undecided": undecided}), most=4).leaves
     assert leaf.verdict == "error"
     assert "while" in leaf.reason

@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 
 from samebits import Arg, Case, MeshSpec, Pair
-from samebits.sizes.proofs import witnesses as size_witnesses
+from samebits.sizes.proofs import witnesses
 from samebits.sizes.proofs.attempts import PairPoint
 from samebits.sizes.proofs.family_proof import prove_all_sizes
 from samebits.sizes.proofs.pair_sizes import PairSizes
@@ -116,7 +116,7 @@ def test_code_that_asks_for_another_platform_is_undecided(
     variant: Function, direction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was proved for a TPU as it is on a CPU: only `lax.platform_dependent` has the branches of both."""
-    monkeypatch.setattr(size_witnesses, "MOST_TRIALS", 2)  # before each of them, what this code asked is forgotten
+    monkeypatch.setattr(witnesses, "MOST_TRIALS", 2)  # before each of them, what this code asked is forgotten
     for reference, side in ((turned, variant), (variant, turned)):
         (proof,) = prove_all_sizes(reference, side, replace(ON_LINE, platform="tpu"), direction)
         assert proof.verdict == "error"

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from samebits.sizes.proofs import tracing as size_tracing
+from samebits.sizes.proofs import tracing
 from samebits.sizes.proofs.tracing import TracedFamily, TracedOnce, each_once, traced
 from samebits.sizes.proofs.witnesses import denied, searched
 from tests.sizes.proofs.size_faults import ON_LINE
@@ -67,7 +67,7 @@ def test_programs_are_traced_once_for_each_family() -> None:
 
 
 def test_few_programs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size_tracing, "MOST_PROGRAMS", 2)
+    monkeypatch.setattr(tracing, "MOST_PROGRAMS", 2)
     programs: dict[Hashable, TracedFamily] = {}
     once = TracedOnce(jnp.flip, "flip", programs)
     for number in (1, 2, 3, 4):
