@@ -17,7 +17,7 @@ from samebits.report.words import plural, state_of, state_word, verdict_counts
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.result import Problem, code_of
 
-STATES = ("holds", "holds but for rounding", "holds in part", "does not hold", "not told")
+STATES = ("holds", "holds but for rounding", "holds in part", "does not hold", "undecided")
 
 EXPLAINED = (
     "values: the lowest verdict over all cases, meshes and directions. same bits: proved, or bitwise on every input "
@@ -93,8 +93,8 @@ class ClaimsDocument:
 
 def exit_code(document: ClaimsDocument) -> int:
     """0: every row is as declared; 1: one is not; 2: a wrong declaration; 3: something could not be decided."""
-    failed = any(not row.ok and row.holds != "not told" for row in document.results)
-    unknown = any(row.holds == "not told" for row in document.results) or not document.results
+    failed = any(not row.ok and row.holds != "undecided" for row in document.results)
+    unknown = any(row.holds == "undecided" for row in document.results) or not document.results
     return code_of(document.problems, failed=failed, undecided=unknown or document.summary.interrupted)
 
 
@@ -135,7 +135,7 @@ def _cells(row: ClaimRow, columns: Sequence[str]) -> list[str]:
     sides = f"{row.subject}: {', '.join(row.variants)}" if row.variants else row.subject
     counts = f" ({verdict_counts(row.verdicts)})" if row.verdicts else ""
     values = row.said if row.said is not None else f"{row.values}{counts}"
-    if row.values == "not asked" and row.shown_by:
+    if row.values == "not tested" and row.shown_by:
         values = f"shown by {plural(len(row.shown_by), 'test')}"
     figures = [cell([saving for saving in row.savings if chip(saving.target) == name]) for name in columns]
     return [row.id, row.says, sides, values, *figures]
@@ -231,7 +231,7 @@ _BADGES: Mapping[str, Badge] = {
     "holds but for rounding": Badge(text="holds but for rounding", sign="≈", tone="warn"),
     "holds in part": Badge(text="holds in part", sign="◐", tone="warn"),
     "does not hold": Badge(text="does not hold", sign="≠", tone="warn"),
-    "not told": Badge(text="not told", sign="!", tone="bad"),
+    "undecided": Badge(text="undecided", sign="!", tone="bad"),
 }
 
 
@@ -279,7 +279,7 @@ def claims_page(document: ClaimsDocument) -> Page:
 
 
 def _order(row: ClaimRow) -> int:
-    return 2 if row.ok and row.holds != "not told" else 1 if row.holds == "not told" else 0
+    return 2 if row.ok and row.holds != "undecided" else 1 if row.holds == "undecided" else 0
 
 
 def _badge(row: ClaimRow) -> Badge:
@@ -300,7 +300,7 @@ def _evidence(row: ClaimRow) -> Fold:
 
 def _headline(document: ClaimsDocument) -> str:
     """Say which claim is otherwise than declared, and why."""
-    broken, unknown = _broken(document), [row for row in document.results if row.holds == "not told"]
+    broken, unknown = _broken(document), [row for row in document.results if row.holds == "undecided"]
     if broken:
         row = broken[0]
         count = f"{plural(len(broken), 'row')} of {len(document.results)} otherwise than declared"
@@ -315,7 +315,7 @@ def _headline(document: ClaimsDocument) -> str:
 
 
 def _broken(document: ClaimsDocument) -> list[ClaimRow]:
-    return [row for row in document.results if not row.ok and row.holds != "not told"]
+    return [row for row in document.results if not row.ok and row.holds != "undecided"]
 
 
 def _why(row: ClaimRow) -> str:
@@ -333,7 +333,7 @@ def _why(row: ClaimRow) -> str:
 
 
 def _next(document: ClaimsDocument) -> str | None:
-    rows = _broken(document) or [row for row in document.results if row.holds == "not told"]
+    rows = _broken(document) or [row for row in document.results if row.holds == "undecided"]
     return next((command for row in rows for command in row.commands), None)
 
 

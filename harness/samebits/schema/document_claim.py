@@ -11,7 +11,7 @@ from samebits.schema.compile_statement import NUMBERS
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.validate import check_tuple, expected
 
-Holds = Literal["holds", "holds but for rounding", "holds in part", "does not hold", "not told"]
+Holds = Literal["holds", "holds but for rounding", "holds in part", "does not hold", "undecided"]
 """What running a claim gave."""
 
 _ID = re.compile(r"[a-z0-9]+(\.[a-z0-9]+)*")

@@ -53,4 +53,16 @@ def upgraded(raw: Mapping[str, Any]) -> dict[str, Any]:
     document, command = {**raw, "schema": "samebits/2"}, raw.get("command")
     if command in ("check", "prove") and isinstance(raw.get("results"), list):
         document["results"] = [nested(row, command) if isinstance(row, dict) else row for row in raw["results"]]
-    return document
+    return _reworded(document) if command == "claims" else document
+
+
+def _reworded(value: Any) -> Any:
+    """Replace the words of claims that have others now, whatever holds them."""
+    if isinstance(value, dict):
+        return {_CLAIM_WORDS.get(key, key): _reworded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_reworded(part) for part in value]
+    return _CLAIM_WORDS.get(value, value) if isinstance(value, str) else value
+
+
+_CLAIM_WORDS = {"not told": "undecided", "not asked": "not tested"}

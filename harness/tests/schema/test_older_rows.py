@@ -67,3 +67,10 @@ def test_unknown_keys_stay_where_they_are() -> None:
         "named": {"why": "why not"},
     }
     assert upgraded({"command": "check", "results": 3})["results"] == 3
+
+
+def test_claims_have_the_words_of_today() -> None:
+    row = {"id": "1", "holds": "not told", "values": "not asked", "said": "it was not told", "findings": []}
+    document = upgraded({"command": "claims", "results": [row], "summary": {"states": {"not told": 1}}})
+    assert document["results"] == [row | {"holds": "undecided", "values": "not tested"}]
+    assert document["summary"] == {"states": {"undecided": 1}}

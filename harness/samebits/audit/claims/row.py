@@ -18,7 +18,7 @@ from samebits.schema.program_facts import ClaimResult, CompiledSide, SideBySide
 from samebits.schema.result import VERDICTS
 
 # The saving of a variant, such as less temporary memory, by the compilers' figures beside the reference's.
-Saved = Literal["saves", "saves in part", "no change", "costs", "not told"]
+Saved = Literal["saves", "saves in part", "no change", "costs", "undecided"]
 
 NOISE = 0.02
 """A figure within 2 % of the reference's counts as unchanged: padding and scratch memory move as much (seen: 0.4 %)."""
@@ -115,7 +115,7 @@ def saved_of(savings: Sequence[Saving]) -> Saved:
     """Return the summary of all figures; an unknown figure does not count as a saving."""
     ratios = [saving.ratio for saving in savings if saving.ratio is not None]
     if not ratios:
-        return "not told"
+        return "undecided"
     if all(ratio < 1 - NOISE for ratio in ratios) and len(ratios) == len(savings):
         return "saves"
     if any(ratio < 1 - NOISE for ratio in ratios):
@@ -123,7 +123,7 @@ def saved_of(savings: Sequence[Saving]) -> Saved:
     return "costs" if any(ratio > 1 + NOISE for ratio in ratios) else "no change"
 
 
-Values = Literal["same bits", "same mathematics", "not always the same", "not the same", "not asked", "not told"]
+Values = Literal["same bits", "same mathematics", "not always the same", "not the same", "not tested", "undecided"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,7 +198,7 @@ def claim_row(
     ]
     tests = {name: bool(evidence.tests and evidence.tests.get(name)) for name in claim.tests}
     counts = Counter(result.ruling.verdict for result in results)
-    values: Values = "not asked" if claim.compiled_only else values_of(results)
+    values: Values = "not tested" if claim.compiled_only else values_of(results)
     saved = saved_of(savings) if claim.saves else None
     differing = (result for result in results if result.ruling.verdict == "different")
     different = next((result for result in differing if result.comparison.witness), None)
@@ -226,7 +226,7 @@ def claim_row(
         shown_by=tests,
         said=None,
         commands=tuple(commands),
-        holds="not told" if untested else holds_of(values, saved, qualified=bool(claim.finding)),
+        holds="undecided" if untested else holds_of(values, saved, qualified=bool(claim.finding)),
         ok=ran
         and not any(result.failed for result in results)
         and all(expectation.ok for expectation in expectations)
@@ -270,7 +270,7 @@ def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | No
     """
     lines = [] if ended is None else [line.strip() for line in ended.out.splitlines()]
     line = next((line for line in lines if re.search(claim.prints, line)), None)
-    holds: Holds = "not told"
+    holds: Holds = "undecided"
     if ended is not None and ended.code not in (2, 3):
         holds = "holds" if ended.code == claim.exits and line is not None else "does not hold"
     return ClaimRow(
@@ -279,7 +279,7 @@ def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | No
         says=claim.says,
         subject=subject,
         variants=(),
-        values="not told",
+        values="undecided",
         verdicts={},
         exempt=0,
         skipped=0,
@@ -309,10 +309,10 @@ def values_of(results: Iterable[Finding]) -> Values:
     """Return the summary of verdicts: the lowest one decides; known differences count as differences."""
     seen = {result.ruling.verdict for result in results} - {"skipped"}
     if not seen or seen & {"error"}:
-        return "not told"
+        return "undecided"
     if seen & {"different", "unstable"}:
         return "not always the same" if seen - {"different", "unstable", "refused"} else "not the same"
-    return "same mathematics" if "rounding" in seen else "same bits" if seen != {"refused"} else "not told"
+    return "same mathematics" if "rounding" in seen else "same bits" if seen != {"refused"} else "undecided"
 
 
 def holds_of(values: Values, saved: Saved | None, *, qualified: bool) -> Holds:
@@ -322,8 +322,8 @@ def holds_of(values: Values, saved: Saved | None, *, qualified: bool) -> Holds:
         values, saved: the summaries of verdicts and savings.
         qualified: whether the claim declares a finding that neither of them covers.
     """
-    if values == "not told" or saved == "not told":
-        return "not told"
+    if values == "undecided" or saved == "undecided":
+        return "undecided"
     if values == "not the same" or saved in ("no change", "costs"):
         return "does not hold"
     if values == "not always the same" or saved == "saves in part" or qualified:

@@ -85,10 +85,10 @@ def test_the_same_bits_and_half_the_memory() -> None:
         ("proved different", "not always the same"),
         ("bitwise unstable", "not always the same"),
         ("different different refused", "not the same"),
-        ("proved error", "not told"),
-        ("refused", "not told"),
-        ("skipped", "not told"),
-        ("", "not told"),
+        ("proved error", "undecided"),
+        ("refused", "undecided"),
+        ("skipped", "undecided"),
+        ("", "undecided"),
     ],
 )
 def test_the_lowest_verdict_decides(verdicts: str, values: str) -> None:
@@ -104,8 +104,8 @@ def test_the_lowest_verdict_decides(verdicts: str, values: str) -> None:
         ((99, 103), "costs"),
         ((50, 150), "saves in part"),
         ((50, None), "saves in part"),
-        ((None, None), "not told"),
-        ((), "not told"),
+        ((None, None), "undecided"),
+        ((), "undecided"),
     ],
 )
 def test_what_figures_come_to(temps: Sequence[int | None], saved: str) -> None:
@@ -147,10 +147,10 @@ def test_ratios() -> None:
         ("same bits", "no change", False, "does not hold"),
         ("not always the same", "saves", False, "holds in part"),
         ("not the same", None, False, "does not hold"),
-        ("not told", "saves", False, "not told"),
-        ("same bits", "not told", False, "not told"),
-        ("not asked", "saves", False, "holds"),
-        ("not asked", "no change", False, "does not hold"),
+        ("undecided", "saves", False, "undecided"),
+        ("same bits", "undecided", False, "undecided"),
+        ("not tested", "saves", False, "holds"),
+        ("not tested", "no change", False, "does not hold"),
     ],
 )
 def test_a_claim_is_no_better_than_its_parts(values: Any, saved: Any, qualified: bool, holds: str) -> None:
@@ -191,14 +191,14 @@ def test_only_the_sides_cases_and_sizes_of_the_claim_count() -> None:
     one = claim_row(claim, "rope", ("fast", "slow"), found(result(), other, apart), ())
     assert one.ok and one.holds == "holds"
     elsewhere = replace(claim, real=("other",))
-    assert claim_row(elsewhere, "rope", ("fast",), found(), ()).saved == "not told"
+    assert claim_row(elsewhere, "rope", ("fast",), found(), ()).saved == "undecided"
 
 
 def test_a_test_that_did_not_run_is_not_one_that_failed() -> None:
     """After Ctrl-C a row is undecided, whereas a failed test makes it differ from its declaration."""
     shown = replace(CLAIM, finding="it gathers", tests=("test_it",))
     document = [judged(replace(found(), tests=tests), shown) for tests in (None, {"test_it": False})]
-    assert [(one.holds, one.ok) for one in document] == [("not told", False), ("holds in part", False)]
+    assert [(one.holds, one.ok) for one in document] == [("undecided", False), ("holds in part", False)]
     assert [exit_code(ended([one])) for one in document] == [3, 1]
 
 
@@ -213,7 +213,7 @@ def test_where_the_compilers_alone_are_asked() -> None:
     """The values stand in another row: a difference that another case of the pair shows is not this claim's."""
     alone = replace(CLAIM, compiled_only=True)
     one = judged(ClaimEvidence((), found().programs, found().comparisons), alone)
-    assert (one.values, one.holds, one.ok) == ("not asked", "holds", True)
+    assert (one.values, one.holds, one.ok) == ("not tested", "holds", True)
     assert not judged(ClaimEvidence((result(),)), alone).ok, "nothing was compiled"
 
 
@@ -228,8 +228,8 @@ def test_a_claim_of_a_program_that_is_not_true_is_a_finding() -> None:
         (ProcessResult(code=1, out="mlp above 46 140\nmore"), "holds"),
         (ProcessResult(code=0, out="mlp above 46 140"), "does not hold"),
         (ProcessResult(code=1, out="mlp above 23 070"), "does not hold"),
-        (ProcessResult(code=2, err="wrong"), "not told"),
-        (None, "not told"),
+        (ProcessResult(code=2, err="wrong"), "undecided"),
+        (None, "undecided"),
     ],
 )
 def test_a_command_must_end_and_print_as_declared(ended: ProcessResult | None, holds: str) -> None:

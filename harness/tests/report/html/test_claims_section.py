@@ -34,7 +34,7 @@ def test_the_reason_is_what_failed() -> None:
 
 
 def test_what_was_not_told_is_incomplete() -> None:
-    section = section_of(claims(claim(), claim(id="norm-2", holds="not told", values="not told", ok=False)))
+    section = section_of(claims(claim(), claim(id="norm-2", holds="undecided", values="undecided", ok=False)))
     assert (section.state, section.headline) == ("incomplete", "1 row of 2 could not be decided; first norm-2 (norm)")
     assert section_of(claims()).state == "incomplete"
     problem = section_of(claims(claim(), problems=[PROBLEM]))
