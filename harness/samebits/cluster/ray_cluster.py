@@ -14,7 +14,7 @@ from typing import Any
 
 from samebits.cluster.ray_connection import RayCluster
 from samebits.cluster.ray_node import MESSAGES, Begun, Differs, DriverSite, Held, Message, Output, Over, run_chunk
-from samebits.engine.work import Chunk, Ended, Event, Executor, Loss, Work
+from samebits.engine.work import Chunk, Ended, Event, Executor, ProcessExit, Work
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.fingerprint import MachineFingerprint, fingerprint
 from samebits.host.installed import is_installed
@@ -49,7 +49,7 @@ class _Task:
     messages: Any
     host: str | None = None
     held: int | None = None
-    killed: Loss | None = None
+    killed: ProcessExit | None = None
     since: float = 0.0
     cancelled: bool = False
     forced: bool = False
@@ -121,7 +121,7 @@ class RayExecutor(Executor):
             yield from self._take(by_messages[messages])
         self._kill_what_stays()
 
-    def kill(self, number: int, loss: Loss) -> None:
+    def kill(self, number: int, loss: ProcessExit) -> None:
         """Cancel a task: it ends its process, and is itself ended where it does not.
 
         Where an item takes too long, its node is about to say so.
@@ -153,7 +153,7 @@ class RayExecutor(Executor):
         import ray
 
         for number, task in self._tasks.items():
-            self.kill(number, Loss(kind="exit", text="the run was ended"))
+            self.kill(number, ProcessExit(kind="exit", text="the run was ended"))
             if not task.cancelled:
                 self._cancel(task)
         try:
@@ -187,7 +187,7 @@ class RayExecutor(Executor):
         try:
             messages = MESSAGES.decode(ray.get(next(task.messages), timeout=FETCH))
         except StopIteration:
-            messages = [Over(Loss(kind="node", text="its task ended without saying so"))]
+            messages = [Over(ProcessExit(kind="node", text="its task ended without saying so"))]
         except (ray.exceptions.RayError, TimeoutError) as error:
             messages = [Over(self._loss(task, error))]
         for message in messages:
@@ -218,7 +218,7 @@ class RayExecutor(Executor):
             return message
         return None
 
-    def _loss(self, task: _Task, error: Exception) -> Loss:
+    def _loss(self, task: _Task, error: Exception) -> ProcessExit:
         """Why a task ended that has not said so itself.
 
         Raises:
@@ -230,10 +230,10 @@ class RayExecutor(Executor):
             return task.killed
         where = f"on node {task.host}" if task.host else "before it had a node"
         if isinstance(error, ray.exceptions.OutOfMemoryError):
-            return Loss(kind="memory", text=f"the memory of the node ran out {where}, and Ray ended the task")
+            return ProcessExit(kind="memory", text=f"the memory of the node ran out {where}, and Ray ended the task")
         if isinstance(error, ray.exceptions.RayTaskError | ray.exceptions.RuntimeEnvSetupError):
             raise RequestError(f"a task cannot run {where}: {last_line(error)}") from None
-        return Loss(kind="node", text=f"its worker was lost {where} ({type(error).__name__})")
+        return ProcessExit(kind="node", text=f"its worker was lost {where} ({type(error).__name__})")
 
     def _look_at_nodes(self) -> None:
         now = self._clock()

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from samebits.engine.drive import START
-from samebits.engine.work import Chunk, Ended, Event, Finished, Loss, Started, Work
+from samebits.engine.work import Chunk, Ended, Event, Finished, ProcessExit, Started, Work
 from samebits.engine.worker_processes import WorkerProcesses
 from samebits.host.accelerator import gpu_models
 from samebits.host.fingerprint import MachineFingerprint, fingerprint
@@ -70,7 +70,7 @@ class Output(msgspec.Struct, frozen=True, tag="output"):
 class Over(msgspec.Struct, frozen=True, tag="over"):
     """The process is done with the chunk; `loss` where it ended before."""
 
-    loss: Loss | None
+    loss: ProcessExit | None
 
 
 Message = Event | Begun | Differs | Held | Output | Over
@@ -156,7 +156,7 @@ class _Relay:
                     self._note_progress(event)
                 self._look_at_memory(processes)
                 if not over and self._seconds is not None and time.monotonic() - self._since > self._seconds:
-                    loss = Loss(kind="timeout", text=f"more than {self._seconds:g} s")
+                    loss = ProcessExit(kind="timeout", text=f"more than {self._seconds:g} s")
                     processes.kill(self._chunk.number, loss)
                 if self._waiting and (over or time.monotonic() - sent > PACE):
                     sent = time.monotonic()
@@ -182,7 +182,7 @@ class _Relay:
         self._waiting.append(Held(size))
         if size > self._limit:
             text = f"{gibibytes(size)} of memory, more than its share of the node, {gibibytes(self._limit)}"
-            processes.kill(self._chunk.number, Loss(kind="memory", text=text))
+            processes.kill(self._chunk.number, ProcessExit(kind="memory", text=text))
 
     def _taken(self) -> bytes:
         text = msgspec.json.encode(self._waiting)

@@ -15,7 +15,7 @@ from samebits.cluster.ray_cluster import differs, last_line, not_alike, site_of
 from samebits.cluster.ray_connection import Node, RayCluster, connect, require_ray
 from samebits.cluster.ray_node import MESSAGES, Begun, Over, node_name, run_chunk
 from samebits.engine.ray_request import LOCAL, RayRequest
-from samebits.engine.work import Chunk, Event, Finished, Item, Loss, Trouble, Work
+from samebits.engine.work import Chunk, Event, Finished, Item, ProcessExit, Trouble, Work
 from samebits.errors import RequestError, SamebitsError
 from samebits.host import environment
 from samebits.host.environment import Environment
@@ -62,7 +62,7 @@ class ProbeWork(Work[NodeFacts]):
                 continue
             yield Finished(item.key, (msgspec.Raw(msgspec.json.encode(row)),))
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> NodeFacts:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> NodeFacts:
         """There is no row without an answer."""
         raise RequestError(f"node {item.words}: jax does not start there: {loss.text}")
 

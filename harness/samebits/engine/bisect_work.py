@@ -15,7 +15,7 @@ from samebits.bisect.search.judgement import Judgement, untestable
 from samebits.engine.check_work import from_text, lost_words, to_text
 from samebits.engine.drive import Limits, drive
 from samebits.engine.one_by_one import OneByOne
-from samebits.engine.work import Executor, Item, Loss
+from samebits.engine.work import Executor, Item, ProcessExit
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.file_reads import READS
 from samebits.schema.result import Problem
@@ -75,7 +75,7 @@ class BisectWork(OneByOne[JudgedPoint]):
             self._judge = self._judge or judge_here(self.request)
             yield JudgedPoint(text=to_text(self._judge(frozenset(point), steps)))
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> JudgedPoint:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> JudgedPoint:
         """A mixture that cannot be judged."""
         return JudgedPoint(text=to_text(untestable(lost_words(loss, stage))))
 

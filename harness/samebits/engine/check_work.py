@@ -16,7 +16,18 @@ import msgspec
 from samebits.check.point_memory import PointMemory
 from samebits.check.run_points import AHEAD, How, PointDone, PointStage, point_steps
 from samebits.check.verdict import without_leaves
-from samebits.engine.work import Event, Finished, Item, Loss, Reached, Remark, Started, Trouble, UserTraceback, Work
+from samebits.engine.work import (
+    Event,
+    Finished,
+    Item,
+    ProcessExit,
+    Reached,
+    Remark,
+    Started,
+    Trouble,
+    UserTraceback,
+    Work,
+)
 from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.host import environment
 from samebits.host.entry_store import EntryStore
@@ -68,7 +79,7 @@ def trouble(pair: str, error: Exception) -> Trouble:
     return Trouble(pair=pair, message=message, exit_code=COULD_NOT_TELL)
 
 
-def lost_words(loss: Loss, stage: str) -> str:
+def lost_words(loss: ProcessExit, stage: str) -> str:
     """Why there is no result, for the row of an item whose process ended.
 
     Args:
@@ -212,7 +223,7 @@ class CheckWork(Work[Finding]):
             self._declared[locator] = load(locator)
         return self._declared[locator]
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> Finding:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> Finding:
         """An `error` row."""
         locator, point = item.payload
         return without_leaves(self._pair(locator).name, point, "error", lost_words(loss, stage), item.replay)

@@ -11,7 +11,7 @@ from samebits.compile.cache import CompileCache
 from samebits.engine.check_work import lost_words
 from samebits.engine.compiling_work import CompileError
 from samebits.engine.one_by_one import OneByOne
-from samebits.engine.work import Item, Loss
+from samebits.engine.work import Item, ProcessExit
 from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.programs.replay import of_tree
 from samebits.schema.model import Config
@@ -95,7 +95,7 @@ class CompileModelWork(OneByOne[CompiledModelStep]):
         facts = compile_step(model, config, self.tree, self.target, cache)
         return CompiledModelStep(config=name, compiler=compiler_version(self.target), facts=facts)
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> CompiledModelStep:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> CompiledModelStep:
         """A step without a program."""
         message = f"config '{item.payload}': {lost_words(loss, stage)}; again: {item.replay}"
         return CompiledModelStep(config=item.payload, error=CompileError(message=message, exit_code=COULD_NOT_TELL))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic
 from samebits.compile.cache import CompileCache
 from samebits.compile.request import CompileRequest
 from samebits.engine.check_work import finished, lost_words, remarks, trouble
-from samebits.engine.work import Event, Item, Loss, Reached, Row, Started, Work
+from samebits.engine.work import Event, Item, ProcessExit, Reached, Row, Started, Work
 from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.program_cache import Programs
@@ -156,7 +156,7 @@ class CompilingWork(Work[Row]):
         assert self._programs is not None, "a pair is loaded first"
         return self._programs
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> Row:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> Row:
         """An item without programs."""
         message = f"{item.words}: {lost_words(loss, stage)}; again: {item.replay}"
         return self.failed(CompileError(message=message, exit_code=COULD_NOT_TELL))

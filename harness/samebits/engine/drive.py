@@ -2,7 +2,7 @@
 
 Programs are traced ahead, so several items may be under way in a process that ends, and an earlier item may have left a
 thread in it, or taken its memory. Each of these suspects then runs alone in a fresh process: the one that ends it again
-is the culprit, the others have their results. Only what takes too long is not waited for twice, if it was alone.
+is the culprit, the others have their results. An item that timed out alone is not retried.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from samebits.engine.work import (
     Executor,
     Finished,
     Item,
-    Loss,
+    ProcessExit,
     Reached,
     Remark,
     Started,
@@ -230,7 +230,7 @@ class _Drive(Generic[Row]):
         if not rest:
             return
         if loss is None:
-            loss = Loss(kind="exit", text="its chunk ended without a result of it")
+            loss = ProcessExit(kind="exit", text="its chunk ended without a result of it")
             for item in rest:
                 yield self._lost(item, loss, running)
             return
@@ -265,7 +265,7 @@ class _Drive(Generic[Row]):
             self.next_number += 1
             (self.waiting.appendleft if alone else self.waiting.append)(chunk)
 
-    def _lost(self, item: Item, loss: Loss, running: _Running) -> Done[Row]:
+    def _lost(self, item: Item, loss: ProcessExit, running: _Running) -> Done[Row]:
         self.ended.add(item.key)
         row = self.work.lost(item, loss, running.stages.get(item.key, "starting"))
         return Done(item, (row,), (msgspec.Raw(msgspec.json.encode(row)),), lost=True)
@@ -277,8 +277,8 @@ class _Drive(Generic[Row]):
             if self.executor.queued(number):
                 running.begun = now
             if now - running.begun > limits.seconds + (0 if running.started else START):
-                self.executor.kill(number, Loss(kind="timeout", text=f"more than {limits.seconds:g} s"))
+                self.executor.kill(number, ProcessExit(kind="timeout", text=f"more than {limits.seconds:g} s"))
             size = None if limits.bytes is None else self.executor.memory(number)
             if size is not None and limits.bytes is not None and size > limits.bytes:
                 text = f"{gibibytes(size)} of memory, more than the {gibibytes(limits.bytes)} that a process may hold"
-                self.executor.kill(number, Loss(kind="memory", text=text))
+                self.executor.kill(number, ProcessExit(kind="memory", text=text))

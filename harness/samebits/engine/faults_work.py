@@ -12,7 +12,7 @@ from samebits.audit.faults import find
 from samebits.audit.faults.fault import Fault, FaultRow
 from samebits.engine.check_work import lost_words
 from samebits.engine.one_by_one import OneByOne
-from samebits.engine.work import Item, Loss
+from samebits.engine.work import Item, ProcessExit
 from samebits.errors import MeshError
 from samebits.programs.replay import of_tree
 
@@ -83,7 +83,7 @@ class FaultsWork(OneByOne[FaultRow]):
         if self._checks is not None:
             self._checks.close()
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> FaultRow:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> FaultRow:
         """A fault without an answer."""
         return FaultRow.without_answer(find.all_faults(self.tree)[item.payload], lost_words(loss, stage))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from samebits.engine.check_work import lost_words
 from samebits.engine.one_by_one import OneByOne
-from samebits.engine.work import Item, Loss
+from samebits.engine.work import Item, ProcessExit
 from samebits.programs.replay import of_tree
 from samebits.train.golden.check import CheckedGolden
 
@@ -60,7 +60,7 @@ class GoldenWork(OneByOne[CheckedGolden]):
         with persistent_compile_cache():
             yield check_run(session, named)
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> CheckedGolden:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> CheckedGolden:
         """A run that could not be made."""
         message = f"config '{item.payload}': {lost_words(loss, stage)}; again: {item.replay}"
         return CheckedGolden(name=item.payload, status="not run", message=message)

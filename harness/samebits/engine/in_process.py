@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from samebits.engine.work import Chunk, Ended, Event, Executor, Finished, Loss, Started, Trouble, Work
+from samebits.engine.work import Chunk, Ended, Event, Executor, Finished, ProcessExit, Started, Trouble, Work
 from samebits.errors import CouldNotRun
 from samebits.host.device_health import device_failure
 from samebits.host.group import LockstepGroup, RunEnded
@@ -58,7 +58,7 @@ class InProcess(Executor):
             f"{words}: {failure}; it and what comes after need a new process (without --in-process, they get one)"
         )
 
-    def kill(self, number: int, loss: Loss) -> None:
+    def kill(self, number: int, loss: ProcessExit) -> None:
         """Not possible: this process is the one that runs it."""
 
     def close(self) -> None:

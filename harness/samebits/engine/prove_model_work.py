@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from samebits.engine.check_work import finished, lost_words, trouble
 from samebits.engine.one_by_one import OneByOne
 from samebits.engine.prove_work import leave_accelerators
-from samebits.engine.work import Event, Item, Loss
+from samebits.engine.work import Event, Item, ProcessExit
 from samebits.programs.replay import of_tree
 from samebits.schema.model import Config, Defect, Model
 from samebits.train.load import load_model
@@ -96,7 +96,7 @@ class ProveModelWork(OneByOne[ProvedStep]):
         row = ProvedStep(config=head.config, error=said.message, exit_code=said.exit_code)
         return finished(item.key, (row,))
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> ProvedStep:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> ProvedStep:
         """One undecided leaf for the whole step."""
         _, head = item.payload
         return ProvedStep(config=head.config, leaves=(replace(head, reason=lost_words(loss, stage)),))

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from samebits.engine.check_work import finished, lost_words, remarks, trouble
-from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
+from samebits.engine.work import Event, Item, ProcessExit, Reached, Started, Work
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair
 from samebits.programs.replay import replay
@@ -87,7 +87,7 @@ class ProveWork(Work[Finding]):
             yield finished(item.key, results)
             yield from remarks()
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> Finding:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> Finding:
         """An error at the point."""
         _, name, point = item.payload
         ruling = Ruling(verdict="error", required="bitwise", ok=False, reason=lost_words(loss, stage))

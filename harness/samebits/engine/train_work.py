@@ -16,7 +16,7 @@ from samebits.engine.check_work import from_text, lost_words
 from samebits.engine.detection_runs import DetectionRuns
 from samebits.engine.matrix_runs import MatrixRuns, TrainedRun, Wanted, compared_with, not_run, other_bits
 from samebits.engine.one_by_one import OneByOne
-from samebits.engine.work import Item, Loss
+from samebits.engine.work import Item, ProcessExit
 from samebits.errors import COULD_NOT_TELL, CouldNotRun, RequestError
 from samebits.programs.replay import of_tree
 from samebits.schema.model import Config, Matrix
@@ -84,7 +84,7 @@ class TrainWork(OneByOne[TrainedRun]):
             else:
                 yield from DetectionRuns(runs).planted(wanted.name, wanted.other)
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> TrainedRun:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> TrainedRun:
         """A run that could not be made."""
         name = item.key if item.payload.where == "planted" else f"config '{item.key}'"
         message = f"{name}: {lost_words(loss, stage)}; again: {item.replay}"

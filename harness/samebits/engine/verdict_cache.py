@@ -167,7 +167,7 @@ class VerdictCache:
         self._executed[self._places[sign]] = entry.executed
 
     def forget(self, sign: str) -> None:
-        """Remove what an earlier run stored of a point: by this run, it is not what a run would find."""
+        """Drop an entry that this run contradicts."""
         if self.entries is not None:
             self.entries.remove(sign)
 

@@ -104,11 +104,11 @@ Event = Started | Reached | Finished | Remark | UserTraceback | Trouble
 STACK_TIME = 0.3
 """Seconds that a process has to write its stacks before it is ended."""
 
-LossKind = Literal["signal", "exit", "timeout", "memory", "device", "node"]
+ExitKind = Literal["signal", "exit", "timeout", "memory", "device", "node"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Loss:
+class ProcessExit:
     """Why a process ended before its chunk did.
 
     Args:
@@ -118,7 +118,7 @@ class Loss:
         last_words: why it ended as it wrote itself, and where in the user's code it was.
     """
 
-    kind: LossKind
+    kind: ExitKind
     text: str
     last_words: str = ""
 
@@ -144,7 +144,7 @@ class Ended:
         used: whether it had run other chunks, one of which may be the reason.
     """
 
-    loss: Loss | None = None
+    loss: ProcessExit | None = None
     used: bool = False
 
 
@@ -196,7 +196,7 @@ class Work(ABC, Generic[Row]):
         """
 
     @abstractmethod
-    def lost(self, item: Item, loss: Loss, stage: str) -> Row:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> Row:
         """The row of an item whose process ended, with the stage that it had reached."""
 
     def close(self) -> None:
@@ -242,7 +242,7 @@ class Executor(ABC):
         """What happened since the last call, by number of the chunk; waits up to so many seconds for something."""
 
     @abstractmethod
-    def kill(self, number: int, loss: Loss) -> None:
+    def kill(self, number: int, loss: ProcessExit) -> None:
         """End the process of a chunk; it is reported as `Ended` with this loss."""
 
     def memory(self, number: int) -> int | None:

@@ -32,7 +32,7 @@ from samebits.engine.work import (
     Ended,
     Event,
     Executor,
-    Loss,
+    ProcessExit,
     Unusable,
     Work,
     signal_name,
@@ -114,7 +114,7 @@ class _Slot:
     reader: LineReader | None = None
     pid: int | None = None
     used: bool = False
-    killed: Loss | None = None
+    killed: ProcessExit | None = None
     forwarded: int = 0
     begun: int = 0
     rest: bytes = b""
@@ -168,7 +168,7 @@ class WorkerProcesses(Executor):
                 return
             time.sleep(PAUSE)
 
-    def kill(self, number: int, loss: Loss) -> None:
+    def kill(self, number: int, loss: ProcessExit) -> None:
         """End the process of a chunk."""
         for slot in self._slots:
             if slot.chunk is not None and slot.chunk.number == number and slot.killed is None:
@@ -212,7 +212,7 @@ class WorkerProcesses(Executor):
             slot.dumped = False  # it goes on: the stack was the user's own
             event = _EVENTS.decode(line)
             if isinstance(event, Unusable):
-                slot.killed = slot.killed or Loss(kind=event.kind, text=event.text)
+                slot.killed = slot.killed or ProcessExit(kind=event.kind, text=event.text)
             else:
                 yield chunk.number, event
         words = self._pass_on(slot, ended=done)
@@ -244,13 +244,13 @@ class WorkerProcesses(Executor):
             return True
         return False
 
-    def _loss(self, slot: _Slot, future: ProcessFuture[None], words: str) -> Loss | None:
+    def _loss(self, slot: _Slot, future: ProcessFuture[None], words: str) -> ProcessExit | None:
         error: BaseException | None = None
         if not future.done():
             with contextlib.suppress(TimeoutError):
                 future.exception(timeout=2)  # pebble may not have recorded its exit yet
         if not future.done():
-            return slot.killed or Loss(kind="exit", text="exit code 0", last_words=words)
+            return slot.killed or ProcessExit(kind="exit", text="exit code 0", last_words=words)
         try:
             error = future.exception()
         except CancelledError as cancelled:
@@ -263,10 +263,10 @@ class WorkerProcesses(Executor):
         if isinstance(error, ProcessExpired):
             code = error.exitcode or 0
         if code is None:
-            return Loss(kind="exit", text=f"{type(error).__name__}: {error}", last_words=words)
+            return ProcessExit(kind="exit", text=f"{type(error).__name__}: {error}", last_words=words)
         if code < 0:
-            return Loss(kind="signal", text=signal_name(-code), last_words=words)
-        return Loss(kind="exit", text=f"exit code {code}", last_words=words)
+            return ProcessExit(kind="signal", text=signal_name(-code), last_words=words)
+        return ProcessExit(kind="exit", text=f"exit code {code}", last_words=words)
 
     def _pass_on(self, slot: _Slot, *, ended: bool) -> str:
         """Forward what the process has written since the last time, in pieces; why it ended, if it did."""

@@ -40,7 +40,7 @@ def canonical_meshes(pair: str, meshes: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_canonical_meshes(cases: Iterable[Case]) -> Iterator[Case]:
-    """Cases whose restrictions to meshes are by the same ids; what is malformed stays, and is not one of the pair's."""
+    """Normalise the mesh ids of each case; leave malformed ids for the validator to report."""
     for case in cases:
         meshes = None if case.meshes is None else tuple(map(_canonical, case.meshes))
         yield case if meshes == case.meshes else replace(case, meshes=meshes)

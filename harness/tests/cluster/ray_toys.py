@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from samebits.engine.work import Event, Finished, Item, Loss, Reached, Started, Work
+from samebits.engine.work import Event, Finished, Item, ProcessExit, Reached, Started, Work
 
 
 class RayToyRow(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class RayToyWork(Work[RayToyRow]):
             row = RayToyRow(item.key, os.getpid(), os.environ.get("RAY_RAYLET_PID", ""), os.environ["JAX_PLATFORMS"])
             yield Finished(item.key, (msgspec.Raw(msgspec.json.encode(row)),))
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> RayToyRow:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> RayToyRow:
         """A row that says why."""
         return RayToyRow(item.key, lost=f"{loss.kind}: {loss.text}, {stage}", where=loss.last_words)
 

@@ -8,7 +8,7 @@ import pytest
 
 from samebits.cluster import ray_node
 from samebits.cluster.ray_node import MESSAGES, Held, Over, tasks_on
-from samebits.engine.work import Chunk, Ended, Event, Finished, Loss, Started
+from samebits.engine.work import Chunk, Ended, Event, Finished, ProcessExit, Started
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_tasks_for_which_a_node_has_room(resources: dict[str, float], task: dict
 def test_messages_survive_the_way() -> None:
     import msgspec
 
-    loss = Loss(kind="signal", text="SIGSEGV", last_words="here\nand there")
+    loss = ProcessExit(kind="signal", text="SIGSEGV", last_words="here\nand there")
     said = [Started("a"), Finished("a", (msgspec.Raw(b'{"x":1}'),), ("file",)), Held(7), Over(loss), Over(None)]
     assert MESSAGES.decode(msgspec.json.encode(said)) == said
 
@@ -38,7 +38,7 @@ class Played:
 
     def __init__(self, script: list[tuple[float, Event | Ended]], monkeypatch: pytest.MonkeyPatch) -> None:
         self.script, self.now = script, 0.0
-        self.killed: list[Loss] = []
+        self.killed: list[ProcessExit] = []
         monkeypatch.setattr(ray_node, "WorkerProcesses", lambda work, count, forward: self)
         monkeypatch.setattr(ray_node, "time", SimpleNamespace(monotonic=lambda: self.now))
 
@@ -48,7 +48,7 @@ class Played:
 
     def memory(self, number: int) -> None: ...
 
-    def kill(self, number: int, loss: Loss) -> None:
+    def kill(self, number: int, loss: ProcessExit) -> None:
         self.killed.append(loss)
         self.script = [(0.0, Ended(loss))]
 
@@ -78,15 +78,15 @@ def test_an_item_that_takes_too_long_is_ended_on_its_node(monkeypatch: pytest.Mo
     quick = Played([*of_two, (5, Finished("c", ())), (1, Ended(None))], monkeypatch)
     assert told(quick, 6)[-1] == Over(None) and not quick.killed
     late = Played([*of_two, (9, Finished("c", ())), (1, Ended(None))], monkeypatch)
-    assert told(late, 6)[-1] == Over(Loss(kind="timeout", text="more than 6 s"))
+    assert told(late, 6)[-1] == Over(ProcessExit(kind="timeout", text="more than 6 s"))
     assert (len(late.killed), late.now) == (1, 27.0)
     silent = Played([(125, Started("a")), (5, Finished("a", ())), (1, Ended(None))], monkeypatch)
     assert told(silent, 6)[-1] == Over(None), "a process may take two minutes longer to start"
     stuck = Played([(200, Started("a"))], monkeypatch)
-    assert told(stuck, 6)[-1] == Over(Loss(kind="timeout", text="more than 6 s")) and stuck.now == 127.0
+    assert told(stuck, 6)[-1] == Over(ProcessExit(kind="timeout", text="more than 6 s")) and stuck.now == 127.0
     between = Played([(1, Started("a")), (1, Finished("a", ())), (200, Ended(None))], monkeypatch)
-    assert told(between, 6)[-1] == Over(Loss(kind="timeout", text="more than 6 s"))
+    assert told(between, 6)[-1] == Over(ProcessExit(kind="timeout", text="more than 6 s"))
     ahead = Played([(1, Started("a")), (4, Started("b")), (4, Finished("a", ())), (1, Ended(None))], monkeypatch)
-    assert told(ahead, 6)[-1] == Over(Loss(kind="timeout", text="more than 6 s"))
+    assert told(ahead, 6)[-1] == Over(ProcessExit(kind="timeout", text="more than 6 s"))
     left_alone = Played([*of_two, (900, Finished("c", ())), (1, Ended(None))], monkeypatch)
     assert told(left_alone, None)[-1] == Over(None) and not left_alone.killed

@@ -13,7 +13,7 @@ from samebits.bisect.pairs import judge_here
 from samebits.engine.bisect_work import BisectWork, JudgeOnEngine
 from samebits.engine.drive import Limits
 from samebits.engine.in_process import InProcess
-from samebits.engine.work import Chunk, Ended, Event, Executor, Loss, Reached, Started
+from samebits.engine.work import Chunk, Ended, Event, Executor, ProcessExit, Reached, Started
 from samebits.errors import RequestError
 from tests.bisect.layered_model import write_tree
 from tests.support.invoke import samebits
@@ -43,9 +43,9 @@ class Crashing(Executor):
         number, key = self.chunk.number, self.chunk.items[0].key
         yield number, Started(key=key)
         yield number, Reached(key=key, stage="training with it")
-        yield number, Ended(Loss(kind="signal", text="SIGSEGV"))
+        yield number, Ended(ProcessExit(kind="signal", text="SIGSEGV"))
 
-    def kill(self, number: int, loss: Loss) -> None:
+    def kill(self, number: int, loss: ProcessExit) -> None:
         raise AssertionError(loss)
 
     def close(self) -> None:

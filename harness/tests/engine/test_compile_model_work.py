@@ -12,7 +12,7 @@ import pytest
 
 from samebits.compile.devices import compiler_version
 from samebits.engine.compile_model_work import CompiledModelStep, CompileModelWork, model_step_items
-from samebits.engine.work import Event, Finished, Loss, Trouble
+from samebits.engine.work import Event, Finished, ProcessExit, Trouble
 from samebits.schema.target import Target
 from samebits.train.compile_step import compile_step
 from samebits.train.load import load_model
@@ -63,7 +63,7 @@ def test_a_lost_step_has_no_figures(tmp_path: Path) -> None:
     """But the signal, the stage, and the command that compiles it again."""
     item = model_step_items(tmp_path, "small", MATRIX.runs, CPU)[1]
     row = CompileModelWork(tmp_path, "small", CPU, cached=False).lost(
-        item, Loss(kind="signal", text="SIGSEGV"), "compiling"
+        item, ProcessExit(kind="signal", text="SIGSEGV"), "compiling"
     )
     assert row.facts is None and row.error is not None and row.error.exit_code == 3
     assert row.error.message == (

@@ -14,7 +14,7 @@ import pytest
 from samebits.compile.pair import Compiler, compile_pair
 from samebits.compile.request import CompileOption, CompileRequest
 from samebits.engine.compile_work import CompiledPrograms, CompileWork, compile_items
-from samebits.engine.work import Finished, Loss, Trouble
+from samebits.engine.work import Finished, ProcessExit, Trouble
 from samebits.programs.catalogue import Locator, load
 from samebits.schema.program_facts import CompiledSide
 from samebits.schema.target import Target
@@ -88,7 +88,7 @@ def test_a_lost_case_is_an_error_of_its_pair(tmp_path: Path) -> None:
     """With the signal, the stage and the command."""
     locator = Locator(name="reorder", root=str(write_real_pair(tmp_path)))
     item = compile_items([(locator, load(locator))], TWO)[1]
-    row = CompileWork(TWO, cached=False, threads=1).lost(item, Loss(kind="signal", text="SIGSEGV"), "compiling")
+    row = CompileWork(TWO, cached=False, threads=1).lost(item, ProcessExit(kind="signal", text="SIGSEGV"), "compiling")
     (error,) = row.errors
     assert error.exit_code == 3
     assert error.message.startswith(

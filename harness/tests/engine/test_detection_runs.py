@@ -13,7 +13,7 @@ import pytest
 from samebits.engine.detection_runs import detected_by, detection_items
 from samebits.engine.matrix_runs import TrainedRun
 from samebits.engine.train_work import TrainWork, assembled, replay_of, train_items
-from samebits.engine.work import Finished, Item, Loss
+from samebits.engine.work import Finished, Item, ProcessExit
 from samebits.errors import DeclarationError, RequestError
 from samebits.schema.model import Defect, Model
 from samebits.train.detection import Detection, planted
@@ -86,7 +86,7 @@ def test_the_table_is_that_of_one_process(ran: Ran) -> None:
 def test_a_lost_defect_is_a_problem_and_the_others_are_judged(ran: Ran) -> None:
     """With its name, the stage and the command that plants it again."""
     work = TrainWork(ran.request, cached=False)
-    lost = work.lost(ran.items[KEYS[1]], Loss(kind="signal", text="SIGABRT"), "planting it")
+    lost = work.lost(ran.items[KEYS[1]], ProcessExit(kind="signal", text="SIGABRT"), "planting it")
     detection, problems = ran.judged(_1=lost)
     assert [one.defect for one in detection.defects] == ["slightly too large", "far too large"]
     again = f"samebits train --config toy/two --steps {STEPS} --root {ran.request.tree} --detection"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from samebits.engine.drive import FEW, Limits, drive
-from samebits.engine.work import Chunk, Ended, Event, Executor, Loss, Work
+from samebits.engine.work import Chunk, Ended, Event, Executor, ProcessExit, Work
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, toy_items
 
@@ -44,7 +44,7 @@ class TwoSlots(Executor):
                     yield number, event
                 yield number, Ended()
 
-    def kill(self, number: int, loss: Loss) -> None:
+    def kill(self, number: int, loss: ProcessExit) -> None:
         """Nothing here takes too long."""
         raise AssertionError(loss)
 

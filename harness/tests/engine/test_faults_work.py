@@ -12,7 +12,7 @@ import pytest
 
 from samebits.audit.faults.fault import FaultRow
 from samebits.engine.faults_work import FaultsWork, fault_items
-from samebits.engine.work import Finished, Loss, Trouble
+from samebits.engine.work import Finished, ProcessExit, Trouble
 from tests.support.foreign import write_pair
 from tests.support.invoke import samebits
 
@@ -62,7 +62,7 @@ def test_a_lost_fault_is_neither_caught_nor_missed(tmp_path: Path) -> None:
     """It has no answer, and names the command that checks it again."""
     tree = _tree(tmp_path)
     (item,) = fault_items(tree, [1])
-    row = FaultsWork(tree).lost(item, Loss(kind="timeout", text="more than 5 s"), "checking")
+    row = FaultsWork(tree).lost(item, ProcessExit(kind="timeout", text="more than 5 s"), "checking")
     assert (row.caught, row.honest, row.error) == (False, False, "its process ended while checking: more than 5 s")
     assert item.replay == f"samebits audit faults good --fault abort --root {tree}"
 

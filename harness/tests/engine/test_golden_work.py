@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from samebits.engine.golden_work import GoldenWork, golden_items
-from samebits.engine.work import Finished, Loss, Reached, Started, Trouble
+from samebits.engine.work import Finished, ProcessExit, Reached, Started, Trouble
 from samebits.train.golden.check import CheckedGolden
 from tests.support.toy_model import write_tree
 
@@ -35,6 +35,6 @@ def test_a_configuration_that_is_gone_is_trouble(tmp_path: Path) -> None:
 def test_a_lost_run_was_not_made() -> None:
     """Exit code 3, with the command that makes it."""
     item = golden_items(Path("/elsewhere"), ["toy/one"])[0]
-    row = GoldenWork(Path("/elsewhere")).lost(item, Loss(kind="signal", text="SIGSEGV"), "running it")
+    row = GoldenWork(Path("/elsewhere")).lost(item, ProcessExit(kind="signal", text="SIGSEGV"), "running it")
     assert (row.status, row.exit_code) == ("not run", 3)
     assert "its process ended while running it: SIGSEGV; again: samebits golden check --config toy/one" in row.message

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from samebits.engine.one_by_one import OneByOne
-from samebits.engine.work import Finished, Item, Loss, Reached, Remark, Started, Trouble
+from samebits.engine.work import Finished, Item, ProcessExit, Reached, Remark, Started, Trouble
 from samebits.errors import DeclarationError
 from samebits.host.isolation import note
 
@@ -37,7 +37,7 @@ class Squares(OneByOne[Squared]):
             raise DeclarationError("negative")
         yield Squared(item.payload**2)
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> Squared:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> Squared:
         return Squared(0)
 
 

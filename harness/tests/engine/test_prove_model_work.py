@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from samebits.engine.prove_model_work import ProvedStep, ProveModelWork, step_items
-from samebits.engine.work import Finished, Item, Loss, Reached
+from samebits.engine.work import Finished, Item, ProcessExit, Reached
 from samebits.train.load import load_model
 from samebits.train.prove_request import ProveRequest
 from samebits.train.prove_step import StepProver
@@ -65,7 +65,7 @@ def test_a_lost_step_is_undecided(tmp_path: Path) -> None:
     """With the signal, the stage, and the command that proves it again; never as proved."""
     tree = write_planted(tmp_path)
     item = _items(tree)[1]
-    row = ProveModelWork(tree, REQUEST).lost(item, Loss(kind="signal", text="SIGSEGV"), "tracing its step")
+    row = ProveModelWork(tree, REQUEST).lost(item, ProcessExit(kind="signal", text="SIGSEGV"), "tracing its step")
     (leaf,) = row.leaves
     assert (leaf.config, leaf.mesh, leaf.shard_mode, leaf.leaf) == ("two", "data2", "explicit", "*")
     assert (leaf.verdict, leaf.reason) == ("error", "its process ended while tracing its step: SIGSEGV")

@@ -23,7 +23,7 @@ from samebits.engine.work import (
     Executor,
     Finished,
     Item,
-    Loss,
+    ProcessExit,
     Reached,
     Remark,
     Started,
@@ -111,7 +111,7 @@ def test_a_wrong_declaration_ends_its_pair(tmp_path: Path) -> None:
 def test_a_lost_point_is_an_error_with_its_signal_and_stage(tree: Path) -> None:
     """It reaches no contract, and names the command that shows it again."""
     item = prove_items(_loaded(tree, "good"))[0]
-    row = ProveWork("cpu").lost(item, Loss(kind="signal", text="SIGSEGV"), "interpreting 'fast' on data2")
+    row = ProveWork("cpu").lost(item, ProcessExit(kind="signal", text="SIGSEGV"), "interpreting 'fast' on data2")
     assert (row.place.pair, row.ruling.verdict, row.ruling.ok, row.place.leaf, row.replay) == (
         "good",
         "error",
@@ -173,7 +173,7 @@ class Recorded(Executor):
         numbers, self._new = self._new, []
         yield from ((number, Ended()) for number in numbers)
 
-    def kill(self, number: int, loss: Loss) -> None:
+    def kill(self, number: int, loss: ProcessExit) -> None:
         raise AssertionError("nothing runs")
 
     def close(self) -> None:

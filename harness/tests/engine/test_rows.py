@@ -7,7 +7,7 @@ import math
 import pytest
 
 from samebits.engine.check_work import finished, from_text, lost_words, remarks, to_text, trouble
-from samebits.engine.work import Loss, Remark
+from samebits.engine.work import ProcessExit, Remark
 from samebits.errors import DeclarationError
 from samebits.host.isolation import note, take_notes
 from samebits.schema.result import Problem
@@ -52,5 +52,5 @@ def test_a_bug_prints_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_loss_is_told_with_its_stage() -> None:
-    loss = Loss(kind="exit", text="exit code 3", last_words="Check failed: x")
+    loss = ProcessExit(kind="exit", text="exit code 3", last_words="Check failed: x")
     assert lost_words(loss, "compiling") == "its process ended while compiling: exit code 3; Check failed: x"

@@ -14,7 +14,7 @@ import pytest
 
 from samebits.engine.matrix_runs import TrainedRun
 from samebits.engine.train_work import TrainWork, assembled, train_items
-from samebits.engine.work import Finished, Item, Loss
+from samebits.engine.work import Finished, Item, ProcessExit
 from samebits.errors import CouldNotRun
 from samebits.schema.model import Config, Matrix
 from samebits.train.matrix import run_matrix
@@ -103,7 +103,10 @@ def test_a_lost_run_is_a_problem_and_the_others_are_compared(tree: Path, rows: d
     request = TrainRequest(matrix="toy", steps=STEPS, root=tree)
     items = {item.key: item for item in train_items(request, MATRIX)}
     work = TrainWork(request, cached=False)
-    lost = {name: work.lost(items[name], Loss(kind="signal", text="SIGSEGV"), "running it") for name in ("one", "two")}
+    lost = {
+        name: work.lost(items[name], ProcessExit(kind="signal", text="SIGSEGV"), "running it")
+        for name in ("one", "two")
+    }
     parts = assembled(MATRIX, tree, {**rows, "two": lost["two"]}, 1.0)
     assert [(pairing.a, pairing.b) for pairing in parts.comparisons] == [("one", "four")]
     (problem,) = parts.problems

@@ -15,7 +15,7 @@ from samebits.compile.request import CompileRequest
 from samebits.compile.tune import TunedCase, tuned_case
 from samebits.engine.compiling_work import CompileError
 from samebits.engine.tune_work import TunedValues, TuneWork, tune_items
-from samebits.engine.work import Finished, Item, Loss
+from samebits.engine.work import Finished, Item, ProcessExit
 from samebits.programs.catalogue import Locator, load
 from tests.compile.test_tune import HONEST, write
 from tests.support.invoke import samebits
@@ -92,7 +92,7 @@ def test_a_lost_item_is_an_error_with_its_replay(tmp_path: Path) -> None:
     small, compiled = _items(write_shapes(tmp_path), request)
     work = TuneWork(request, cached=False, threads=1)
     messages = [
-        work.lost(item, Loss(kind="signal", text="SIGABRT"), "s").errors[0].message for item in (small, compiled)
+        work.lost(item, ProcessExit(kind="signal", text="SIGABRT"), "s").errors[0].message for item in (small, compiled)
     ]
     ended, root = "its process ended while s: SIGABRT; again: samebits compile scaled --tune", f"--root {tmp_path}"
     assert messages == [

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from samebits.engine.work import Event, Finished, Item, Loss, Reached, Started, Trouble, Work
+from samebits.engine.work import Event, Finished, Item, ProcessExit, Reached, Started, Trouble, Work
 from tests.support import failing_device
 
 
@@ -66,7 +66,7 @@ class ToyWork(Work[ToyRow]):
             time.sleep(self.seconds)
             yield Finished(item.key, (raw(ToyRow(key=item.key, value=len(item.key))),))
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> ToyRow:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> ToyRow:
         """Why, in words."""
         return ToyRow(key=item.key, error=f"{loss.kind} while {stage}: {loss.said()}")
 

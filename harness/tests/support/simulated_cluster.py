@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from samebits.engine.work import Chunk, Ended, Event, Executor, Finished, Item, Loss, Reached, Started, Work
+from samebits.engine.work import Chunk, Ended, Event, Executor, Finished, Item, ProcessExit, Reached, Started, Work
 from samebits.schema.finding import Finding
 from tests.support.findings import finding
 
@@ -89,7 +89,7 @@ class SimulatedWork(Work[Finding]):
         """Nothing runs: the cluster says what happens."""
         raise NotImplementedError
 
-    def lost(self, item: Item, loss: Loss, stage: str) -> Finding:
+    def lost(self, item: Item, loss: ProcessExit, stage: str) -> Finding:
         """An `error` row."""
         return row_of(item, f"{loss.kind}: its process ended ({loss.text}) while {stage}")
 
@@ -160,7 +160,7 @@ class SimulatedCluster(Executor):
             self._at(at, chunk.number, item)
             at += task.seconds
             if task.fate == "crashes":
-                self._at(at, chunk.number, Ended(Loss(kind="signal", text="SIGSEGV")))
+                self._at(at, chunk.number, Ended(ProcessExit(kind="signal", text="SIGSEGV")))
                 return
             if task.fate in ("hangs", "greedy"):
                 return
@@ -178,7 +178,7 @@ class SimulatedCluster(Executor):
             _, _, number, event = heapq.heappop(self._heap)
             yield from self._happens(number, event)
 
-    def kill(self, number: int, loss: Loss) -> None:
+    def kill(self, number: int, loss: ProcessExit) -> None:
         """End a process; it goes on until it has ended, and may be heard of after that."""
         if number in self._running and number not in self._dying:
             self._dying.add(number)
@@ -225,7 +225,7 @@ class SimulatedCluster(Executor):
             if where == node:
                 for item in chunk.items:
                     self.lost_with_node[item.key] = self.lost_with_node.get(item.key, 0) + 1
-                yield from self._end(number, Ended(Loss(kind="node", text=f"node {node} is gone")))
+                yield from self._end(number, Ended(ProcessExit(kind="node", text=f"node {node} is gone")))
 
     def _plan_node_loss(self) -> None:
         if self._behaviour.node_losses:

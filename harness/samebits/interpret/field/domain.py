@@ -112,7 +112,7 @@ def _in_total_order(name: str) -> Rule:
 
 
 def _random_gamma(field: FieldBase, step: Step, keys: Any, alpha: Any) -> FieldElement:
-    """A sample in each place: an unknown function of the keys, the place and the parameter there."""
+    """Model a gamma sample as an uninterpreted function of key, index and parameter."""
     x = spread(field.element(alpha, step.inputs[1]), step.output.shape)
     shadow = evaluate(step, [np.asarray(keys), x.shadow])[0]
     places = np.arange(shadow.size, dtype=np.int64).reshape(1, *shadow.shape)

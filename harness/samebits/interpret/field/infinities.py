@@ -101,7 +101,7 @@ class Infinities:
         return replace(element, parts=parts)
 
     def _sure(self, element: FieldElement) -> FieldElement:
-        """Constants, and zeros that are zero as a formula, have no noise."""
+        """Clear the noise of constants and of exact zeros."""
         if element.reach is None:
             return element
         if element.degree.largest == 0:

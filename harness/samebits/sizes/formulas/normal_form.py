@@ -53,7 +53,7 @@ from samebits.sizes.places.polynomial import Polynomial, of, variable
 from samebits.sizes.places.reductions import depth_of
 from samebits.sizes.places.space import Space
 
-# Which of two numbers is the larger one, where they differ by squares or by a variance.
+# Decide a <= b when b - a is a sum of squares or a variance.
 FormulaOf = Callable[[Source, Facts], Formula]
 Equal = Callable[[Formula, Formula, Facts], bool]
 

@@ -138,7 +138,7 @@ class Family:
 
     @property
     def equals(self) -> dict[str, Polynomial]:
-        """By argument of integers that have no choice, what each of them is, of its place and of the free symbols."""
+        """Map each integer argument with a declared formula to that formula."""
         return {name: self.sizes(arg.equals) for name, arg in self.args.items() if arg.equals is not None}
 
     def elements(self, numbers: Mapping[str, int]) -> int:

@@ -194,7 +194,7 @@ def as_part(
 
 
 def values_in(general: Family, family: Family) -> dict[str, Polynomial] | None:
-    """By symbol of a family, the size in another one at which it has the shapes of that one; None where there is none.
+    """Solve for the sizes at which `general` has the shapes of `family`; None if there are none.
 
     Args:
         general: the family whose symbols get values.
