@@ -31,6 +31,9 @@ def main() -> None:
     """
 
 
-@main.group(commands=OnDemand("advise", "claims", "defaults", "faults", "worker"))
+AUDITS = ("advise", "claims", "defaults", "faults", "worker")
+
+
+@main.group(commands=OnDemand(**{name: f"audit:{name}" for name in AUDITS}))
 def audit() -> None:
     """Check what others rely on: claims of documents, defaults, published figures, and the checks themselves."""

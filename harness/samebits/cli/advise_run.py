@@ -9,7 +9,7 @@ from samebits.audit.guide.advice import Advice, Interconnect, advise
 from samebits.audit.guide.chips import WIDTHS, Chip, chip_of, slice_devices
 from samebits.audit.guide.intensity import BlockTraffic
 from samebits.audit.guide.setup import TrainingSetup, dimensions, guide_mesh
-from samebits.cli.advise import AdviseOptions
+from samebits.cli.audit import AdviseOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.errors import RequestError
 from samebits.report.advise import (

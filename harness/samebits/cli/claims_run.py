@@ -16,7 +16,7 @@ import click
 
 from samebits.audit.claims.jobs import ClaimJob, FinishedJob, claim_jobs, command_job, passed_tests, run_jobs
 from samebits.audit.claims.row import ClaimEvidence, ClaimRow, claim_row, command_claim_row
-from samebits.cli.claims import ClaimsOptions
+from samebits.cli.audit import ClaimsOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.supervision import importing
 from samebits.errors import COULD_NOT_TELL, CouldNotRun, RequestError, SamebitsError

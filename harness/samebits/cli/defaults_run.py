@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from samebits.audit.defaults.compare import Agreement, compare_sources
 from samebits.audit.defaults.sources import Source, read_source
-from samebits.cli.defaults import DefaultsOptions
+from samebits.cli.audit import DefaultsOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.report.defaults import DefaultsDocument
 

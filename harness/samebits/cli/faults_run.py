@@ -9,7 +9,7 @@ from pathlib import Path
 
 from samebits.audit.faults import find
 from samebits.audit.faults.fault import FaultRow
-from samebits.cli.faults import FaultsOptions
+from samebits.cli.audit import FaultsOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import InOrder, run_in_order
 from samebits.engine.drive import Done

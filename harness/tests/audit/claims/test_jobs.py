@@ -16,7 +16,7 @@ import pytest
 from samebits.audit.claims import jobs
 from samebits.audit.claims.jobs import ClaimJob, passed_tests, run_jobs
 from samebits.cli import claims_run, pipeline
-from samebits.cli.claims import ClaimsOptions
+from samebits.cli.audit import ClaimsOptions
 from samebits.cli.claims_run import ClaimInputs, ClaimsCommand
 from samebits.cli.pipeline import ReportFiles, run_command
 from samebits.errors import CouldNotRun
