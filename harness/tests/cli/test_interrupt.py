@@ -71,7 +71,7 @@ def interrupted(tmp_path: Path, module: str, process: str) -> subprocess.Complet
     return subprocess.CompletedProcess((), running.returncode, out, err)
 
 
-@pytest.mark.parametrize("module", ["samebits.cli.compare", "samebits.cli.check_run", "jax", "jax._src.interpreters"])
+@pytest.mark.parametrize("module", ["samebits.cli.options", "samebits.cli.check_run", "jax", "jax._src.interpreters"])
 def test_before_anything_ran_it_is_one_line(tmp_path: Path, module: str) -> None:
     ended = interrupted(tmp_path, module, "command")
     assert (ended.returncode, ended.stderr) == (3, EARLY)
