@@ -24,6 +24,17 @@ SHOW_TRACEBACK = "samebits.traceback"
 """Where click's context says whether `--traceback` was given."""
 
 
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside, Ctrl-C ends the process with one line; click would end it with 1, which says that something differs."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("interrupted before anything was checked")
+        ends_with(COULD_NOT_TELL)
+        raise Interrupted(COULD_NOT_TELL) from None
+
+
 def guarded(command: Callable[P, int]) -> Callable[P, None]:
     """A command that returns its exit code, with every error of samebits as one line on stderr and without a traceback.
 
@@ -34,7 +45,8 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            code = command(*args, **kwargs)
+            with interruptible():
+                code = command(*args, **kwargs)
         except SamebitsError as error:
             retain(error.__cause__)
             say(str(error))
@@ -42,12 +54,8 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         except (click.ClickException, click.exceptions.Exit) as error:
             ends_with(error.exit_code)
             raise
-        except click.Abort:
+        except (click.Abort, Interrupted):
             raise
-        except KeyboardInterrupt:
-            say("interrupted before anything was checked")
-            ends_with(COULD_NOT_TELL)
-            raise Interrupted(COULD_NOT_TELL) from None
         except SystemExit as error:  # no command of ours calls it; `sys.exit(0)` in a declaration must not look like 0
             say(f"the user's code {one_line(error)}; remove the call of sys.exit")
             code = COULD_NOT_TELL
@@ -87,7 +95,8 @@ class OnDemand(MutableMapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._imported:
             module, _, attribute = self._places[name].partition(":")
-            self._imported[name] = getattr(door(f"cli.{module}"), attribute)
+            with interruptible():
+                self._imported[name] = getattr(door(f"cli.{module}"), attribute)
         return self._imported[name]
 
     def __setitem__(self, name: str, command: click.Command) -> None:
