@@ -22,7 +22,7 @@ def test_every_step_has_its_bars_and_its_row() -> None:
 
 def test_no_digit_is_cut_off_on_a_narrow_screen() -> None:
     lines = screen(steps_document("fsdp_optimized"), width=80)
-    assert "fsdp_optimized" in lines and any("peak MB 8000" in line for line in lines)
+    assert "  fsdp_optimized" in lines and any("peak MB 8000" in line for line in lines)
     assert not any("…" in line for line in lines)
 
 

@@ -8,16 +8,14 @@ from collections.abc import Iterable, Sequence
 from samebits.numerics.bits import Comparison
 from samebits.report.compile import ProgramBlock
 from samebits.report.failure import place, point_block
-from samebits.report.html.section import render, static
+from samebits.report.html.section import SIGNS, render, static
 from samebits.report.leaves import LeafRow, cut, leaf_rows
+from samebits.report.page import Badge, Cell, Code, Fold, Lines, Table
 from samebits.report.prove import paragraphs
 from samebits.schema.difference import extent
 from samebits.schema.finding import Finding
 from samebits.schema.program_facts import CompiledSide, SideBySide
 from samebits.schema.shown import Shown
-
-Table = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""Heads, and rows of cells."""
 
 
 def notebook_table(
@@ -25,7 +23,7 @@ def notebook_table(
     rows: Sequence[LeafRow],
     notes: Iterable[str] = (),
     details: Iterable[str] = (),
-    tables: Iterable[Table] = (),
+    tables: Iterable[tuple[Sequence[str], Sequence[Sequence[str]]]] = (),
 ) -> str:
     """A fragment of HTML for a notebook, in its own colours, light or dark.
 
@@ -38,19 +36,20 @@ def notebook_table(
     """
     from markupsafe import Markup
 
-    shown = [(row.direction, row.leaf, row.verdict, cut(row.evidence), row.ok) for row in rows]
+    codes = [Code(lines=text.splitlines()) for text in details]
+    blocks = [
+        Table(heads=("direction", "leaf", "verdict", "evidence"), rows=[_cells(row) for row in rows]),
+        *(Table(heads=heads, rows=lines) for heads, lines in tables),
+        Lines(lines=[f"note: {note}" for note in notes], listed=False),
+        *([Fold(title="What fails, with witness and replay", blocks=codes)] if codes else []),
+    ]
     styles = Markup(static("notebook.css"))
-    return str(
-        render(
-            "notebook.html.j2",
-            title=title,
-            rows=shown,
-            notes=notes,
-            details=[*details],
-            tables=[*tables],
-            styles=styles,
-        )
-    )
+    return str(render("notebook.html.j2", title=title, blocks=blocks, styles=styles))
+
+
+def _cells(row: LeafRow) -> list[Cell]:
+    badge = Badge(text=row.verdict, sign=SIGNS.get(row.verdict, "≠"), tone="" if row.ok else "bad")
+    return [row.direction, row.leaf, badge, cut(row.evidence)]
 
 
 @functools.singledispatch

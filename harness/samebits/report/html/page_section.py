@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from samebits.report.html.section import Section, render
-from samebits.report.page import Page, Table, charts_of
+from samebits.report.page import Page, charts_of
 from samebits.report.words import problems_sentence
 
 
@@ -21,22 +19,10 @@ def page_section(page: Page) -> Section:
         state=page.state,
         headline=headline,
         next_command=page.next,
-        body=render("blocks.html.j2", page=page, headline=headline, kind_of=_kind_of, marks=_marks),
+        body=render("blocks.html.j2", page=page, headline=headline),
         charts=charts_of([*page.live, *page.blocks]),
         data=page.data(),
         scripts=page.scripts,
         styles=("blocks.css", *page.styles),
         title=page.title,
     )
-
-
-def _kind_of(block: object) -> str:
-    return type(block).__name__
-
-
-def _marks(block: Table, head: str) -> Any:
-    """Return the class of the cells below a head."""
-    from markupsafe import Markup
-
-    name = "number" if head in block.right else "wide" if head in block.wide else ""
-    return Markup(' class="{}"').format(name) if name else ""

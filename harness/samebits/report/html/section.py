@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from samebits.report.words import State, plural
-from samebits.schema.result import ACCEPTABLE
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
+
+    from samebits.report.page import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +120,18 @@ def prose(text: object) -> Markup:
     )
 
 
+def _kind_of(block: object) -> str:
+    return type(block).__name__
+
+
+def _marks(block: Table, head: str) -> Markup | str:
+    """Return the class of the cells below a head."""
+    from markupsafe import Markup
+
+    name = "number" if head in block.right else "wide" if head in block.wide else ""
+    return Markup(' class="{}"').format(name) if name else ""
+
+
 @functools.cache
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -130,6 +143,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(signs=SIGNS, state_signs=STATE_SIGNS, acceptable=ACCEPTABLE, plural=plural)
+    environment.globals.update(signs=SIGNS, state_signs=STATE_SIGNS, plural=plural, kind_of=_kind_of, marks=_marks)
     environment.filters.update(script_json=script_json, prose=prose)
     return environment

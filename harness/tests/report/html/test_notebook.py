@@ -19,7 +19,7 @@ def test_names_and_messages_are_escaped() -> None:
 
 def test_what_fails_has_another_badge() -> None:
     html = notebook_table("t", [ROW, ROW._replace(verdict="different", ok=False)])
-    assert re.findall(r'class="(badge[^"]+)"', html) == ["badge v-bitwise", "badge v-different fails"]
+    assert re.findall(r'class="(badge[^"]+)"', html) == ["badge v-bitwise", "badge t-bad"]
     assert "≠" in html and "=</span> bitwise" in html
 
 

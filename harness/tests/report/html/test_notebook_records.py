@@ -23,7 +23,7 @@ def badges(html: str) -> list[str]:
 
 def test_a_result_shows_its_verdict_and_its_witness() -> None:
     html = different()._repr_html_()
-    assert html is not None and badges(html) == ["badge v-different fails"]
+    assert html is not None and badges(html) == ["badge t-bad"]
     assert "What fails, with witness and replay" in html and "replay" in html
     held = result()._repr_html_()
     assert held is not None and "What fails" not in held
@@ -31,7 +31,7 @@ def test_a_result_shows_its_verdict_and_its_witness() -> None:
 
 def test_a_result_below_its_contract_says_what_is_required() -> None:
     html = str(result(verdict="bitwise", required="proved", ok=False)._repr_html_())
-    assert badges(html) == ["badge v-bitwise fails"] and "required proved" in html
+    assert badges(html) == ["badge t-bad"] and "required proved" in html
 
 
 def test_a_proof_shows_its_argument() -> None:
@@ -43,7 +43,7 @@ def test_a_proof_shows_its_argument() -> None:
 def test_a_comparison_of_bits_shows_both_values() -> None:
     assert "all 3 elements have the same bits" in str(EQUAL._repr_html_())
     html = str(UNEQUAL._repr_html_())
-    assert badges(html) == ["badge v-different fails"]
+    assert badges(html) == ["badge t-bad"]
     assert "0x80000000" in html or "0x8000000000000000" in html
 
 

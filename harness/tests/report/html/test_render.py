@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 import samebits.report.html.section
 from samebits.report.html.section import prose, render, script_json, static
+from samebits.report.page import Lines
 
 STATIC = Path(samebits.report.html.section.__file__).parent / "static"
 HOSTILE = "</script><!--<script>alert(1)</script>\u2028\u2029&\"'"
@@ -22,7 +23,7 @@ def test_json_in_a_script_ends_nothing() -> None:
 
 
 def test_a_value_in_a_template_is_escaped() -> None:
-    text = str(render("notebook.html.j2", title=HOSTILE, rows=[], notes=[HOSTILE], tables=[], details=[], styles=""))
+    text = str(render("notebook.html.j2", title=HOSTILE, blocks=[Lines(lines=[HOSTILE])], styles=""))
     assert text.count("&lt;/script&gt;&lt;!--") == 2
     assert "<script" not in text
 
