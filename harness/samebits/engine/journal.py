@@ -85,20 +85,20 @@ class JournalHead:
     written: Written | None = None
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, rename={"cache_key": "sign", "dependencies": "rests_on"}):
     """The rows of an item.
 
     Args:
         key: of the item.
-        sign: a digest of everything that the rows depend on; None where it is not known.
+        cache_key: a digest of everything that the rows depend on; None where it is not known.
         rows: encoded as JSON each.
-        rests_on: what was read for them besides, with digests.
+        dependencies: what was read for them besides, with digests.
     """
 
     key: str
-    sign: str | None
+    cache_key: str | None
     rows: tuple[msgspec.Raw, ...]
-    rests_on: tuple[tuple[str, str], ...] = ()
+    dependencies: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +204,16 @@ class Journal:
             raise
 
     def add(
-        self, key: str, sign: str | None, rows: tuple[msgspec.Raw, ...], rests_on: tuple[tuple[str, str], ...] = ()
+        self,
+        key: str,
+        cache_key: str | None,
+        rows: tuple[msgspec.Raw, ...],
+        dependencies: tuple[tuple[str, str], ...] = (),
     ) -> None:
         """Append the rows of an item, with what `Entry` says of them; nothing once the disk is full."""
         if self.failed is None:
             with self._noting_failure():
-                self._write(Entry(key, sign, rows, rests_on))
+                self._write(Entry(key, cache_key, rows, dependencies))
 
     def sync(self) -> None:
         """Have the system write to the disk what was added: from here on no power failure loses it."""

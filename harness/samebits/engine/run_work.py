@@ -74,55 +74,55 @@ class EngineSettings:
 class Store(Protocol):
     """What remembers rows between runs."""
 
-    def sign(self, item: Item) -> str | None:
+    def cache_key(self, item: Item) -> str | None:
         """A digest of everything that the rows of an item depend on; None where it is not known."""
 
-    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+    def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
         """The rows of an earlier run."""
 
-    def rested_on(self, sign: str) -> tuple[tuple[str, str], ...]:
-        """What the rows that were recalled rest on, as `rests_on` said it then."""
+    def recalled_dependencies(self, cache_key: str) -> tuple[tuple[str, str], ...]:
+        """What the rows that were recalled rest on, as `dependencies` said it then."""
 
-    def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
+    def dependencies(self, cache_key: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
         """What an item that has run read meanwhile, with digests; None where its rows hold for this run alone."""
 
-    def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
+    def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
         """Whether everything that was read is as it was."""
 
-    def remember(self, sign: str, done: Done[Any]) -> None:
+    def remember(self, cache_key: str, done: Done[Any]) -> None:
         """Remember the rows of an item that has run."""
 
-    def forget(self, sign: str) -> None:
+    def forget(self, cache_key: str) -> None:
         """Remove what an earlier run remembered of an item that has run, since its new rows are not remembered."""
 
 
 class Unremembered:
     """A store without any results."""
 
-    def sign(self, item: Item) -> str | None:
+    def cache_key(self, item: Item) -> str | None:
         """Nothing is known of what rows depend on."""
         return None
 
-    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+    def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
         """No rows."""
         return None
 
-    def rested_on(self, sign: str) -> tuple[tuple[str, str], ...]:
+    def recalled_dependencies(self, cache_key: str) -> tuple[tuple[str, str], ...]:
         """Nothing is recalled."""
         return ()
 
-    def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
-        """Nothing besides what its sign is made of."""
+    def dependencies(self, cache_key: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
+        """Nothing besides what its cache key is made of."""
         return ()
 
-    def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
+    def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
         """Nothing is known of what was read."""
-        return not list(rests_on)
+        return not list(dependencies)
 
-    def remember(self, sign: str, done: Done[Any]) -> None:
+    def remember(self, cache_key: str, done: Done[Any]) -> None:
         """Nothing."""
 
-    def forget(self, sign: str) -> None:
+    def forget(self, cache_key: str) -> None:
         """Nothing is remembered."""
 
 
@@ -147,16 +147,16 @@ def run_work(
     """
     store = store or Unremembered()
     items = settings.shard.of(items) if settings.shard is not None else items
-    signs = {item.key: store.sign(item) for item in items}
+    cache_keys = {item.key: store.cache_key(item) for item in items}
     rest: list[Item] = []
     for item in items:
-        rows, from_journal = _known(item, signs[item.key], journal, store)
+        rows, from_journal = _known(item, cache_keys[item.key], journal, store)
         if rows is None:
             rest.append(item)
             continue
         if journal is not None and not from_journal:
-            sign = signs[item.key]
-            journal.add(item.key, sign, rows, () if sign is None else store.rested_on(sign))
+            cache_key = cache_keys[item.key]
+            journal.add(item.key, cache_key, rows, () if cache_key is None else store.recalled_dependencies(cache_key))
         yield Done(item, tuple(msgspec.json.decode(row, type=work.row) for row in rows), rows, recalled=True)
     if journal is not None:
         journal.sync()
@@ -166,31 +166,33 @@ def run_work(
     with contextlib.closing(executor):
         limits = Limits(seconds=settings.seconds, bytes=settings.bytes)
         for done in drive(work, rest, executor, limits=limits, on_problem=on_problem):
-            sign = signs[done.item.key]
-            rests_on = None if sign is None or done.lost else store.rests_on(sign, done)
+            cache_key = cache_keys[done.item.key]
+            dependencies = None if cache_key is None or done.lost else store.dependencies(cache_key, done)
             if journal is not None:
-                journal.add(done.item.key, None if rests_on is None else sign, done.encoded, rests_on or ())
+                journal.add(
+                    done.item.key, None if dependencies is None else cache_key, done.encoded, dependencies or ()
+                )
                 if time.monotonic() - synced > SYNC:
                     journal.sync()
                     synced = time.monotonic()
-            if sign is not None and rests_on is not None:
-                store.remember(sign, done)
-            elif sign is not None:
-                store.forget(sign)
+            if cache_key is not None and dependencies is not None:
+                store.remember(cache_key, done)
+            elif cache_key is not None:
+                store.forget(cache_key)
             yield done
 
 
 def _known(
-    item: Item, sign: str | None, journal: Journal | None, store: Store
+    item: Item, cache_key: str | None, journal: Journal | None, store: Store
 ) -> tuple[tuple[msgspec.Raw, ...] | None, bool]:
     """The rows of an item that need no run, and whether the journal has them."""
-    if sign is None:
+    if cache_key is None:
         return None, False
     entry = journal.before.entries.get(item.key) if journal is not None else None
-    if journal is not None and entry is not None and entry.sign == sign and store.holds(entry.rests_on):
+    if journal is not None and entry is not None and entry.cache_key == cache_key and store.holds(entry.dependencies):
         journal.taken += 1
         return entry.rows, True
-    return store.recall(sign), False
+    return store.recall(cache_key), False
 
 
 def usual_settings(*, workers: int | None, seconds: float | None, limit: int | None) -> EngineSettings:

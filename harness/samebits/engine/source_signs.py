@@ -19,7 +19,7 @@ from samebits.host.process_sources import sources_of_process
 
 
 class SourceSigns(Unremembered):
-    """A store that signs items, and remembers nothing between runs.
+    """A store that has keys of items, and remembers nothing between runs.
 
     Args:
         tree: the tree of pairs, whose Python files count.
@@ -32,11 +32,11 @@ class SourceSigns(Unremembered):
         self._states: dict[str, str] = {}
         self._base = json.dumps({"request": request, **process.parts}, sort_keys=True, default=str)
 
-    def sign(self, item: Item) -> str:
+    def cache_key(self, item: Item) -> str:
         """A digest of everything that the rows of an item depend on."""
         return hashlib.sha256(f"{self._base} {item.key}".encode()).hexdigest()
 
-    def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
+    def dependencies(self, cache_key: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
         """What was read in the item's process beside the sources, with digests; None where it has changed since.
 
         That another program was started counts for nothing: after a crash there would be nothing to resume.
@@ -46,9 +46,9 @@ class SourceSigns(Unremembered):
         beside = [read for read in done.reads if read.removeprefix(FILE) not in self._written]
         return tuple((read, self._state(read)) for read in beside if not read.startswith(OUTSIDE))
 
-    def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
+    def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
         """Whether everything that was read is as it was."""
-        return all(self._state(read) == state for read, state in rests_on)
+        return all(self._state(read) == state for read, state in dependencies)
 
     def _state(self, read: str) -> str:
         if read not in self._states:

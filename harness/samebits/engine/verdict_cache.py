@@ -92,7 +92,7 @@ class VerdictCache:
         self._looked: tuple[float, str | None] = (0.0, None)
         self._variables = dict(os.environ)
         self._states: dict[str, str] = {}
-        self._rests_on: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._dependencies: dict[str, tuple[tuple[str, str], ...]] = {}
         self._recalled: dict[str, tuple[tuple[str, str], ...]] = {}
         self._why: dict[str, None] = {}
         self._contradicted: dict[str, None] = {}
@@ -104,7 +104,7 @@ class VerdictCache:
             return None
         return MemoryPlace(str(self.entries.path), self._keys.programs, self.fresh)
 
-    def sign(self, item: Item) -> str:
+    def cache_key(self, item: Item) -> str:
         """The key of a point."""
         locator, point = item.payload
         loaded = self._loaded[locator]
@@ -112,25 +112,25 @@ class VerdictCache:
         self._places[key] = loaded.pair.name, point
         return key
 
-    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+    def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
         """The rows that are remembered under a key, each with `remembered`; None where there are none.
 
         There are none either where a file that they rest on has changed.
         """
-        entry = None if self.fresh else self._entry(sign, VerdictEntry)
+        entry = None if self.fresh else self._entry(cache_key, VerdictEntry)
         if entry is None or not self.holds(entry.reads):
             return None
-        self._executed[self._places[sign]] = entry.executed
-        self._recalled[sign] = entry.reads
+        self._executed[self._places[cache_key]] = entry.executed
+        self._recalled[cache_key] = entry.reads
         return tuple(_dated(row, entry.executed) for row in entry.rows)
 
-    def rested_on(self, sign: str) -> tuple[tuple[str, str], ...]:
+    def recalled_dependencies(self, cache_key: str) -> tuple[tuple[str, str], ...]:
         """What was read for the rows that were recalled under a key, with digests."""
-        return self._recalled.get(sign, ())
+        return self._recalled.get(cache_key, ())
 
-    def rests_on(self, sign: str, done: Done[Finding]) -> tuple[tuple[str, str], ...] | None:
+    def dependencies(self, cache_key: str, done: Done[Finding]) -> tuple[tuple[str, str], ...] | None:
         """What was read for a point beside its sources, with digests; None where its rows hold for this run alone."""
-        name, _ = self._places[sign]
+        name, _ = self._places[cache_key]
         reads = [read for read in dict.fromkeys((*done.reads, *READS.all())) if read not in self._known]
         reads += dict.fromkeys(read for path in _modules(reads) for read in _variables(path))
         # First the digests: a file that changed after it was read shows that it changed since this run began.
@@ -143,33 +143,33 @@ class VerdictCache:
             self._why.setdefault(f"{name}: its results are not remembered: it {calls.removeprefix(CALLS)}")
         if changed is not None or any(read.startswith(OUTSIDE) for read in reads):
             return None
-        self._rests_on[sign] = states
+        self._dependencies[cache_key] = states
         return states
 
-    def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
+    def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
         """Whether everything that was read is as it was."""
-        return all(self._state(read) == state for read, state in rests_on)
+        return all(self._state(read) == state for read, state in dependencies)
 
-    def remember(self, sign: str, done: Done[Finding]) -> None:
+    def remember(self, cache_key: str, done: Done[Finding]) -> None:
         """Store the rows of a point, unless they must be found anew each time."""
-        rests_on = self._rests_on.pop(sign, None) or self.rests_on(sign, done)
+        dependencies = self._dependencies.pop(cache_key, None) or self.dependencies(cache_key, done)
         if self.entries is None:
             return
-        if rests_on is None or not done.rows or not all(map(rememberable, done.rows)):
-            before = self._entry(sign, VerdictEntry)
+        if dependencies is None or not done.rows or not all(map(rememberable, done.rows)):
+            before = self._entry(cache_key, VerdictEntry)
             if before is not None and self.holds(before.reads) and any(map(_fails, done.rows)):
-                self._contradicted.setdefault(self._places[sign][0])
-            self.forget(sign)
+                self._contradicted.setdefault(self._places[cache_key][0])
+            self.forget(cache_key)
             return
         earlier = (row.run.remembered for row in done.rows if row.run.remembered is not None)
-        entry = VerdictEntry(executed=next(earlier, None) or executed_now(), rows=done.encoded, reads=rests_on)
-        self.entries.put(sign, msgspec.json.encode(entry))
-        self._executed[self._places[sign]] = entry.executed
+        entry = VerdictEntry(executed=next(earlier, None) or executed_now(), rows=done.encoded, reads=dependencies)
+        self.entries.put(cache_key, msgspec.json.encode(entry))
+        self._executed[self._places[cache_key]] = entry.executed
 
-    def forget(self, sign: str) -> None:
+    def forget(self, cache_key: str) -> None:
         """Drop an entry that this run contradicts."""
         if self.entries is not None:
-            self.entries.remove(sign)
+            self.entries.remove(cache_key)
 
     def recall_audit(self, loaded: LoadedPair, results: Sequence[Finding]) -> DeclarationAudit | None:
         """The audit of a declaration that an earlier run made of the very same results; None where there is none."""
@@ -207,8 +207,8 @@ class VerdictCache:
         if self.entries is None:
             return
         if self._keys.changed(self._began) is not None:  # after the last look: what ran meanwhile may be of either
-            for sign in self._places.keys() - self._recalled.keys():
-                self.entries.remove(sign)
+            for cache_key in self._places.keys() - self._recalled.keys():
+                self.entries.remove(cache_key)
         ran = {name for name, _ in self._executed}
         for item in (item for item in self._loaded.values() if item.pair.name in ran):
             name = item.pair.name

@@ -30,20 +30,20 @@ SECONDS = 0.004
 
 
 class Signs(Unremembered):
-    """A store that signs, and remembers nothing."""
+    """A store that has keys, and remembers nothing."""
 
-    def sign(self, item: Item) -> str | None:
+    def cache_key(self, item: Item) -> str | None:
         """The sources never change here."""
-        return "sign"
+        return "cache_key"
 
-    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+    def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
         """Nothing."""
         return None
 
-    def remember(self, sign: str, done: Done[ToyRow]) -> None:
+    def remember(self, cache_key: str, done: Done[ToyRow]) -> None:
         """Nothing."""
 
-    def forget(self, sign: str) -> None:
+    def forget(self, cache_key: str) -> None:
         """Nothing."""
 
 

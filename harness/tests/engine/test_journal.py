@@ -33,7 +33,7 @@ def test_a_journal_comes_back(tmp_path: Path) -> None:
     _written(tmp_path / "j")
     text = read_journal(tmp_path / "j")
     assert text.head == HEAD and list(text.entries) == ["item 0", "item 1", "item 2"] and not text.damaged
-    assert text.entries["item 1"].rows == ROWS and text.entries["item 1"].sign == "sign"
+    assert text.entries["item 1"].rows == ROWS and text.entries["item 1"].cache_key == "sign"
 
 
 def test_every_cut_gives_a_prefix_and_goes_on(tmp_path: Path) -> None:

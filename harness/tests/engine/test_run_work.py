@@ -1,4 +1,4 @@
-"""What is known is not run again; what a journal holds counts only under the same sign; a killed run goes on."""
+"""What is known is not run again; what a journal holds counts only under the same cache key; a killed run goes on."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class ToyStore(Unremembered):
         self.version = version
         self.rows: dict[str, tuple[msgspec.Raw, ...]] = {}
 
-    def sign(self, item: Item) -> str | None:
+    def cache_key(self, item: Item) -> str | None:
         """The key and a version of the sources; nothing is known of `unsigned`."""
         return None if item.payload == "unsigned" else f"{item.key} {self.version}"
 
-    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+    def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
         """The rows."""
-        return self.rows.get(sign)
+        return self.rows.get(cache_key)
 
-    def remember(self, sign: str, done: Done[ToyRow]) -> None:
+    def remember(self, cache_key: str, done: Done[ToyRow]) -> None:
         """Remember."""
-        self.rows[sign] = done.encoded
+        self.rows[cache_key] = done.encoded
 
-    def forget(self, sign: str) -> None:
+    def forget(self, cache_key: str) -> None:
         """Remove."""
-        self.rows.pop(sign, None)
+        self.rows.pop(cache_key, None)
 
 
 class Counted(ToyWork):
@@ -109,19 +109,19 @@ class OfATable(ToyStore):
 
     table = "1"
 
-    def rested_on(self, sign: str) -> tuple[tuple[str, str], ...]:
+    def recalled_dependencies(self, cache_key: str) -> tuple[tuple[str, str], ...]:
         """The table as it was."""
         return (("file:table", "1"),)
 
-    def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
+    def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
         """Whether it is as it was."""
-        return all(state == self.table for _, state in rests_on)
+        return all(state == self.table for _, state in dependencies)
 
 
 class Hidden(ToyStore):
     """Recalls nothing, as with `--fresh`."""
 
-    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+    def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
         """Nothing."""
         return None
 
@@ -152,7 +152,7 @@ def test_a_lost_item_is_neither_remembered_nor_resumed(tmp_path: Path) -> None:
 
 
 def test_a_lost_item_removes_what_was_remembered() -> None:
-    """Its process may have ended by what no sign has; the next run is to look again."""
+    """Its process may have ended by what no cache key has; the next run is to look again."""
     items, store = toy_items("exit 3"), Hidden()
     store.rows[f"{items[0].key} 1"] = (raw(ToyRow(key=items[0].key)),)
     settings = usual_settings(workers=1, seconds=60, limit=None)

@@ -17,7 +17,7 @@ ITEM = Item(key="a", pair="a", words="a", replay="", group=0, payload=None)
 
 
 def _sign(tree: Path, request: str = "r") -> str:
-    return SourceSigns(tree, {"request": request}).sign(ITEM)
+    return SourceSigns(tree, {"request": request}).cache_key(ITEM)
 
 
 def test_an_edit_anywhere_in_the_tree_is_another_sign(tmp_path: Path) -> None:
@@ -44,28 +44,28 @@ def test_request_item_and_settings_count(tmp_path: Path, monkeypatch: pytest.Mon
     before = _sign(tmp_path)
     assert _sign(tmp_path) == before != _sign(tmp_path, "another")
     other = Item(key="b", pair="a", words="a", replay="", group=0, payload=None)
-    assert SourceSigns(tmp_path, {"request": "r"}).sign(other) != before
+    assert SourceSigns(tmp_path, {"request": "r"}).cache_key(other) != before
     monkeypatch.setenv("XLA_FLAGS", "--xla_none=1")
     assert _sign(tmp_path) != before
 
 
 def test_what_was_read_must_be_as_it_was(tmp_path: Path) -> None:
-    """Data, but no source of the tree, which the sign has."""
+    """Data, but no source of the tree, which the cache key has."""
     (tmp_path / "helper.py").write_text("")
     (tmp_path / "table").write_text("1")
     reads = tuple(f"{FILE}{tmp_path / name}" for name in ("helper.py", "table"))
-    signs = SourceSigns(tmp_path, {})
+    cache_keys = SourceSigns(tmp_path, {})
     done: Done[Any] = Done(ITEM, (), (), (*reads, f"{OUTSIDE}starts another program"))
-    rests_on = signs.rests_on(signs.sign(ITEM), done)
-    assert rests_on is not None and [read for read, _ in rests_on] == [reads[1]]
-    assert SourceSigns(tmp_path, {}).holds(rests_on)
+    dependencies = cache_keys.dependencies(cache_keys.cache_key(ITEM), done)
+    assert dependencies is not None and [read for read, _ in dependencies] == [reads[1]]
+    assert SourceSigns(tmp_path, {}).holds(dependencies)
     (tmp_path / "table").write_text("2")
-    assert not SourceSigns(tmp_path, {}).holds(rests_on)
+    assert not SourceSigns(tmp_path, {}).holds(dependencies)
     changed: Done[Any] = Done(ITEM, (), (), (f"{OUTSIDE}reads {tmp_path / 'table'}, which {CHANGED}",))
-    assert signs.rests_on(signs.sign(ITEM), changed) is None
+    assert cache_keys.dependencies(cache_keys.cache_key(ITEM), changed) is None
 
 
 def test_nothing_is_remembered_between_runs(tmp_path: Path) -> None:
     """The journal alone has rows."""
-    signs = SourceSigns(tmp_path, {})
-    assert signs.recall(signs.sign(ITEM)) is None
+    cache_keys = SourceSigns(tmp_path, {})
+    assert cache_keys.recall(cache_keys.cache_key(ITEM)) is None

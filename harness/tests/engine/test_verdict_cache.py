@@ -169,7 +169,7 @@ def test_a_source_found_while_it_ran(
     with contextlib.closing(memory.cache()) as cache:
         (item, *_) = check_items([memory.item])
         own = f"{FILE}{memory.tree / 'optimized_impls' / 'rope.py'}"
-        states = cache.rests_on(cache.sign(item), Done(item, (), (), reads=(own, f"{FILE}{path}")))
+        states = cache.dependencies(cache.cache_key(item), Done(item, (), (), reads=(own, f"{FILE}{path}")))
         assert states is not None and cache.remarks() == []
         assert [read for read, _ in states] == [f"{FILE}{path}", *more], "what the key has is left to it"
     with contextlib.closing(memory.cache()) as cache:
@@ -182,7 +182,7 @@ def test_a_source_found_while_it_ran(
 def test_the_name_of_the_machine_counts_where_it_is_asked_for(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     (item, *_) = check_items([memory.item])
     with contextlib.closing(memory.cache()) as cache:
-        states = cache.rests_on(cache.sign(item), Done(item, (), (), reads=(HOST,)))
+        states = cache.dependencies(cache.cache_key(item), Done(item, (), (), reads=(HOST,)))
     assert states is not None
     monkeypatch.setattr(platform, "node", lambda: "elsewhere")
     with contextlib.closing(memory.cache()) as cache:
@@ -200,7 +200,7 @@ def test_what_programs_call_is_said(memory: Memory) -> None:
     (item, *_) = check_items([memory.item])
     with contextlib.closing(memory.cache()) as cache:
         reads = (f"{OUTSIDE}calls: calls back into Python",)
-        assert cache.rests_on(cache.sign(item), Done(item, (), (), reads=reads)) is None
+        assert cache.dependencies(cache.cache_key(item), Done(item, (), (), reads=reads)) is None
         assert cache.remarks() == ["rope: its results are not remembered: it calls back into Python"]
 
 
@@ -219,8 +219,8 @@ def test_what_the_user_was_told_is_told_again(memory: Memory) -> None:
     take_notes()
     cache = memory.cache()
     (item, *_) = check_items([memory.item])
-    sign = cache.sign(item)
-    assert cache.recall(sign)
+    cache_key = cache.cache_key(item)
+    assert cache.recall(cache_key)
     note("pair 'rope': a remark")
     note("pair 'ropes': of another pair")
     note("pair 'rope': what happened in one run", lasting=False)
@@ -234,10 +234,12 @@ def test_a_damaged_entry_is_run(tmp_path: Path) -> None:
     memory = Memory(write_tree(tmp_path), Request())  # of more points than there are damages
     first = memory.results()
     cache = memory.cache()
-    signs = [cache.sign(item) for item in check_items([memory.item])]
+    cache_keys = [cache.cache_key(item) for item in check_items([memory.item])]
     assert cache.entries is not None
-    for sign, damage in zip(signs, (b"{", b"[]", b'{"executed": 3}', b'{"executed": "", "rows": 1}'), strict=False):
-        cache.entries.put(sign, damage)
+    for cache_key, damage in zip(
+        cache_keys, (b"{", b"[]", b'{"executed": 3}', b'{"executed": "", "rows": 1}'), strict=False
+    ):
+        cache.entries.put(cache_key, damage)
     cache.close()
     second = memory.results()
     assert 0 < remembered(second) < len(second)
@@ -281,8 +283,8 @@ def test_the_audit_rests_on_the_very_results(memory: Memory) -> None:
     cache.remember_audit(memory.item, results, audit)
     assert cache.recall_audit(memory.item, results) is None  # nothing was recalled yet that it could rest on
     for item in check_items([memory.item]):
-        sign = cache.sign(item)
-        assert cache.recall(sign) is not None
+        cache_key = cache.cache_key(item)
+        assert cache.recall(cache_key) is not None
     cache.remember_audit(memory.item, results, audit)
     assert cache.recall_audit(memory.item, results) == audit
     assert cache.recall_audit(memory.item, results[:-1]) is None
@@ -293,13 +295,13 @@ def stored(memory: Memory, rows: Sequence[Finding], *, lost: bool = False) -> li
     """The remarks of a run that stores rows of the first point as found now; whether it is recalled is checked."""
     item = check_items([memory.item])[0]
     with contextlib.closing(memory.cache(fresh=True)) as cache:
-        sign = cache.sign(item)
+        cache_key = cache.cache_key(item)
         encoded = tuple(msgspec.Raw(msgspec.json.encode(row)) for row in rows)
         done: Done[Finding] = Done(item, tuple(rows), encoded)
         if lost:
-            cache.forget(sign)
-        elif cache.rests_on(sign, done) is not None:
-            cache.remember(sign, done)
+            cache.forget(cache_key)
+        elif cache.dependencies(cache_key, done) is not None:
+            cache.remember(cache_key, done)
         remarks = cache.remarks()
     return remarks
 
@@ -307,8 +309,8 @@ def stored(memory: Memory, rows: Sequence[Finding], *, lost: bool = False) -> li
 def is_recalled(memory: Memory) -> bool:
     item = check_items([memory.item])[0]
     with contextlib.closing(memory.cache()) as cache:
-        sign = cache.sign(item)
-        return cache.recall(sign) is not None
+        cache_key = cache.cache_key(item)
+        return cache.recall(cache_key) is not None
 
 
 @pytest.mark.parametrize(("row", "remarked"), [(different(), 1), (result(verdict="error", ok=False), 0)])
