@@ -38,6 +38,7 @@ from samebits.check.error_groups import (
 from samebits.check.sequential_test import Accuracy, More, Ratios, accuracy_over, compare_accuracy
 from samebits.interpret.rounding_error.value import Blame
 from samebits.schema.difference import Witness
+from samebits.schema.finding import Errors
 
 # Is a loss of accuracy one of kind? Else it is rounding, and its size is told.
 TOLD = 2.0
@@ -177,6 +178,22 @@ class RoundingEvidence:
     def error_ratio(self) -> float:
         """The variant's error over the reference's, the median over the draws."""
         return self.accuracy.ratio
+
+    @property
+    def errors(self) -> Errors:
+        """Return the numbers that are published."""
+        return Errors(
+            error_reference=self.error_reference,
+            error_optimized=self.error_optimized,
+            error_ratio=self.error_ratio,
+            error_ratio_low=self.accuracy.low,
+            error_ratio_high=self.accuracy.high,
+            draws=self.accuracy.draws,
+            error_group=self.accuracy.group,
+            bias=self.accuracy.bias,
+            bound=self.bound,
+            bound_used=self.bound_used,
+        )
 
     @property
     def is_rounding(self) -> bool:

@@ -44,6 +44,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         element = None if elsewhere.witness is None else replace(elsewhere.witness, input=label)
         outcome = replace(outcome, evidence=None, arrays=partial(LeafArrays, {label: ruled.decisive.values}, {}))
     evidence = "; ".join((*filter(None, [ruled.ruling.evidence]), *_elsewhere(run), *run.remarks)) or None
+    errors = Errors() if outcome.evidence is None else outcome.evidence.errors
     return Finding(
         place=at(pair.name, point, comparison.path),
         ruling=replace(ruled.ruling, evidence=evidence),
@@ -58,7 +59,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
             array=run.arrays.get(comparison.path),
             bits=run.bits.get(comparison.path),
         ),
-        accuracy=_errors(outcome, ruled),
+        accuracy=replace(errors, magnitudes=() if ruled.elsewhere is None else ruled.elsewhere.table),
         proof=Proof(
             log2_error=_log2_error(outcome),
             assumptions=_assumptions(ruled, outcome),
@@ -144,26 +145,6 @@ def without_leaves(pair: str, point: Point, verdict: Verdict, reason: str, repla
     """Return a point that gave no leaves: `error` or `skipped`, never green."""
     ruling = Ruling(verdict=verdict, required="bitwise", ok=False, reason=reason)
     return Finding(place=at(pair, point), ruling=ruling, replay=replay)
-
-
-def _errors(outcome: LeafOutcome, ruled: Ruled) -> Errors:
-    """Return the numbers of a leaf's evidence, and of other magnitudes of the inputs."""
-    table, evidence = () if ruled.elsewhere is None else ruled.elsewhere.table, outcome.evidence
-    if evidence is None:
-        return Errors(magnitudes=table)
-    return Errors(
-        error_reference=evidence.error_reference,
-        error_optimized=evidence.error_optimized,
-        error_ratio=evidence.error_ratio,
-        error_ratio_low=evidence.accuracy.low,
-        error_ratio_high=evidence.accuracy.high,
-        draws=evidence.accuracy.draws,
-        error_group=evidence.accuracy.group,
-        bias=evidence.accuracy.bias,
-        bound=evidence.bound,
-        bound_used=evidence.bound_used,
-        magnitudes=table,
-    )
 
 
 def _log2_error(outcome: LeafOutcome) -> float | None:

@@ -1,4 +1,4 @@
-"""The findings of a document of any command, which comparisons, JUnit and annotations read."""
+"""Reads the findings of a document of any command, which comparisons, JUnit and annotations read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RANKS = {word: rank for order in _ORDERS for rank, word in enumerate(order)}
 
 
 def findings(document: Any) -> list[Finding]:
-    """What a document says about each thing that its command judged.
+    """Return what a document says about each thing that its command judged.
 
     Args:
         document: the record of any command.
@@ -49,7 +49,7 @@ def findings(document: Any) -> list[Finding]:
 
 
 def problem_findings(problems: Iterable[Problem]) -> list[Finding]:
-    """What could not be judged at all."""
+    """Return what could not be judged at all."""
     listed: list[Finding] = []
     for problem in problems:
         name = "declaration" if problem.exit_code == 2 else "run"
@@ -61,12 +61,12 @@ def problem_findings(problems: Iterable[Problem]) -> list[Finding]:
 
 
 def rank(finding: Finding) -> int:
-    """How good a verdict is, by which two of one thing are compared; lower is better."""
+    """Return how good a verdict is, by which two of one thing are compared; lower is better."""
     return _RANKS.get(finding.ruling.verdict, len(VERDICTS))
 
 
 def promise(finding: Finding) -> str:
-    """What is required, and the declared reason; a difference of either is a decision of a person."""
+    """Return what is required, and the declared reason; a difference of either is a decision of a person."""
     ruling = finding.ruling
     known = " (a known difference)" if ruling.exempt else ""
     # The reason of an error is what happened, and not part of the declaration.
@@ -75,7 +75,7 @@ def promise(finding: Finding) -> str:
 
 
 def declared_otherwise(finding: Finding, before: Finding) -> bool:
-    """Whether the declaration requires something else than before; a default follows what was proved.
+    """Return whether the declaration requires something else than before; a default follows what was proved.
 
     Args:
         finding: of a document.
@@ -85,7 +85,7 @@ def declared_otherwise(finding: Finding, before: Finding) -> bool:
 
 
 def _is_default(ruling: Ruling) -> bool:
-    """Whether no contract was declared; of an older document, whether the row is as if there were none."""
+    """Return whether no contract was declared; of an older document, whether the row is as if there were none."""
     if ruling.undeclared is not None or ruling.exempt:
         return bool(ruling.undeclared)
     return (ruling.required, ruling.reason) in [(usual.lowest, usual.reason) for usual in (MOVES, COMPUTES)]
@@ -101,7 +101,7 @@ def what_was_found(finding: Finding) -> str | None:
 
 
 def place_of(record: object, **more: str) -> Place:
-    """The place of a record that has some of the parts as attributes.
+    """Return the place of a record that has some of the parts as attributes.
 
     Args:
         record: of any command.
@@ -122,7 +122,7 @@ def judged(
     why: str = "",
     **more: Any,
 ) -> Finding:
-    """A finding in a command's own words.
+    """Return a finding in a command's own words.
 
     Args:
         tool, place: whose, and of what.
@@ -250,7 +250,7 @@ def _advise(document: Any) -> Iterator[Finding]:
 
 
 def words_of(choice: Mapping[str, str]) -> str:
-    """The parts of a model with their variants, on one line."""
+    """Return the parts of a model with their variants, on one line."""
     return " ".join(f"{name}={variant}" for name, variant in choice.items())
 
 

@@ -38,26 +38,26 @@ class OutcomeRow:
 
     @property
     def holds(self) -> bool:
-        """Whether this result lets the command end with exit code 0."""
+        """Return whether this result lets the command end with exit code 0."""
         return self.status in ("passed", "skipped")
 
     @property
     def name(self) -> str:
-        """Of the finding among those of its variant."""
+        """Return its name among those of its variant."""
         place = self.finding.place
         parts = (place.case, place.dtype, place.mesh, place.mode, place.direction, place.target, place.leaf, place.item)
         return "-".join(filter(None, parts))
 
     @property
     def verdict(self) -> str:
-        """The verdict, in words."""
+        """Return the verdict, in words."""
         if self.finding.tool != "prove" or self.status == "passed":
             return self.finding.ruling.verdict
         return "refuted" if self.status == "failed" else "not proved"
 
     @property
     def message(self) -> str:
-        """What was found and what is required, with the witness, on one line; empty where it passed."""
+        """Return what was found and what is required, with the witness, on one line; empty where it passed."""
         if self.finding.ruling.ok:
             return ""
         ruling, leaf = self.finding.ruling, self.finding.place.leaf
@@ -74,7 +74,7 @@ class OutcomeRow:
 
     @property
     def details(self) -> list[str]:
-        """The lines that explain it, replay included; none where it passed."""
+        """Return the lines that explain it, replay included; none where it passed."""
         if self.finding.ruling.ok:
             return []
         if self.finding.ruling.required:
@@ -84,7 +84,7 @@ class OutcomeRow:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What else is known, as texts."""
+        """Return what else is known, as texts."""
         ruling, seen, proof = self.finding.ruling, self.finding.comparison, self.finding.proof
         values = {
             "verdict": ruling.verdict,
@@ -117,7 +117,7 @@ class Outcomes:
     lines: DeclarationLines
 
     def ended_with(self, code: int) -> Outcomes:
-        """The same, with a row that is an error where the exit code is not 0 and no row says why."""
+        """Return the same, with a row that is an error where the exit code is not 0 and no row says why."""
         if code == 0 or not all(row.holds for row in self.rows):
             return self
         text = f"samebits {self.command} ended with exit code {code}"
@@ -128,7 +128,7 @@ class Outcomes:
 
 
 def outcomes(document: Any, lines: DeclarationLines, results: Sequence[Finding] | None = None) -> Outcomes:
-    """The rows of a document of any command, and of its problems.
+    """Return the rows of a document of any command, and of its problems.
 
     Args:
         document: of the command.

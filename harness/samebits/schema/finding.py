@@ -48,22 +48,22 @@ class Place:
 
     @property
     def whole(self) -> Place:
-        """The place of the whole point, without its leaf."""
+        """Return the place of the whole point, without its leaf."""
         return replace(self, leaf="")
 
     def side(self) -> str:
-        """Whose result it is, such as `rms_norm/multiply` or `train/context4`."""
+        """Return whose result it is, such as `rms_norm/multiply` or `train/context4`."""
         return "/".join(part for part in (self.pair, self.variant, self.item) if part)
 
     def what(self) -> str:
-        """Which output, such as `gradient of scale`; empty where the result is of all."""
+        """Return which output, such as `gradient of scale`; empty where the result is of all."""
         leaf = "" if self.leaf == "*" else self.leaf
         if self.direction == "gradient" and not self.target:
             return leaf_words(self.direction, leaf) if leaf else "gradient"
         return " ".join(part for part in (self.direction if self.target else "", leaf) if part)
 
     def where(self) -> str:
-        """Under which conditions, such as `case small, bfloat16, mesh data2 (auto)`."""
+        """Return under which conditions, such as `case small, bfloat16, mesh data2 (auto)`."""
         case, mesh = f"case {self.case}" if self.case else "", f"mesh {self.mesh}" if self.mesh else ""
         mode = f" ({self.mode})" if self.mode else ""
         return ", ".join(part for part in (case, self.dtype, f"{mesh}{mode}".strip(), self.target) if part)
@@ -256,7 +256,7 @@ class Finding(Shown):
 
     @property
     def status(self) -> Status:
-        """What continuous integration reads; `error` where it could not be decided whether the contract holds."""
+        """Return what continuous integration reads; `error` where it was not decided whether the contract holds."""
         if self.ruling.ok:
             return "passed"
         if self.tool == "prove":
@@ -267,38 +267,38 @@ class Finding(Shown):
 
     @property
     def failed(self) -> bool:
-        """Whether it fails the command: not sufficient, and not merely skipped."""
+        """Return whether it fails the command: not sufficient, and not merely skipped."""
         return not self.ruling.ok and self.ruling.verdict != "skipped"
 
     @property
     def refutes(self) -> bool:
-        """Whether it shows that the declaration does not hold: a difference, or none where one is exempted."""
+        """Return whether it shows that the declaration does not hold: a difference, or none where one is exempted."""
         ruling = self.ruling
         return not ruling.ok and (
             ruling.verdict == "different" or (ruling.exempt and ruling.verdict == "proved" and not self.proof.unkept)
         )
 
     def with_ruling(self, **changes: Any) -> Finding:
-        """The same with some of the ruling changed."""
+        """Return the same with some of the ruling changed."""
         return replace(self, ruling=replace(self.ruling, **changes))
 
     def with_proof(self, **changes: Any) -> Finding:
-        """The same with some of the proof changed."""
+        """Return the same with some of the proof changed."""
         return replace(self, proof=replace(self.proof, **changes))
 
 
 def point_of(place: Place) -> Point:
-    """The point of the sweep at a place."""
+    """Return the point of the sweep at a place."""
     return Point(**{name: getattr(place, name) for name in Point.__slots__})
 
 
 def at(pair: str, point: Point, leaf: str = "*") -> Place:
-    """The place of a leaf of a point."""
+    """Return the place of a leaf of a point."""
     return Place(pair=pair, leaf=leaf, **{name: getattr(point, name) for name in Point.__slots__})
 
 
 def breakable(findings: Iterable[Finding]) -> tuple[Assumption, ...]:
-    """What findings that hold assume beyond shapes and rounding, which other values could break; each text once.
+    """Return what findings that hold assume beyond shapes and rounding, which other values could break; each text once.
 
     Args:
         findings: of a check or of proofs.
@@ -321,7 +321,7 @@ def summarise(
     notes: tuple[str, ...] = (),
     interrupted: bool = False,
 ) -> Summary:
-    """The counts over results."""
+    """Count results."""
     results = list(results)
     counts = Counter(result.ruling.verdict for result in results)
     return Summary(
