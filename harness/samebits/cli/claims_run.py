@@ -134,6 +134,11 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
             summary=summarise(rows, run.seconds, run.interrupted),
         )
 
+    def show(self, run: CommandRun, inputs: ClaimInputs, document: ClaimsDocument) -> None:
+        """Print the page; where nothing could be judged, the problems say why."""
+        if document.results:
+            super().show(run, inputs, document)
+
     def exit_code(self, inputs: ClaimInputs, document: ClaimsDocument) -> int:
         """1 where a row is not as declared."""
         return exit_code(document)
