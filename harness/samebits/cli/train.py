@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from samebits.cli import engine_options, options
 from samebits.cli.declared import option, words_of
 from samebits.cli.distributed_options import DistributedOptions, started
+from samebits.rooms import door
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +75,8 @@ def train(chosen: TrainOptions) -> int:
         root=chosen.root,
     )
     if chosen.list_:
-        from samebits.cli.train_run import show_list
-
-        return show_list(request)
+        shown: int = door("cli.train_run").show_list(request)
+        return shown
     model, matrix = select(request)
     then = None
     if chosen.against is not None:
@@ -94,21 +94,15 @@ def train(chosen: TrainOptions) -> int:
     settings = chosen.engine_settings(platform=chosen.platform)  # how many workers there are depends on the platform
     group = started(spanning)
     from samebits.cli.pipeline import run_command
-    from samebits.cli.train_run import TrainCommand, runs_of
 
-    command = TrainCommand(
-        model=model,
-        matrix=matrix,
-        request=request,
-        against=then,
-        detection=chosen.detection,
-        cached=not chosen.no_cache and group is None,
-        settings=replace(settings, group=group),
-        beside=chosen.beside,
-        verbose=chosen.verbose,
+    train_run = door("cli.train_run")
+
+    settings = replace(settings, group=group)
+    command = train_run.TrainCommand(
+        chosen=chosen, model=model, matrix=matrix, request=request, against=then, settings=settings
     )
     if group is not None:
         from samebits.cli.distributed_run import run_together
 
-        return run_together(command, files, group, lambda _: runs_of(command))
+        return run_together(command, files, group, lambda _: train_run.runs_of(command))
     return run_command(command, files)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import run_items
+from samebits.cli.train import TrainOptions
 from samebits.cli.train_against import TrainedRevision
 from samebits.engine.detection_runs import detected_by, detection_items
 from samebits.engine.journal import JournalHead
@@ -52,30 +52,29 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
     """Train a matrix.
 
     Args:
+        chosen: the options.
         model, matrix: what runs.
         request: as the options say.
         against: what a git revision gave, to compare with.
-        detection: whether the model's defects are planted.
-        cached: whether compiled steps are cached on disk.
         settings: where and how configurations run.
-        beside: another document of the same matrix to compare with.
-        verbose: whether every run and comparison is shown, however many there are.
     """
 
+    chosen: TrainOptions
     model: Model
     matrix: Matrix
     request: TrainRequest
     against: TrainedRevision | None
-    detection: bool
-    cached: bool
     settings: EngineSettings
-    beside: Path | None = None
-    verbose: bool = False
+
+    @property
+    def cached(self) -> bool:
+        """Whether compiled steps are cached on disk."""
+        return not self.chosen.no_cache and self.settings.group is None
 
     def load(self, run: CommandRun) -> Environment:
         """The environment; the model is loaded."""
-        if self.beside is not None:
-            read_as(self.beside, TrainDocument)  # reports a wrong file before the runs
+        if self.chosen.beside is not None:
+            read_as(self.chosen.beside, TrainDocument)  # reports a wrong file before the runs
         if self.settings.group is not None:
             return run.start_backend(2)
         return run.start_backend(2, workers=self.settings.processes, ray=self.settings.ray)
@@ -101,7 +100,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         items = train_items(request, matrix)
         today, first = [item.key for item in items], matrix.runs[0].name
         again = {run.name: replay_of(request, matrix, run) for run in matrix.runs}
-        defects = planted(self.model, matrix) if self.detection else []
+        defects = planted(self.model, matrix) if self.chosen.detection else []
         if defects:
             narrow = replace(request, dtype="bfloat16")
             again_narrow = {run.name: replay_of(narrow, matrix, run) for run in matrix.runs}
@@ -125,7 +124,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         """What was asked for, for the journal."""
         request = {name: None if value is None else str(value) for name, value in asdict(self.request).items()}
         request |= {"root": str(self.request.tree.resolve())}
-        chosen = {"detection": self.detection, "cached": self.cached}
+        chosen = {"detection": self.chosen.detection, "cached": self.cached}
         return JournalHead(command="train", request={**request, **chosen}, environment=asdict(here))
 
     def document(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> TrainDocument:
@@ -134,9 +133,9 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         runs, against = trained.runs, self.against
         records = {name: recorded.run for name, recorded in runs.runs.items()}
         comparisons = [*(against.comparisons(records) if against else ()), *runs.comparisons]
-        if self.beside is not None:
-            others = read_as(self.beside, TrainDocument).results
-            comparisons += compare_beside(records, others, runs.envelope, self.beside.name)
+        if self.chosen.beside is not None:
+            others = read_as(self.chosen.beside, TrainDocument).results
+            comparisons += compare_beside(records, others, runs.envelope, self.chosen.beside.name)
         alone = uncompared_runs(self.matrix, runs.runs, comparisons)
         for problem in (*runs.problems, *(against.problems() if against else ())):
             run.problem(problem)
