@@ -201,8 +201,8 @@ def test_without_the_cache_nothing_is_looked_up_and_nothing_kept(
 def test_the_markdown_can_be_pasted(first: Run) -> None:
     text = first.markdown
     assert text.startswith("### samebits compile: as declared\n")
-    titles = [line for line in text.splitlines() if line.startswith("#### ")]
-    assert len(titles) == 4 and titles[0].startswith("#### reorder, forward: real, x float32\\[64,16\\]; data8 ")
+    titles = [line for line in text.splitlines() if line.startswith("<summary>")]
+    assert len(titles) == 4 and titles[0].startswith("<summary>reorder, forward: real, x float32[64,16]; data8 ")
     tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
     assert len(tables) == 4
     for lines in tables:
