@@ -48,7 +48,7 @@ class BisectWork(OneByOne[JudgedPoint]):
         self._judge: JudgePoint | None = None
 
     def item(self, point: Point, steps: int, number: int) -> Item:
-        """One judgement.
+        """Return one judgement.
 
         Args:
             point: the differences that are taken from the bad training.
@@ -76,7 +76,7 @@ class BisectWork(OneByOne[JudgedPoint]):
             yield JudgedPoint(text=to_text(self._judge(frozenset(point), steps)))
 
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> JudgedPoint:
-        """A mixture that cannot be judged."""
+        """Return a mixture that cannot be judged."""
         return JudgedPoint(text=to_text(untestable(lost_words(loss, stage))))
 
     def close(self) -> None:

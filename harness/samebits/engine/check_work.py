@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 def finished(key: str, rows: Iterable[object], reads: Iterable[str] = ()) -> Finished:
-    """The end of an item, with its rows encoded.
+    """Return the end of an item, with its rows encoded.
 
     Args:
         key: of the item.
@@ -65,7 +65,7 @@ def remarks() -> Iterator[Event]:
 
 
 def trouble(pair: str, error: Exception) -> Trouble:
-    """An exception that leaves nothing to be said about a pair or configuration.
+    """Return an exception that leaves nothing to be said about a pair or configuration.
 
     Args:
         pair: its name.
@@ -80,7 +80,7 @@ def trouble(pair: str, error: Exception) -> Trouble:
 
 
 def lost_words(loss: ProcessExit, stage: str) -> str:
-    """Why there is no result, for the row of an item whose process ended.
+    """Explain why there is no result, for the row of an item whose process ended.
 
     Args:
         loss: why it ended.
@@ -90,12 +90,12 @@ def lost_words(loss: ProcessExit, stage: str) -> str:
 
 
 def to_text(value: object) -> str:
-    """A record as text for a field of a row, with infinities and NaN, which JSON as such does not have."""
+    """Return a record as text for a field of a row, with infinities and NaN, which JSON as such does not have."""
     return json.dumps(msgspec.to_builtins(value))
 
 
 def from_text(text: str, kind: type[T]) -> T:
-    """The inverse of `to_text`."""
+    """Return the inverse of `to_text`."""
     return msgspec.convert(json.loads(text), kind, str_keys=True)
 
 
@@ -119,7 +119,7 @@ class MemoryPlace:
 
 
 def check_items(loaded: Sequence[LoadedPair]) -> list[Item]:
-    """The points of pairs, in the order of their plans."""
+    """Return the points of pairs, in the order of their plans."""
     return [
         Item(
             key=key_of_point(item.pair.name, point),
@@ -135,7 +135,7 @@ def check_items(loaded: Sequence[LoadedPair]) -> list[Item]:
 
 
 def key_of_point(pair: str, point: Point) -> str:
-    """The key of a point among those of all pairs."""
+    """Return the key of a point among those of all pairs."""
     return f"{pair}/{point}"
 
 
@@ -224,7 +224,7 @@ class CheckWork(Work[Finding]):
         return self._declared[locator]
 
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> Finding:
-        """An `error` row."""
+        """Return an `error` row."""
         locator, point = item.payload
         return without_leaves(self._pair(locator).name, point, "error", lost_words(loss, stage), item.replay)
 

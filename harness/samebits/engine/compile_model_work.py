@@ -38,7 +38,7 @@ class CompiledModelStep:
 
 
 def model_step_items(tree: Path, preset: str, runs: Iterable[Config], target: Target) -> list[Item]:
-    """One per run of a preset; no compiler is started.
+    """Return one per run of a preset; no compiler is started.
 
     Args:
         tree: of the model.
@@ -96,6 +96,6 @@ class CompileModelWork(OneByOne[CompiledModelStep]):
         return CompiledModelStep(config=name, compiler=compiler_version(self.target), facts=facts)
 
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> CompiledModelStep:
-        """A step without a program."""
+        """Return a step without a program."""
         message = f"config '{item.payload}': {lost_words(loss, stage)}; again: {item.replay}"
         return CompiledModelStep(config=item.payload, error=CompileError(message=message, exit_code=COULD_NOT_TELL))

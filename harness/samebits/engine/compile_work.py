@@ -28,7 +28,7 @@ class CompiledPrograms:
 
 
 def compile_items(pairs: Iterable[tuple[Locator, Pair]], request: CompileRequest) -> list[Item]:
-    """One per production shape, target and direction that a request selects; no compiler is started.
+    """Return one per production shape, target and direction that a request selects; no compiler is started.
 
     Args:
         pairs: with their declarations.
@@ -61,7 +61,7 @@ class CompileWork(CompilingWork[CompiledPrograms]):
     row = CompiledPrograms
 
     def begin(self, pair: Pair, item: Item) -> CompilingItem[CompiledPrograms]:
-        """A case whose programs are being compiled; without any where there is nothing to compile."""
+        """Return a case whose programs are being compiled; without any where there is nothing to compile."""
         from samebits.compile.pair import compile_job, finish_case, in_setting, selected_cases, start_case
         from samebits.programs.sides import TracedSides
 
@@ -75,7 +75,7 @@ class CompileWork(CompilingWork[CompiledPrograms]):
         return CompilingItem(lambda: _as_data(finish_case(case, pair)))
 
     def failed(self, error: CompileError) -> CompiledPrograms:
-        """A case without programs."""
+        """Return a case without programs."""
         return CompiledPrograms(errors=(error,))
 
 

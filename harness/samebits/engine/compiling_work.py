@@ -43,7 +43,7 @@ class CompileError:
 
     @classmethod
     def of(cls, error: SamebitsError) -> CompileError:
-        """An error as data."""
+        """Return an error as data."""
         return cls(message=str(error), exit_code=error.exit_code, logs=tuple(getattr(error, "__notes__", ())))
 
 
@@ -91,7 +91,7 @@ class CompilingWork(Work[Row]):
 
     @abstractmethod
     def failed(self, error: CompileError) -> Row:
-        """The row of an item that is nothing but an error."""
+        """Return the row of an item that is nothing but an error."""
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         """Compile items of one pair, in order."""
@@ -130,7 +130,7 @@ class CompilingWork(Work[Row]):
             return self.failed(CompileError.of(error))
 
     def _load(self, locator: Locator) -> Pair:
-        """The declaration of a pair; what was traced of another one is dropped."""
+        """Return the declaration of a pair; what was traced of another one is dropped."""
         from samebits.compile.selftest import check_compiled
 
         if self._pair is None:
@@ -157,7 +157,7 @@ class CompilingWork(Work[Row]):
         return self._programs
 
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> Row:
-        """An item without programs."""
+        """Return an item without programs."""
         message = f"{item.words}: {lost_words(loss, stage)}; again: {item.replay}"
         return self.failed(CompileError(message=message, exit_code=COULD_NOT_TELL))
 
@@ -171,7 +171,7 @@ class CompilingWork(Work[Row]):
 
 
 def compile_replay(locator: Locator, request: CompileRequest, words: Iterable[str]) -> str:
-    """The command that compiles a part of a request again.
+    """Return the command that compiles a part of a request again.
 
     Args:
         locator: of the pair.

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 def key_of_planted(defect: Defect) -> str:
-    """The key of the run with a defect, as reports call it: `sparse_ep8 with 'router weights all 1/k'`."""
+    """Return the key of the run with a defect, as reports call it: `sparse_ep8 with 'router weights all 1/k'`."""
     return f"{defect.run.name} with '{defect.name}'"
 
 
 def key_of_narrow(row: Config) -> str:
-    """The key of a healthy row."""
+    """Return the key of a healthy row."""
     return f"{row.name} in {row.dtype}"
 
 
 def detection_items(
     matrix: Matrix, defects: Sequence[Defect], again: Mapping[str, str], again_narrow: Mapping[str, str]
 ) -> list[Item]:
-    """One per healthy row in bfloat16, and one per defect.
+    """Return one per healthy row in bfloat16, and one per defect.
 
     Args:
         matrix: that the defects are planted into.
@@ -73,7 +73,7 @@ class DetectionRuns:
         self.runs = runs
 
     def narrow(self, name: str) -> Iterator[str | TrainedRun]:
-        """Stages in words, and at the end the row of a healthy run in bfloat16.
+        """Return stages in words, and at the end the row of a healthy run in bfloat16.
 
         Args:
             name: of the run.
@@ -81,7 +81,7 @@ class DetectionRuns:
         return guarded(name, self._narrow(name))
 
     def planted(self, name: str, defect: str) -> Iterator[str | TrainedRun]:
-        """Stages in words, and at the end the row of the runs with a defect.
+        """Return stages in words, and at the end the row of the runs with a defect.
 
         Args:
             name: of the run that it is planted into.
@@ -123,7 +123,7 @@ class DetectionRuns:
 def detected_by(
     defects: Sequence[Defect], rows: Mapping[str, TrainedRun], healthy_runs: MatrixResult
 ) -> tuple[Detection, list[Problem]]:
-    """The detection table, and what could not be run or judged.
+    """Return the detection table, and what could not be run or judged.
 
     Args:
         defects: those planted into the matrix.

@@ -66,7 +66,7 @@ class DistributedRequest:
 
 
 def take_request(variables: MutableMapping[str, str] | None = None) -> DistributedRequest | None:
-    """What the environment says, taken out of it: processes started from here are not among those meant.
+    """Return what the environment says, taken out of it: processes started from here are not among those meant.
 
     Args:
         variables: those of this process by default.

@@ -103,7 +103,7 @@ class _Running:
 
 
 def chunks_of(items: Sequence[Item], ahead: int, size: int, *, divides: bool = True) -> list[Chunk]:
-    """Items in chunks of one pair or one group; a group is divided only where it is larger than two chunks.
+    """Return items in chunks of one pair or one group; a group is divided only where it is larger than two chunks.
 
     Args:
         items: in order.
@@ -133,7 +133,7 @@ def drive(
     on_problem: Callable[[Problem], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Done[Row]]:
-    """Every item with its rows, in the order in which they are known.
+    """Yield every item with its rows, in the order in which they are known.
 
     Args:
         work: what is done.
@@ -189,7 +189,7 @@ class _Drive(Generic[Row]):
                 self.executor.submit(chunk)
 
     def _slots(self) -> int:
-        """How many chunks may run now: another process would start for as long as a few small items take."""
+        """Return how many chunks may run now: another process would start for as long as a few small items take."""
         alone = len(self.items) <= FEW and self.clock() - self.begun < self.executor.head_start
         return 1 if alone else self.executor.slots
 

@@ -84,7 +84,7 @@ class FaultsWork(OneByOne[FaultRow]):
             self._checks.close()
 
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> FaultRow:
-        """A fault without an answer."""
+        """Return a fault without an answer."""
         return FaultRow.without_answer(find.all_faults(self.tree)[item.payload], lost_words(loss, stage))
 
 

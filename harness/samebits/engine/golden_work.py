@@ -14,7 +14,7 @@ from samebits.train.golden.check import CheckedGolden
 
 
 def golden_items(tree: Path, names: Iterable[str]) -> list[Item]:
-    """One per configuration.
+    """Return one per configuration.
 
     Args:
         tree: of the model.
@@ -61,6 +61,6 @@ class GoldenWork(OneByOne[CheckedGolden]):
             yield check_run(session, named)
 
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> CheckedGolden:
-        """A run that could not be made."""
+        """Return a run that could not be made."""
         message = f"config '{item.payload}': {lost_words(loss, stage)}; again: {item.replay}"
         return CheckedGolden(name=item.payload, status="not run", message=message)

@@ -67,7 +67,7 @@ class InProcess(Executor):
 
 
 def _words(chunk: Chunk, event: Finished | Trouble, under_way: list[str]) -> str:
-    """What was under way: the pair, or the item and those that had been traced ahead."""
+    """Return what was under way: the pair, or the item and those that had been traced ahead."""
     if isinstance(event, Trouble):
         return event.pair
     words = next(item.words for item in chunk.items if item.key == event.key)

@@ -25,13 +25,13 @@ from samebits.host.written import Written
 
 # Lines of JSON that show whether they are whole: each begins with the checksum of the rest.
 def encode_line(value: object) -> bytes:
-    """One line: CRC-32 in eight hexadecimal digits, a blank, JSON without line breaks."""
+    """Return one line: CRC-32 in eight hexadecimal digits, a blank, JSON without line breaks."""
     text = msgspec.json.encode(value)
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
 def decode_line(line: bytes) -> bytes | None:
-    """The JSON of a line without its line break; None where it is torn or damaged."""
+    """Return the JSON of a line without its line break; None where it is torn or damaged."""
     checksum, _, text = line.partition(b" ")
     return text if checksum == b"%08x" % zlib.crc32(text) else None
 
@@ -48,7 +48,7 @@ class LineReader:
         self._offset = 0
 
     def new(self) -> list[bytes]:
-        """The JSON of the lines that were completed since the last call; damaged ones are left out."""
+        """Return the JSON of the lines that were completed since the last call; damaged ones are left out."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._offset)
@@ -122,7 +122,7 @@ class JournalText:
 
 
 def read_journal(path: Path) -> JournalText:
-    """What a journal holds, as far as it is whole.
+    """Return what a journal holds, as far as it is whole.
 
     Raises:
         RequestError: it cannot be read, or is not a journal of this format.
@@ -157,7 +157,7 @@ def read_journal(path: Path) -> JournalText:
 
 
 def _last(heads: Sequence[JournalHead]) -> JournalHead:
-    """The last head; what an earlier run of an edited tree found may still be in the journal."""
+    """Return the last head; what an earlier run of an edited tree found may still be in the journal."""
     last = heads[-1]
     if last.written is None or not any(head.written is not None and head.written.dirty for head in heads):
         return last
@@ -250,7 +250,7 @@ class Journal:
 
 
 def _open_locked(path: Path) -> int:
-    """The descriptor of a file that no other process writes.
+    """Return the descriptor of a file that no other process writes.
 
     Raises:
         RequestError: it cannot be written, or another process writes it.
@@ -291,12 +291,12 @@ def _require_same(path: Path, before: JournalHead | None, head: JournalHead) -> 
 
 
 def _is_elsewhere(before: JournalHead, head: JournalHead) -> bool:
-    """Whether a run goes on at another commit, or with other uncommitted changes."""
+    """Return whether a run goes on at another commit, or with other uncommitted changes."""
     at = [part.written and (part.written.commit, part.written.dirty) for part in (before, head)]
     return at[0] != at[1]
 
 
 def default_name(head: JournalHead) -> str:
-    """A file name that is the same for the same request alone."""
+    """Return a file name that is the same for the same request alone."""
     what = msgspec.json.encode((head.command, head.request, head.shard), order="sorted")
     return f"{head.command}-{hashlib.sha256(what).hexdigest()[:16]}.journal"

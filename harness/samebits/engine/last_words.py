@@ -17,13 +17,13 @@ _WHY = re.compile(r"Check failed|terminate called|^F\d{4} |rror|what\(\):")
 
 
 def without_stacks(text: bytes) -> bytes:
-    """What the user's code wrote: the text before the first stack."""
+    """Return what the user's code wrote: the text before the first stack."""
     match = _DUMP.search(text)
     return text if match is None else text[: match.start()]
 
 
 def last_words(text: bytes) -> str:
-    """Why a process ended, as it said so itself, and where it was; empty where it said nothing.
+    """Explain why a process ended, as it said so itself, and where it was; empty where it said nothing.
 
     Args:
         text: what it has written to stderr.

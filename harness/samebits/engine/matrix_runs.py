@@ -77,7 +77,7 @@ class MatrixRuns:
         self.forced: dict[str, Forced] = {}
 
     def steps(self, name: str, other: str) -> Iterator[str | TrainedRun]:
-        """Stages in words, and at the end the row of a run, or of its comparison with another one.
+        """Return stages in words, and at the end the row of a run, or of its comparison with another one.
 
         Args:
             name: of the run.
@@ -111,7 +111,7 @@ class MatrixRuns:
         )
 
     def _twins(self, name: str, other: str) -> Iterator[str | TrainedRun]:
-        """The distances of two runs; single steps that this process has not made are made now."""
+        """Yield the distances of two runs; single steps that this process has not made are made now."""
         from samebits.train.envelope import distances, forced
 
         a, b = self.matrix.run(name), self.matrix.run(other)
@@ -125,7 +125,7 @@ class MatrixRuns:
         yield TrainedRun(config=b.name, apart=to_text(apart), first_bits=recorded.run.bits)
 
     def base(self) -> tuple[Trainer, Recorded]:
-        """The first configuration, and its run with the states before the single steps."""
+        """Return the first configuration, and its run with the states before the single steps."""
         from samebits.train.envelope import forced_steps
 
         if self._first is None:
@@ -134,7 +134,7 @@ class MatrixRuns:
         return self._first
 
     def base_steps(self) -> Forced:
-        """The single steps of the first configuration."""
+        """Return the single steps of the first configuration."""
         from samebits.train.envelope import forced
 
         first = self.matrix.runs[0].name
@@ -178,7 +178,7 @@ def compared_with(matrix: Matrix) -> dict[str, Config]:
 
 
 def guarded(name: str, steps: Iterator[str | TrainedRun]) -> Iterator[str | TrainedRun]:
-    """The stages of a run and its row; what goes wrong on the way is its row.
+    """Yield the stages of a run and its row; what goes wrong on the way is its row.
 
     Args:
         name: of the run.
@@ -194,7 +194,7 @@ def guarded(name: str, steps: Iterator[str | TrainedRun]) -> Iterator[str | Trai
 
 
 def not_run(row: TrainedRun, error: str, name: str = "") -> Problem:
-    """A run that could not be made, or that says nothing, as a problem.
+    """Return a run that could not be made, or that says nothing, as a problem.
 
     Args:
         row: of the run.
@@ -205,7 +205,7 @@ def not_run(row: TrainedRun, error: str, name: str = "") -> Problem:
 
 
 def other_bits(row: TrainedRun, first: TrainedRun) -> str | None:
-    """Why a run says nothing although it was made: its process saw another first run."""
+    """Explain why a run says nothing although it was made: its process saw another first run."""
     if row.first_bits == first.first_bits:
         return None
     return (

@@ -39,7 +39,7 @@ class ProvedStep:
 
 
 def step_items(model: Model, tree: Path, request: ProveRequest) -> list[Item]:
-    """One per step that a request selects; steps that are compared with one reference are neighbours in a group.
+    """Return one per step that a request selects; steps that are compared with one reference are neighbours in a group.
 
     Args:
         model: of the tree.
@@ -97,7 +97,7 @@ class ProveModelWork(OneByOne[ProvedStep]):
         return finished(item.key, (row,))
 
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> ProvedStep:
-        """One undecided leaf for the whole step."""
+        """Return one undecided leaf for the whole step."""
         _, head = item.payload
         return ProvedStep(config=head.config, leaves=(replace(head, reason=lost_words(loss, stage)),))
 
@@ -106,7 +106,7 @@ class ProveModelWork(OneByOne[ProvedStep]):
         self._prover = None
 
     def _loaded(self) -> tuple[StepProver, list[tuple[Config, Defect | None]]]:
-        """The prover of the model, once the proofs have shown that they see planted differences; and the steps.
+        """Return the prover of the model, once the proofs have shown that they see planted differences; and the steps.
 
         Raises:
             CheckerBroken: they do not.
@@ -123,7 +123,7 @@ class ProveModelWork(OneByOne[ProvedStep]):
 
 
 def _smallest(model: Model, config: Config) -> Config:
-    """A configuration at its smallest sizes; as it is where that fails, which its proof then reports."""
+    """Return a configuration at its smallest sizes; as it is where that fails, which its proof then reports."""
     try:
         return model.smallest(config)
     except Exception:

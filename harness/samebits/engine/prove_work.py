@@ -21,7 +21,7 @@ FEW = 6
 
 
 def prove_items(loaded: Sequence[LoadedPair], *, all_sizes: bool = False) -> list[Item]:
-    """The points of pairs, in the order of their plans; those of one case and dtype share inputs and programs.
+    """Return the points of pairs, in the order of their plans; those of one case and dtype share inputs and programs.
 
     For all sizes, those of a variant in a case share proofs, in all dtypes and on all meshes; these come together.
     """
@@ -88,7 +88,7 @@ class ProveWork(Work[Finding]):
             yield from remarks()
 
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> Finding:
-        """An error at the point."""
+        """Return an error at the point."""
         _, name, point = item.payload
         ruling = Ruling(verdict="error", required="bitwise", ok=False, reason=lost_words(loss, stage))
         return Finding(tool="prove", place=at(name, point), ruling=ruling, replay=item.replay)
@@ -100,7 +100,7 @@ class ProveWork(Work[Finding]):
             self._prover = None
 
     def _prover_of(self, locator: Locator) -> PointProver:
-        """The prover of a pair; that of the latest one is cached."""
+        """Return the prover of a pair; that of the latest one is cached."""
         from samebits.check.prove_points import PointProver
 
         if self._prover is None or self._prover.locator != locator:

@@ -46,7 +46,7 @@ class RayRequest:
     folders: tuple[str, ...] = ()
 
     def environment(self, mine: Mapping[str, str]) -> dict[str, str]:
-        """The variables that tasks get from the driver, whose own platform is the CPU.
+        """Return the variables that tasks get from the driver, whose own platform is the CPU.
 
         Args:
             mine: the driver's environment.
@@ -63,7 +63,7 @@ def ray_request(
     workers: int | None = None,
     root: Path | None = None,
 ) -> RayRequest:
-    """A request from the words of the command line.
+    """Return a request from the words of the command line.
 
     Args:
         address: of `--ray`; `local` means RAY_ADDRESS where that is set.

@@ -15,7 +15,7 @@ RUNNING = "running"
 
 
 def recorder() -> Callable[[int], None]:
-    """What takes the exit code once the report is complete; to be called before user code runs.
+    """Return what takes the exit code once the report is complete; to be called before user code runs.
 
     It does nothing where no `launch` started this process. User code does not see the variable: it may clear the
     environment, and start processes of its own.
@@ -32,7 +32,7 @@ def recorder() -> Callable[[int], None]:
 
 
 def lacks_report(path: Path, code: int) -> bool:
-    """Whether user code ran in a process that ended with this exit code, and that did not report it.
+    """Return whether user code ran in a process that ended with this exit code, and that did not report it.
 
     Args:
         path: the file of the process.

@@ -75,19 +75,19 @@ class Store(Protocol):
     """What remembers rows between runs."""
 
     def cache_key(self, item: Item) -> str | None:
-        """A digest of everything that the rows of an item depend on; None where it is not known."""
+        """Return a digest of everything that the rows of an item depend on; None where it is not known."""
 
     def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
-        """The rows of an earlier run."""
+        """Return the rows of an earlier run."""
 
     def recalled_dependencies(self, cache_key: str) -> tuple[tuple[str, str], ...]:
-        """What the rows that were recalled rest on, as `dependencies` said it then."""
+        """Return what the rows that were recalled rest on, as `dependencies` said it then."""
 
     def dependencies(self, cache_key: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
         """What an item that has run read meanwhile, with digests; None where its rows hold for this run alone."""
 
     def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
-        """Whether everything that was read is as it was."""
+        """Return whether everything that was read is as it was."""
 
     def remember(self, cache_key: str, done: Done[Any]) -> None:
         """Remember the rows of an item that has run."""
@@ -100,23 +100,23 @@ class Unremembered:
     """A store without any results."""
 
     def cache_key(self, item: Item) -> str | None:
-        """Nothing is known of what rows depend on."""
+        """Return None, as nothing is known of what rows depend on."""
         return None
 
     def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
-        """No rows."""
+        """Return no rows."""
         return None
 
     def recalled_dependencies(self, cache_key: str) -> tuple[tuple[str, str], ...]:
-        """Nothing is recalled."""
+        """Return nothing, as nothing is recalled."""
         return ()
 
     def dependencies(self, cache_key: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
-        """Nothing besides what its cache key is made of."""
+        """Return nothing besides what its cache key is made of."""
         return ()
 
     def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
-        """Nothing is known of what was read."""
+        """Return whether nothing was read, of which alone something is known."""
         return not list(dependencies)
 
     def remember(self, cache_key: str, done: Done[Any]) -> None:
@@ -135,7 +135,7 @@ def run_work(
     journal: Journal | None = None,
     store: Store | None = None,
 ) -> Generator[Done[Row]]:
-    """Every item with its rows, in the order in which they are known; closing the iterator ends all processes.
+    """Yield every item with its rows, in the order in which they are known; closing the iterator ends all processes.
 
     Args:
         work: what is done.
@@ -185,7 +185,7 @@ def run_work(
 def _known(
     item: Item, cache_key: str | None, journal: Journal | None, store: Store
 ) -> tuple[tuple[msgspec.Raw, ...] | None, bool]:
-    """The rows of an item that need no run, and whether the journal has them."""
+    """Return the rows of an item that need no run, and whether the journal has them."""
     if cache_key is None:
         return None, False
     entry = journal.before.entries.get(item.key) if journal is not None else None
@@ -196,7 +196,7 @@ def _known(
 
 
 def usual_settings(*, workers: int | None, seconds: float | None, limit: int | None) -> EngineSettings:
-    """Settings of worker processes, with a limit of memory from what this machine or container has.
+    """Return settings of worker processes, with a limit of memory from what this machine or container has.
 
     Args:
         workers: how many; None for one per processor.
@@ -218,7 +218,7 @@ def usual_settings(*, workers: int | None, seconds: float | None, limit: int | N
 
 
 def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Executor:
-    """Where the work runs.
+    """Return where the work runs.
 
     Args:
         work: what is done.

@@ -33,6 +33,6 @@ class Shard:
         return f"{self.number}/{self.count}"
 
     def of(self, items: Sequence[Item]) -> list[Item]:
-        """The items of this part: every `count`-th group, so that parts take about equally long."""
+        """Return the items of this part: every `count`-th group, so that parts take about equally long."""
         groups = {group: index for index, group in enumerate(dict.fromkeys(item.group for item in items))}
         return [item for item in items if groups[item.group] % self.count == self.number - 1]

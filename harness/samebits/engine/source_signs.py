@@ -33,11 +33,11 @@ class SourceSigns(Unremembered):
         self._base = json.dumps({"request": request, **process.parts}, sort_keys=True, default=str)
 
     def cache_key(self, item: Item) -> str:
-        """A digest of everything that the rows of an item depend on."""
+        """Return a digest of everything that the rows of an item depend on."""
         return hashlib.sha256(f"{self._base} {item.key}".encode()).hexdigest()
 
     def dependencies(self, cache_key: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
-        """What was read in the item's process beside the sources, with digests; None where it has changed since.
+        """Return what was read in the item's process beside the sources, with digests; None where it has changed since.
 
         That another program was started counts for nothing: after a crash there would be nothing to resume.
         """
@@ -47,7 +47,7 @@ class SourceSigns(Unremembered):
         return tuple((read, self._state(read)) for read in beside if not read.startswith(OUTSIDE))
 
     def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
-        """Whether everything that was read is as it was."""
+        """Return whether everything that was read is as it was."""
         return all(self._state(read) == state for read, state in dependencies)
 
     def _state(self, read: str) -> str:

@@ -26,7 +26,7 @@ def sweep(
     journal: Journal | None = None,
     store: VerdictCache | None = None,
 ) -> Generator[Finding]:
-    """All results of a sweep in the order in which they are known; closing the iterator ends all processes.
+    """Yield all results of a sweep in the order in which they are known; closing the iterator ends all processes.
 
     Args:
         loaded: pairs with their plans.

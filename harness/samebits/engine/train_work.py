@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def train_items(request: TrainRequest, matrix: Matrix) -> list[Item]:
-    """One per run of a matrix, and one per comparison of twins, which follows both of them in the same process.
+    """Return one per run of a matrix, and one per comparison of twins, which follows both of them in the same process.
 
     Args:
         request: as the options say.
@@ -51,7 +51,7 @@ def train_items(request: TrainRequest, matrix: Matrix) -> list[Item]:
 
 
 def key_of_twins(a: Config, b: Config) -> str:
-    """The key of the comparison of two runs, neither of which is the first."""
+    """Return the key of the comparison of two runs, neither of which is the first."""
     return f"{a.name} and {b.name}"
 
 
@@ -85,7 +85,7 @@ class TrainWork(OneByOne[TrainedRun]):
                 yield from DetectionRuns(runs).planted(wanted.name, wanted.other)
 
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> TrainedRun:
-        """A run that could not be made."""
+        """Return a run that could not be made."""
         name = item.key if item.payload.where == "planted" else f"config '{item.key}'"
         message = f"{name}: {lost_words(loss, stage)}; again: {item.replay}"
         return TrainedRun(config=item.payload.name, error=message, exit_code=COULD_NOT_TELL)
@@ -96,7 +96,7 @@ class TrainWork(OneByOne[TrainedRun]):
 
 
 def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], seconds: float) -> MatrixResult:
-    """The runs of a matrix and their comparisons, as `run_matrix` gives them, but without states and arrays.
+    """Return the runs of a matrix and their comparisons, as `run_matrix` gives them, but without states and arrays.
 
     Args:
         matrix: what was run.
@@ -144,7 +144,7 @@ def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], second
 
 
 def replay_of(request: TrainRequest, matrix: Matrix, run: Config) -> str:
-    """The command that makes a run again, beside all references on one device.
+    """Return the command that makes a run again, beside all references on one device.
 
     Args:
         request, matrix: that the run is of.

@@ -88,7 +88,7 @@ class TuneWork(CompilingWork[TunedValues]):
     row = TunedValues
 
     def begin(self, pair: Pair, item: Item) -> CompilingItem[TunedValues]:
-        """Values that are being compiled; at the small size they are traced as they run."""
+        """Return values that are being compiled; at the small size they are traced as they run."""
         from samebits.compile.pair import compile_job, in_setting, selected_cases
         from samebits.compile.tune import check_arguments, finish_values, start_values, tuned_shapes
 
@@ -110,5 +110,5 @@ class TuneWork(CompilingWork[TunedValues]):
         return TunedValues(small=tuple(small_values(pair, locator, real, self.request, self.programs)))
 
     def failed(self, error: CompileError) -> TunedValues:
-        """Values of which nothing is known."""
+        """Return values of which nothing is known."""
         return TunedValues(errors=(error,))

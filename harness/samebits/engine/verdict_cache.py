@@ -105,7 +105,7 @@ class VerdictCache:
         return MemoryPlace(str(self.entries.path), self._keys.programs, self.fresh)
 
     def cache_key(self, item: Item) -> str:
-        """The key of a point."""
+        """Return the key of a point."""
         locator, point = item.payload
         loaded = self._loaded[locator]
         key = self._keys.of(loaded, point)
@@ -113,7 +113,7 @@ class VerdictCache:
         return key
 
     def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
-        """The rows that are remembered under a key, each with `remembered`; None where there are none.
+        """Return the rows that are remembered under a key, each with `remembered`; None where there are none.
 
         There are none either where a file that they rest on has changed.
         """
@@ -125,7 +125,7 @@ class VerdictCache:
         return tuple(_dated(row, entry.executed) for row in entry.rows)
 
     def recalled_dependencies(self, cache_key: str) -> tuple[tuple[str, str], ...]:
-        """What was read for the rows that were recalled under a key, with digests."""
+        """Return what was read for the rows that were recalled under a key, with digests."""
         return self._recalled.get(cache_key, ())
 
     def dependencies(self, cache_key: str, done: Done[Finding]) -> tuple[tuple[str, str], ...] | None:
@@ -147,7 +147,7 @@ class VerdictCache:
         return states
 
     def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
-        """Whether everything that was read is as it was."""
+        """Return whether everything that was read is as it was."""
         return all(self._state(read) == state for read, state in dependencies)
 
     def remember(self, cache_key: str, done: Done[Finding]) -> None:
@@ -189,7 +189,7 @@ class VerdictCache:
             self.entries.put(key, msgspec.json.encode(content))
 
     def remarks(self) -> list[str]:
-        """What the user should know: why results are not remembered, and what was wrong with the file."""
+        """Return what the user should know: why results are not remembered, and what was wrong with the file."""
         if self.entries is None:
             return []
         contradicted = []
@@ -222,13 +222,13 @@ class VerdictCache:
         self.entries.close()
 
     def _changed(self) -> str | None:
-        """A source that has changed since this run began, as of a moment ago."""
+        """Return a source that has changed since this run began, as of a moment ago."""
         if time.monotonic() - self._looked[0] > LOOK:
             self._looked = time.monotonic(), self._keys.changed(self._began)
         return self._looked[1]
 
     def _audit_key(self, loaded: LoadedPair, results: Sequence[Finding]) -> str | None:
-        """A key over the results without their times; None where one of them is not remembered.
+        """Return a key over the results without their times; None where one of them is not remembered.
 
         It has the moment of each: an entry with that moment was found to rest on files that are unchanged since.
         """
@@ -249,20 +249,20 @@ class VerdictCache:
             return None
 
     def _state(self, read: str) -> str:
-        """The digest of what was read, as it was when this run first asked for it."""
+        """Return the digest of what was read, as it was when this run first asked for it."""
         if read not in self._states:
             self._states[read] = self._value_of(read) if read.startswith(VARIABLE) else state_of(read)
         return self._states[read]
 
     def _value_of(self, read: str) -> str:
-        """The digest of an environment variable, or of all, as they were when this run began."""
+        """Return the digest of an environment variable, or of all, as they were when this run began."""
         name = read.removeprefix(VARIABLE)
         value = sorted(self._variables.items()) if name == "*" else self._variables.get(name)
         return hashlib.sha256(repr(value).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def shared_entries() -> EntryStore | None:
-    """The entries of all runs of this user; None where they may take no space.
+    """Return the entries of all runs of this user; None where they may take no space.
 
     Raises:
         RequestError: the limit that is set is not a size.
@@ -272,12 +272,12 @@ def shared_entries() -> EntryStore | None:
 
 
 def _fails(result: Finding) -> bool:
-    """Whether a result contradicts one that holds, and would do so again."""
+    """Return whether a result contradicts one that holds, and would do so again."""
     return not result.ruling.ok and result.ruling.verdict not in (*NEVER, "skipped")
 
 
 def _modules(reads: Iterable[str]) -> list[str]:
-    """The modules among what was read."""
+    """Return the modules among what was read."""
     return [_path(read) for read in reads if read.startswith(FILE) and read.endswith(".py")]
 
 
@@ -286,7 +286,7 @@ def _path(read: str) -> str:
 
 
 def _variables(path: str) -> list[str]:
-    """The environment variables that a module reads, as reads; `*` where it may read any."""
+    """Return the environment variables that a module reads, as reads; `*` where it may read any."""
     names, whole = variables_in(path)
     return [VARIABLE + name for name in (("*",) if whole else names)]
 

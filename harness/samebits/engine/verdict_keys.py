@@ -76,11 +76,11 @@ class VerdictKeys:
         self.files = sources.written | sources.loaded
 
     def of(self, loaded: LoadedPair, point: Point) -> str:
-        """The key of a point."""
+        """Return the key of a point."""
         return self.of_all(loaded, point=asdict(point))
 
     def of_all(self, loaded: LoadedPair, **more: Any) -> str:
-        """A key of something about a pair."""
+        """Return a key of something about a pair."""
         locator = loaded.locator
         place = [locator.name, locator.root, locator.rerun, locator.sizes, loaded.pair.name]
         return digest({"base": self._base, "pair": place, **more})
@@ -91,12 +91,12 @@ class VerdictKeys:
 
 
 def digest(parts: Mapping[str, Any]) -> str:
-    """A digest of data that JSON can hold."""
+    """Return a digest of data that JSON can hold."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def changed_since(paths: Iterable[str], moment: int) -> str | None:
-    """A file that was changed after a moment, in nanoseconds since the epoch; None where none was."""
+    """Return a file that was changed after a moment, in nanoseconds since the epoch; None where none was."""
     return next((path for path in paths if _changed(path, moment)), None)
 
 
@@ -108,7 +108,7 @@ def _changed(path: str, moment: int) -> bool:
 
 
 def _settings() -> list[str]:
-    """Every setting of jax; of one that is an object, its type, since what it prints may hold its address."""
+    """Return every setting of jax; of one that is an object, its type, since what it prints may hold its address."""
     return [
         f"{name}={value!r}" if re.search(r" at 0x[0-9a-f]+", repr(value)) is None else f"{name}={type(value)}"
         for name, value in configuration()
@@ -125,7 +125,7 @@ def _variables() -> dict[str, str]:
 
 
 def _flags_in_a_file() -> str | None:
-    """The flags of XLA where `XLA_FLAGS` is the name of a file that has them; None where it is not."""
+    """Return the flags of XLA where `XLA_FLAGS` is the name of a file that has them; None where it is not."""
     flags = os.environ.get("XLA_FLAGS", "").strip()
     if not flags or flags.startswith("-"):
         return None
@@ -136,7 +136,7 @@ def _flags_in_a_file() -> str | None:
 
 
 def _processor() -> list[str]:
-    """What Linux says of the processors, without their present frequencies."""
+    """Return what Linux says of the processors, without their present frequencies."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # another system

@@ -123,12 +123,12 @@ class ProcessExit:
     last_words: str = ""
 
     def said(self) -> str:
-        """All of it in one line."""
+        """Return all of it in one line."""
         return f"{self.text}; {self.last_words}" if self.last_words else self.text
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal, such as `SIGSEGV`."""
+    """Return the name of a signal, such as `SIGSEGV`."""
     try:
         return signal.Signals(number).name
     except ValueError:  # of real time, which have none
@@ -197,7 +197,7 @@ class Work(ABC, Generic[Row]):
 
     @abstractmethod
     def lost(self, item: Item, loss: ProcessExit, stage: str) -> Row:
-        """The row of an item whose process ended, with the stage that it had reached."""
+        """Return the row of an item whose process ended, with the stage that it had reached."""
 
     def close(self) -> None:
         """Drop what `run` has cached in this process."""
@@ -246,11 +246,11 @@ class Executor(ABC):
         """End the process of a chunk; it is reported as `Ended` with this loss."""
 
     def memory(self, number: int) -> int | None:
-        """How many bytes the process of a chunk holds; None where that is not known."""
+        """Return how many bytes the process of a chunk holds; None where that is not known."""
         return None
 
     def queued(self, number: int) -> bool:
-        """Whether a chunk waits for a machine, so that its time has not begun."""
+        """Return whether a chunk waits for a machine, so that its time has not begun."""
         return False
 
     @abstractmethod

@@ -65,12 +65,12 @@ class FreshInterpreters(SpawnContext):
         self.started: deque[SpawnProcess] = deque(maxlen=2)
 
     def Process(self, *args: Any, **keywords: Any) -> SpawnProcess:  # type: ignore[override]
-        """The process that is to be started next; what pebble calls."""
+        """Return the process that is to be started next; what pebble calls."""
         self.started.append(_FreshProcess(*args, **keywords))
         return self.started[-1]
 
     def exit_code(self, pid: int | None) -> int | None:
-        """How one of them ended; None where that is not known."""
+        """Return how one of them ended; None where that is not known."""
         for process in self.started:
             if process.pid is not None and process.pid == pid:
                 process.join(timeout=2)  # its end may be on its way
@@ -159,7 +159,7 @@ class WorkerProcesses(Executor):
             slot.future = slot.pool.schedule(run_chunk, args=(chunk, str(path)))
 
     def events(self, seconds: float) -> Iterator[tuple[int, Event | Ended]]:
-        """What the processes have said since the last call."""
+        """Yield what the processes have said since the last call."""
         until = time.monotonic() + seconds
         while True:
             news = [event for slot in self._slots if slot.chunk is not None for event in self._look(slot)]
@@ -179,7 +179,7 @@ class WorkerProcesses(Executor):
                     slot.future.cancel()
 
     def memory(self, number: int) -> int | None:
-        """How many bytes the process of a chunk holds."""
+        """Return how many bytes the process of a chunk holds."""
         pid = next((slot.pid for slot in self._slots if slot.chunk is not None and slot.chunk.number == number), None)
         return None if pid is None else resident_bytes(pid)
 
@@ -199,7 +199,7 @@ class WorkerProcesses(Executor):
         gc.collect()  # the semaphores of pools are released with them; a process that ends at once would leave them
 
     def _look(self, slot: _Slot) -> Iterator[tuple[int, Event | Ended]]:
-        """The new events of one slot; empties it where its chunk has ended."""
+        """Yield the new events of one slot; empties it where its chunk has ended."""
         chunk, future, reader = slot.chunk, slot.future, slot.reader
         assert chunk is not None and future is not None and reader is not None
         done = future.done() or self._vanished(slot)  # before reading: what it wrote last must not be missed
@@ -269,7 +269,7 @@ class WorkerProcesses(Executor):
         return ProcessExit(kind="exit", text=f"exit code {code}", last_words=words)
 
     def _pass_on(self, slot: _Slot, *, ended: bool) -> str:
-        """Forward what the process has written since the last time, in pieces; why it ended, if it did."""
+        """Forward what the process has written since the last time, in pieces; return why it ended, if it did."""
         while True:
             try:
                 with slot.errors.open("rb") as file:
@@ -299,7 +299,7 @@ class WorkerProcesses(Executor):
 
 
 def _is_broken(future: ProcessFuture[None]) -> bool:
-    """Whether a pool has ended with its process; pebble does so where the process has not reported its start."""
+    """Return whether a pool has ended with its process; pebble does so where the process has not reported its start."""
     return future.done() and not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
 
 

@@ -94,7 +94,7 @@ def run_chunk(chunk: Chunk, path: str) -> None:
 
 
 def _unusable(event: Event) -> Unusable | None:
-    """Why this process must end instead of reporting this; None where it goes on.
+    """Explain why this process must end instead of reporting this; None where it goes on.
 
     An error that no item caused counts only in a process that has done nothing else: an earlier item may have taken
     all its open files.

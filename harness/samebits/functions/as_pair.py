@@ -30,7 +30,7 @@ from samebits.schema.values import Given
 
 # How arguments lie on a mesh where none is declared: in automatic sharding every layout is a right one.
 def split_by_default(args: Mapping[str, ArgTree], mesh: MeshSpec) -> tuple[dict[str, ArgTree], str | None]:
-    """The arguments split over a mesh, unless one of them says how it lies.
+    """Return the arguments split over a mesh, unless one of them says how it lies.
 
     The dimensions of each array take the axes of the mesh in their order, each axis once, where the sizes divide.
 
@@ -57,7 +57,7 @@ def split_by_default(args: Mapping[str, ArgTree], mesh: MeshSpec) -> tuple[dict[
 
 
 def _spec(arg: Arg, mesh: MeshSpec) -> Spec:
-    """The axes of each dimension; random keys are not split."""
+    """Return the axes of each dimension; random keys are not split."""
     if str(arg.dtype).startswith("key<"):
         return ()
     axes = [(axis, size) for axis, size in mesh.axes if size > 1]
@@ -77,7 +77,7 @@ _UNNAMED = ("", "lambda", "unnamed_function")
 def side_names(
     reference: Callable[..., Any], variant: Callable[..., Any], texts: tuple[str, str] = ("", "")
 ) -> tuple[str, str]:
-    """What two functions are called: their names, with the module where those are equal.
+    """Return what two functions are called: their names, with the module where those are equal.
 
     A `functools.partial` has the name of its function after `partial_`, an object that of its class; a lambda is the
     `reference` or the `variant`.
@@ -100,7 +100,7 @@ def side_names(
 
 
 def shown_name(side: Callable[..., Any], place: str) -> str:
-    """A function in a message: `'norm'`; a lambda by its place in the call, `first` or `second`."""
+    """Return a function in a message: `'norm'`; a lambda by its place in the call, `first` or `second`."""
     name = getattr(_inner(side), "__name__", type(side).__name__)
     return f"the {place} function, a lambda," if name == _LAMBDA else f"'{name}'"
 
@@ -144,14 +144,14 @@ def _name(side: Callable[..., Any]) -> str:
 
 
 def _inner(side: Callable[..., Any]) -> Any:
-    """The function in a partial, which has the name."""
+    """Return the function in a partial, which has the name."""
     while isinstance(side, functools.partial):
         side = side.func
     return side
 
 
 def _id(text: str) -> str:
-    """A name as it may be part of a test's id; empty where there is none."""
+    """Return a name as it may be part of a test's id; empty where there is none."""
     cleaned = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
     return "" if cleaned in _UNNAMED else cleaned
 
@@ -198,7 +198,7 @@ class PositionalCall:
 
 
 def pair_of(request: CompareRequest) -> Pair:
-    """The declaration of a request.
+    """Return the declaration of a request.
 
     Raises:
         RequestError: a function does not take the arguments, there is no array among them, or the mesh is malformed.
@@ -266,7 +266,7 @@ def _require_concrete(call: Mapping[str, Any]) -> None:
 
 
 def takes_mesh(side: Callable[..., Any], mesh: MeshSpec) -> bool:
-    """Whether a function has a parameter `mesh` to fill: without a mesh, only one that has no default.
+    """Return whether a function has a parameter `mesh` to fill: without a mesh, only one that has no default.
 
     Args:
         side: one of two functions.
@@ -277,7 +277,7 @@ def takes_mesh(side: Callable[..., Any], mesh: MeshSpec) -> bool:
 
 
 def mesh_of(request: CompareRequest) -> MeshSpec:
-    """The mesh of a request: the one asked for, or that of the arrays, or none.
+    """Return the mesh of a request: the one asked for, or that of the arrays, or none.
 
     Raises:
         RequestError: it is not a mesh, or the arrays lie on two.
@@ -301,7 +301,7 @@ def mesh_of(request: CompareRequest) -> MeshSpec:
 
 
 def _meshes_of(request: CompareRequest) -> list[Any]:
-    """The meshes of several devices among the arguments, or on which their arrays lie, each once."""
+    """Return the meshes of several devices among the arguments, or on which their arrays lie, each once."""
     import jax
 
     leaves = jax.tree.leaves((request.args, dict(request.keywords)))
@@ -311,7 +311,7 @@ def _meshes_of(request: CompareRequest) -> list[Any]:
 
 
 def _names(request: CompareRequest) -> tuple[str, ...]:
-    """Names for the positional arguments: those of the reference's parameters, or the variant's, or numbers."""
+    """Name the positional arguments: as the reference's parameters, or the variant's, or by numbers."""
     for side in (request.reference, request.variant):
         parameters = parameters_of(side) or ()
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -342,7 +342,7 @@ def _check_call(
 
 
 def _declared(name: str, value: Any, specs: Any) -> ArgTree:
-    """An argument of the call as it is declared.
+    """Return an argument of the call as it is declared.
 
     Raises:
         RequestError: it cannot be, as where a spec is longer than the shape; with its name.
@@ -354,7 +354,7 @@ def _declared(name: str, value: Any, specs: Any) -> ArgTree:
 
 
 def _as_stated(args: Mapping[str, ArgTree], options: CompareOptions) -> dict[str, ArgTree]:
-    """The arguments with what the call says of their values.
+    """Return the arguments with what the call says of their values.
 
     Raises:
         RequestError: it names none of them.
@@ -396,7 +396,7 @@ def _require_axes(args: Mapping[str, ArgTree], mesh: MeshSpec) -> None:
 
 
 def _specs_by_name(specs: Any, positional: Sequence[str], call: Mapping[str, Any]) -> dict[str, Any]:
-    """The specs of each argument by its name."""
+    """Return the specs of each argument by its name."""
     import jax
 
     expected = f"expected a PartitionSpec, one per positional argument ({', '.join(positional)}), or a dict by name"
@@ -430,7 +430,7 @@ def _with_context_mesh(
 
 
 def _static(value: Any) -> Any:
-    """A static argument; a mesh is that of the point, of which the reference alone gets a smaller one."""
+    """Return a static argument; a mesh is that of the point, of which the reference alone gets a smaller one."""
     import jax
 
     return ContextMesh() if isinstance(value, jax.sharding.Mesh) else value
@@ -445,7 +445,7 @@ def _has_array(value: Any) -> bool:
 def _side(
     function: Callable[..., Any], positional: tuple[str, ...], rename: tuple[tuple[str, str], ...], name: str
 ) -> PositionalCall:
-    """The function as a side; the same object for the same function, so that its programs are compiled once."""
+    """Return the function as a side; the same object for the same function, so that its programs are compiled once."""
     try:
         hash(function)
     except TypeError:  # a callable object may have none, like a module with arrays in it
@@ -463,7 +463,7 @@ _cached_side = functools.lru_cache(maxsize=256)(_new_side)
 
 
 def _main_dtype(trees: Iterable[ArgTree]) -> str:
-    """The dtype that a report names: that of the most elements, floats before others."""
+    """Return the dtype that a report names: that of the most elements, floats before others."""
     args = [arg for tree in trees for arg in tree.args]
     floats = [arg for arg in args if "float" in str(arg.dtype)]
     return str(max(floats or args, key=lambda arg: math.prod(arg.shape)).dtype)

@@ -61,7 +61,7 @@ def assert_same(
 
 
 def check(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> Comparing:
-    """The verdicts on two functions or on a declared pair, as `samebits check` finds them.
+    """Judge two functions or a declared pair as `samebits check` does.
 
     Args:
         reference: the first function; or a `Pair`, alone or with `Request(...)` as second argument.
@@ -131,7 +131,7 @@ def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
 
 
 def _call(command: str, reference: Any, args: tuple[Any, ...], more: dict[str, Any]) -> CompareRequest:
-    """Two functions and their call, of which the first function is named apart."""
+    """Return two functions and their call, of which the first function is named apart."""
     if not args:
         raise RequestError(
             f"samebits.{command}({short_text(reference)}): one function and nothing else; expected two functions and "
@@ -141,7 +141,7 @@ def _call(command: str, reference: Any, args: tuple[Any, ...], more: dict[str, A
 
 
 def _filters(command: str, args: tuple[Any, ...], more: dict[str, Any]) -> tuple[Request, bool]:
-    """What is asked for of a declared pair: everything, or a `Request`; and whether assumptions are accepted."""
+    """Return what is asked for of a declared pair: everything, or a `Request`; and whether assumptions are accepted."""
     more, assuming = dict(more), bool(more.get("assumptions", True))
     more.pop("assumptions", None)
     if more or len(args) > 1 or not all(isinstance(request, Request) for request in args):

@@ -50,7 +50,7 @@ class InferredArguments:
 def infer_arguments(
     reference: Callable[..., Any], variant: Callable[..., Any], declared: Mapping[str, Arg], statics: Mapping[str, Any]
 ) -> InferredArguments:
-    """The arguments of two functions, for a declaration.
+    """Return the arguments of two functions, for a declaration.
 
     Args:
         reference, variant: the functions.
@@ -125,7 +125,7 @@ def _sides(reference: Callable[..., Any], variant: Callable[..., Any]) -> tuple[
 
 
 def _bound(side: Callable[..., Any], names: tuple[str, ...], rename: Mapping[str, str], place: str) -> Call:
-    """A function of the named arguments.
+    """Return a function of the named arguments.
 
     Raises:
         RequestError: the side does not take them.
@@ -138,7 +138,7 @@ def _bound(side: Callable[..., Any], names: tuple[str, ...], rename: Mapping[str
 
 
 def _outputs(calls: list[Call], args: Mapping[str, Arg], statics: Mapping[str, Any]) -> Any:
-    """The shapes of the first side's outputs; the exception of a side that does not take such arguments."""
+    """Return the shapes of the first side's outputs; the exception of a side that does not take such arguments."""
     import jax
 
     shapes = {name: jax.ShapeDtypeStruct(arg.shape, _dtype(arg)) for name, arg in args.items()}
@@ -152,7 +152,7 @@ def _outputs(calls: list[Call], args: Mapping[str, Arg], statics: Mapping[str, A
 
 
 def _dtype(arg: Arg) -> Any:
-    """The dtype of an argument as jax has it."""
+    """Return the dtype of an argument as jax has it."""
     import jax
 
     if not is_key(arg):
@@ -162,7 +162,7 @@ def _dtype(arg: Arg) -> Any:
 
 
 def _has_gradients(args: Mapping[str, Arg], outputs: Any) -> bool:
-    """Whether there is a float on both ends; also where the outputs are not known."""
+    """Return whether there is a float on both ends; also where the outputs are not known."""
     import jax
 
     if not any("float" in str(arg.dtype) for arg in args.values()):
@@ -172,7 +172,7 @@ def _has_gradients(args: Mapping[str, Arg], outputs: Any) -> bool:
 
 
 def _needed(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The parameters that a call must give, in their order."""
+    """Return the parameters that a call must give, in their order."""
     parameters = parameters_of(function) or ()
     return tuple(p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
 

@@ -138,14 +138,14 @@ def compare_request(
 
 
 def _are_values(option: Any) -> bool:
-    """Whether something says how arguments are drawn, by their names."""
+    """Return whether something says how arguments are drawn, by their names."""
     return isinstance(option, Mapping) and all(
         isinstance(each, Normal | Uniform | Integers) or callable(each) for each in option.values()
     )
 
 
 def short_text(value: Any) -> str:
-    """A value as text for a message; in a few words where it is long, as arrays and modules with arrays are."""
+    """Return a value as text for a message; in a few words where it is long, as arrays and modules with arrays are."""
     text = repr(value)
     return text if len(text) <= LONGEST and "\n" not in text else kind_words(value)
 
@@ -159,7 +159,7 @@ def _not_a_function(place: str, value: Any) -> str:
 
 
 def _holds_array(value: Any) -> bool:
-    """Whether a value is an array, or a container with one."""
+    """Return whether a value is an array, or a container with one."""
     values = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
     if values is None:
         return hasattr(value, "shape") and hasattr(value, "dtype")
@@ -167,7 +167,7 @@ def _holds_array(value: Any) -> bool:
 
 
 def near_option(name: str) -> str:
-    """A hint at the option that a keyword may have been meant to be; empty where none is near."""
+    """Return a hint at the option that a keyword may have been meant to be; empty where none is near."""
     if name in ("rtol", "atol", "tol", "tolerance"):
         limits = "accept= is the lowest verdict, and accuracy= how many times the error of the first is accepted"
         return f"; tolerances are not given: the bound of rounding is computed; {limits}"

@@ -85,7 +85,7 @@ class Comparing:
             raise CouldNotRun(self.failure())
 
     def failure(self) -> str:
-        """The failing leaves with their witnesses, as text."""
+        """Return the failing leaves with their witnesses, as text."""
         from samebits.report.failure import point_block
         from samebits.report.leaves import leaf_rows, text
 
@@ -128,7 +128,7 @@ class Comparing:
 
 
 def _by_point(leaves: Sequence[Finding]) -> list[list[Finding]]:
-    """Leaves of one point together, in order."""
+    """Group the leaves of one point, in order."""
     groups: dict[Place, list[Finding]] = {}
     for leaf in leaves:
         groups.setdefault(leaf.place.whole, []).append(leaf)
@@ -177,7 +177,7 @@ def _notes(leaf: Finding) -> Iterator[str]:
 
 
 def _frames_inside() -> int:
-    """How many frames from the caller of this on are of this package."""
+    """Return how many frames from the caller of this on are of this package."""
     frame, count = sys._getframe(1), 1
     while frame.f_back is not None and str(Path(frame.f_back.f_code.co_filename).resolve()).startswith(_PACKAGE):
         frame, count = frame.f_back, count + 1

@@ -40,7 +40,7 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
 def run_functions(request: CompareRequest) -> Comparing:
-    """The verdicts on two functions.
+    """Return the verdicts on two functions.
 
     Raises:
         RequestError: the functions do not take the arguments, a result has no array, or the mesh does not fit.
@@ -70,7 +70,7 @@ def run_functions(request: CompareRequest) -> Comparing:
 
 
 def run_pair(pair: Pair, request: Request, *, assuming: bool = True) -> Comparing:
-    """The verdicts on a declared pair, as `samebits check` gives them for it.
+    """Return the verdicts on a declared pair, as `samebits check` gives them for it.
 
     Args:
         pair: the declaration.
@@ -140,7 +140,7 @@ def to_prove(pair: Pair, sizes: Mapping[str, str] | Literal["all"] | None) -> tu
 
 
 def function_plan(pair: Pair, devices: int | None = None) -> Plan:
-    """The points of two functions: those of the variant, and on a mesh those of the reference too.
+    """Return the points of two functions: those of the variant, and on a mesh those of the reference too.
 
     Args:
         pair: of the functions.
@@ -152,17 +152,17 @@ def function_plan(pair: Pair, devices: int | None = None) -> Plan:
 
 
 def function_request(pair: Pair) -> Request:
-    """What runs of two functions: the variant, and on a mesh the reference there too."""
+    """Return what runs of two functions: the variant, and on a mesh the reference there too."""
     return Request(variants=pair.variant_names if pair_mesh(pair).devices == 1 else ())
 
 
 def pair_mesh(pair: Pair) -> MeshSpec:
-    """The mesh of two functions."""
+    """Return the mesh of two functions."""
     return MeshSpec.parse((*pair.meshes, *pair.wide_meshes)[0])
 
 
 def rerun() -> str:
-    """What shows a result of the current call again: the running test, or the line of the call."""
+    """Return what shows a result of the current call again: the running test, or the line of the call."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     if test:
         return f"pytest '{without_group(test)}'" + ("" if REPORTING.assuming else f" {REJECT_OPTION}")
@@ -173,7 +173,7 @@ def rerun() -> str:
 
 
 def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tuple[str, ...]]:
-    """The pair with gradients where there are any to compare, and notes about those left out.
+    """Return the pair with gradients where there are any to compare, and notes about those left out.
 
     Args:
         pair: of the functions.
@@ -252,7 +252,7 @@ def _require_devices(pair: Pair) -> None:
 
 
 def _built(request: CompareRequest, pair: Pair) -> Any:
-    """The mesh that the caller built, or one of the first devices; None without a mesh."""
+    """Return the mesh that the caller built, or one of the first devices; None without a mesh."""
     import jax
 
     mesh = request.options.mesh
@@ -260,7 +260,7 @@ def _built(request: CompareRequest, pair: Pair) -> Any:
 
 
 def without_zero_gradients(pair: Pair, sides: TracedSides, sites: Mapping[str, Site]) -> tuple[Pair, tuple[str, ...]]:
-    """The pair without the gradients that are zero by construction on both sides, with a note about them.
+    """Return the pair without the gradients that are zero by construction on both sides, with a note about them.
 
     Comparing two arrays of such zeros would say nothing. Where only one of the two functions ignores an argument, the
     gradients are compared and differ.
@@ -308,7 +308,7 @@ def _without(name: str, tree: Arg | ArgTree, names: set[str]) -> Arg | ArgTree:
 
 
 def _is_zero(jaxpr: Any, variable: Any, *, depth: int) -> bool:
-    """Whether a value of a jaxpr is a constant zero that does not depend on any input."""
+    """Return whether a value of a jaxpr is a constant zero that does not depend on any input."""
     value = getattr(variable, "val", None)
     if value is not None:
         return getattr(value, "ndim", 0) == 0 and bool(value == 0)

@@ -32,7 +32,7 @@ class SharedPrograms:
         return effort
 
     def use(self, name: str) -> Programs:
-        """The programs, for a comparison of this name."""
+        """Return the programs, for a comparison of this name."""
         self._names[name] = None
         self._names.move_to_end(name)
         while len(self._names) > PAIRS:
@@ -42,5 +42,5 @@ class SharedPrograms:
 
 @functools.cache
 def session() -> SharedPrograms:
-    """The session of this process."""
+    """Return the session of this process."""
     return SharedPrograms()

@@ -22,7 +22,7 @@ from samebits.schema.meshes import MeshSpec
 
 
 def sites_alone(sides: TracedSides, site: Site) -> Iterator[Site]:
-    """The ways to have a side on one device: without a mesh, then under a mesh of one device.
+    """Yield the ways to have a side on one device: without a mesh, then under a mesh of one device.
 
     Args:
         sides: of the pair, whose axes the mesh of one device has where the point has no mesh.
@@ -38,7 +38,7 @@ def sites_alone(sides: TracedSides, site: Site) -> Iterator[Site]:
 
 
 def site_alone(sides: TracedSides, side: str, site: Site) -> Site:
-    """The first of these at which a side can be traced; the last where it cannot, for its error."""
+    """Return the first of these at which a side can be traced; the last where it cannot, for its error."""
     candidate = site
     for candidate in sites_alone(sides, site):
         if sides.forward(side, candidate).error is None:
@@ -60,7 +60,7 @@ def on_mesh_of(sides: TracedSides, variant: str, site: Site) -> Site:
 
 
 def baseline(sides: TracedSides, on_mesh: Site, *, runs: bool = True) -> tuple[Site, str | None]:
-    """Where the reference runs that others are compared with, and a remark where that is not one device.
+    """Return where the reference runs that others are compared with, and a remark where that is not one device.
 
     Args:
         sides: the programs.

@@ -50,12 +50,12 @@ jax.tree_util.register_pytree_node(WithWrites, _children, _with_writes)
 
 
 def returned(outputs: Any) -> Any:
-    """What a side returned, without what it wrote."""
+    """Return what a side returned, without what it wrote."""
     return outputs.outputs if isinstance(outputs, WithWrites) else outputs
 
 
 def touched(outputs: Any) -> tuple[str, ...]:
-    """The paths of the leaves of its arguments that a side writes; of its outputs or of their types."""
+    """Return the paths of the leaves of its arguments that a side writes; of its outputs or of their types."""
     return outputs.touched if isinstance(outputs, WithWrites) else ()
 
 
@@ -125,7 +125,7 @@ class WrittenLeaves:
     def of_any(
         self, case: Case, trees: Mapping[str, ArgTree], sides: Sequence[str], trace: Callable[[str], Any]
     ) -> tuple[str, ...]:
-        """The leaves that any side writes; the same at each call for a case.
+        """Return the leaves that any side writes; the same at each call for a case.
 
         Args:
             case, trees: and its arguments; where none is a tree, no side can write.
@@ -144,7 +144,7 @@ class WrittenLeaves:
 
 
 def writes_apart(first: Any, second: Any) -> str | None:
-    """How two sides differ in which leaves of their arguments they write, as text; None where they do not.
+    """Return how two sides differ in which leaves of their arguments they write, as text; None where they do not.
 
     Args:
         first, second: the structures of the outputs of the reference and of the variant.
@@ -156,7 +156,7 @@ def writes_apart(first: Any, second: Any) -> str | None:
 
 
 def _writes(own: Any, other: Any) -> str:
-    """What one side writes that the other does not; of leaves that the other removes, it has what was there."""
+    """Return what one side writes that the other does not; of leaves that the other removes, it has what was there."""
     kept = {text for _, text, _ in other[2]}
     paths = [name.removesuffix(AFTER) for name in own[0] if name not in other[0]]
     texts = [f"writes {path}" for path in paths if f"removes {path}" not in kept]
@@ -174,7 +174,7 @@ def _flat(name: str, value: Any) -> tuple[dict[str, Any], Any]:
 
 
 def _same(before: Any, after: Any) -> bool:
-    """Whether a leaf was not written: arrays are the very same, and other contents are equal."""
+    """Return whether a leaf was not written: arrays are the very same, and other contents are equal."""
     if before is after:
         return True
     if hasattr(before, "shape") or hasattr(after, "shape"):

@@ -21,7 +21,7 @@ _PRIMITIVES = ("callback", "debug_print", "infeed", "outfeed")
 
 
 def calls_python(jaxpr: Any, text: str) -> bool:
-    """Whether a program calls back into Python, where nothing can be read off about what it computes.
+    """Return whether a program calls back into Python, where nothing can be read off about what it computes.
 
     Args:
         jaxpr: of the program, closed or not.
@@ -33,7 +33,7 @@ def calls_python(jaxpr: Any, text: str) -> bool:
 
 
 def captured_arrays(jaxpr: Any) -> str:
-    """A digest of the arrays that a program has captured, where its StableHLO may leave them out; else nothing.
+    """Return a digest of the arrays that a program has captured, where its StableHLO may leave them out; else nothing.
 
     Args:
         jaxpr: of the program, closed or not.
@@ -61,7 +61,7 @@ def constants_of(jaxpr: Any) -> str:
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """The equations of a jaxpr, closed or not, and of those inside, each jaxpr once."""
+    """Yield the equations of a jaxpr, closed or not, and of those inside, each jaxpr once."""
     yield from _equations(jaxpr, set())
 
 
@@ -84,7 +84,7 @@ def _inner(equation: Any) -> Iterator[Any]:
 
 
 def _open(jaxpr: Any) -> Any:
-    """A jaxpr without its constants."""
+    """Return a jaxpr without its constants."""
     return getattr(jaxpr, "jaxpr", jaxpr)
 
 

@@ -39,7 +39,7 @@ class Locator:
 
 
 def default_root() -> Path:
-    """The current folder, which must be a tree of pairs.
+    """Return the current folder, which must be a tree of pairs.
 
     Raises:
         RequestError: it has no suites.
@@ -54,7 +54,7 @@ def default_root() -> Path:
 
 
 def names(root: Path) -> list[str]:
-    """The names of the pairs of a tree, sorted, found without importing anything.
+    """Return the names of the pairs of a tree, sorted, found without importing anything.
 
     Every folder may hold fewer files than the others (that is an error of that pair, see `problems`);
     files that begin with `_` and sub-folders are not pairs.
@@ -75,7 +75,7 @@ def names(root: Path) -> list[str]:
 
 
 def load(locator: Locator) -> Pair:
-    """The declaration of a pair, at the sizes of the locator.
+    """Return the declaration of a pair, at the sizes of the locator.
 
     Raises:
         DeclarationError: a twin is missing, the file does not import, it has no `PAIR`, or the name is not the file's.
@@ -117,7 +117,7 @@ def _declaration(locator: Locator) -> Pair:
 
 
 def suggest(name: str, known: list[str]) -> str:
-    """The nearest names to a misspelt one, or all of them."""
+    """Return the nearest names to a misspelt one, or all of them."""
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(known)}"
 

@@ -39,7 +39,7 @@ class HostTree:
 
 
 def named_leaves(tree: Any, direction: str) -> dict[str, Any]:
-    """The leaves of an output by path: `out...` forward; a gradient's leaf is its argument's name.
+    """Return the leaves of an output by path: `out...` forward; a gradient's leaf is its argument's name.
 
     What a side writes into its arguments is named by these.
     """
@@ -52,7 +52,7 @@ def named_leaves(tree: Any, direction: str) -> dict[str, Any]:
 
 
 def inexact_leaves(outputs: Any, has_aux: bool) -> dict[str, Any]:
-    """The leaves of what a side returned that a cotangent is pulled back from, by path.
+    """Return the leaves of what a side returned that a cotangent is pulled back from, by path.
 
     Args:
         outputs: of the side, or their types.
@@ -90,7 +90,7 @@ def to_host(
 
 
 def declared_tree(program: Program, direction: str, written: bool = True) -> HostTree:
-    """The output of a traced program as `to_host` would fetch it, zeros for its numbers.
+    """Return the output of a traced program as `to_host` would fetch it, zeros for its numbers.
 
     Args:
         program: the traced program.
@@ -136,7 +136,7 @@ def _of_structure(name: str, detail: str) -> Comparison:
 
 
 def _leaves_apart(reference: Mapping[str, Leaf], optimized: Mapping[str, Leaf]) -> str:
-    """Which leaves only one side has, with their shapes."""
+    """Return which leaves only one side has, with their shapes."""
     sides = ("the reference", reference, optimized), ("the variant", optimized, reference)
     texts = [
         f"only {side} has {_listed([f'{path} {_type(leaf)}' for path, leaf in own.items() if path not in other])}"
@@ -157,7 +157,7 @@ def _type(leaf: Leaf) -> str:
 
 
 def same_structure(reference: HostTree, optimized: HostTree) -> bool:
-    """Whether two outputs are one tree, as `compare_trees` decides it: containers and static data count."""
+    """Return whether two outputs are one tree, as `compare_trees` decides it: containers and static data count."""
     return reference.structure == optimized.structure and _are_equal(reference.tree, optimized.tree)
 
 

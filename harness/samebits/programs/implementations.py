@@ -41,7 +41,7 @@ class Binding:
 
 
 def bind(where: str, function: Callable[..., Any], names: Iterable[str], rename: Mapping[str, str]) -> Binding:
-    """Which parameter of a function takes which declared argument.
+    """Return which parameter of a function takes which declared argument.
 
     A function without a readable signature, such as one that is built in, takes them by position, in their order.
 
@@ -107,7 +107,7 @@ def without_unknown(
 
 
 def parameters_of(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...] | None:
-    """The parameters of a callable; None where it has no readable signature."""
+    """Return the parameters of a callable; None where it has no readable signature."""
     try:
         return _parameters(function)
     except TypeError:  # an object without a hash, which cannot be cached
@@ -123,7 +123,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...] |
 
 
 def signature_text(function: Callable[..., Any]) -> str:
-    """The parameters of a function in parentheses, without annotations."""
+    """Return the parameters of a function in parentheses, without annotations."""
     parameters = parameters_of(function)
     if parameters is None:
         return "(...)"
@@ -132,7 +132,7 @@ def signature_text(function: Callable[..., Any]) -> str:
 
 
 def class_remark(function: Callable[..., Any]) -> str:
-    """What to do about a class, or a method taken from one, to follow a message; empty for other functions."""
+    """Return what to do about a class, or a method taken from one, to follow a message; empty for other functions."""
     if isinstance(function, type):
         return f"; {function.__name__} is a class: give a function, or an object of the class that can be called"
     *_, owner, name = ("", *str(getattr(function, "__qualname__", "")).split("."))
@@ -167,7 +167,7 @@ def order_remark(
     rename: Mapping[str, str],
     called: str,
 ) -> str | None:
-    """What to say where calls by position would give the variant other arguments than calls by name; else None.
+    """Return what to say where calls by position would give the variant other arguments than calls by name; else None.
 
     Args:
         reference, variant, names, rename: as for `in_other_order`.
@@ -186,7 +186,7 @@ def order_remark(
 def other_defaults(
     function: Callable[..., Any], other: Callable[..., Any], names: Iterable[str]
 ) -> dict[str, tuple[Any, Any]]:
-    """The parameters that two functions share, no declaration gives, and that have different defaults.
+    """Return the parameters that two functions share, no declaration gives, and that have different defaults.
 
     Args:
         function, other: two sides.
@@ -205,7 +205,7 @@ def other_defaults(
 
 
 def _alike(first: Any, second: Any) -> bool:
-    """Whether two defaults are equal; arrays are, as far as this is asked, only where they are one."""
+    """Return whether two defaults are equal; arrays are, as far as this is asked, only where they are one."""
     if first is second:
         return True
     try:
@@ -243,13 +243,13 @@ FOLDERS = ("reference_impls", "optimized_impls")
 
 
 def root_of(pair: Pair) -> Path:
-    """The tree in which a pair was declared: the folder above `suites/`, or else that of the declaring file."""
+    """Return the tree in which a pair was declared: the folder above `suites/`, or else that of the declaring file."""
     folder = Path(pair.origin).resolve().parent
     return folder.parent if folder.name == "suites" else folder
 
 
 def implementation(pair: Pair, side: str) -> Callable[..., Any]:
-    """The function of one side of a pair.
+    """Return the function of one side of a pair.
 
     Equivalent to importing it from `reference_impls/NAME.py` or `optimized_impls/NAME.py`.
 
@@ -274,7 +274,7 @@ def implementation(pair: Pair, side: str) -> Callable[..., Any]:
 def bound(
     pair: Pair, side: str, function: Callable[..., Any], names: Iterable[str], optional: Iterable[str] = ()
 ) -> Binding:
-    """How a side is called with the arguments of a case.
+    """Return how a side is called with the arguments of a case.
 
     Args:
         pair: the declaration.
@@ -319,7 +319,7 @@ def check_call(pair: Pair, case: Case, names: tuple[str, ...]) -> None:
 
 
 def function_named(text: str, root: Path | None = None) -> Callable[..., Any]:
-    """A function by `module:function`, `module:Class.method` or `FILE.py:function`.
+    """Return a function by `module:function`, `module:Class.method` or `FILE.py:function`.
 
     Args:
         text: names it.
@@ -357,7 +357,7 @@ def _resolve(pair: Pair, side: Side, folder: str) -> Callable[..., Any]:
 
 
 def _attribute(module: Any, function: str, where: str, place: str) -> Callable[..., Any]:
-    """The function of a module, or the method of one of its classes."""
+    """Return the function of a module, or the method of one of its classes."""
     known = _functions_of(module)
     if not function:
         raise DeclarationError(f"{where} names no function after the colon; {place}: {suggest_name('', known)}")
@@ -396,7 +396,7 @@ def _with_a_colon(text: str, root: Path | None) -> str:
 
 
 def suggest_name(name: str, known: list[str]) -> str:
-    """The nearest names, or all that there are."""
+    """Return the nearest names, or all that there are."""
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     if near:
         return f"did you mean {' or '.join(near)}?"

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 def arg_below(arg: Arg, name: str, case: Case) -> int | None:
-    """The number that all elements of an argument are below of, and at least 0; None where none is declared.
+    """Return the number that all elements of an argument are below of, and at least 0; None where none is declared.
 
     Raises:
         DeclarationError: it names what is neither a size nor a static integer, or it is below 1.
@@ -33,7 +33,7 @@ def arg_below(arg: Arg, name: str, case: Case) -> int | None:
 
 
 def arg_equals(arg: Arg, name: str, case: Case, places: Mapping[str, Any]) -> Any:
-    """What each element of an argument is; None where that is not declared.
+    """Return what each element of an argument is; None where that is not declared.
 
     Args:
         arg, name: the argument.
@@ -55,7 +55,7 @@ def arg_equals(arg: Arg, name: str, case: Case, places: Mapping[str, Any]) -> An
 
 
 def equal_array(arg: Arg, name: str, shape: tuple[int, ...], dtype: Any, case: Case) -> Array:
-    """All elements of an argument that equals something.
+    """Return all elements of an argument that equals something.
 
     Raises:
         DeclarationError: it names what is not a size, a static integer or a place, or the dtype does not hold it.
@@ -72,7 +72,7 @@ def equal_array(arg: Arg, name: str, shape: tuple[int, ...], dtype: Any, case: C
 
 
 def _numbers(text: str, what: str, case: Case) -> dict[str, int]:
-    """The numbers that an expression names.
+    """Return the numbers that an expression names.
 
     Raises:
         DeclarationError: a name is neither a size nor a static integer.

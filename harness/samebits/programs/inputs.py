@@ -41,7 +41,7 @@ def made_array(
     dtype: np.dtype[Any],
     where: str,
 ) -> Array:
-    """The elements of an argument, made by a function of the user's.
+    """Return the elements of an argument, made by a function of the user's.
 
     Args:
         make: the function.
@@ -69,7 +69,7 @@ def made_array(
 
 
 def _cast(array: Array, dtype: np.dtype[Any], where: str) -> Array:
-    """The values in another dtype; floats are rounded, and integers are cut off.
+    """Return the values in another dtype; floats are rounded, and integers are cut off.
 
     Raises:
         DeclarationError: the dtype has nothing like them.
@@ -91,7 +91,7 @@ def _cast(array: Array, dtype: np.dtype[Any], where: str) -> Array:
 def uniform_array(
     values: Uniform, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], where: str
 ) -> Array:
-    """Floats of `[low, high]`, all different where the dtype has as many in the range.
+    """Draw floats of `[low, high]`, all different where the dtype has as many in the range.
 
     Args:
         values: the range.
@@ -142,7 +142,7 @@ UNLIKE = 6.0
 
 
 def given_array(values: Given, shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> Array:
-    """The array itself, in the dtype of the argument; for a case under `vmap`, as often as there are copies.
+    """Return the array itself, in the dtype of the argument; for a case under `vmap`, as often as there are copies.
 
     Raises:
         DeclarationError: its shape is not the declared one.
@@ -156,7 +156,7 @@ def given_array(values: Given, shape: tuple[int, ...], dtype: np.dtype[Any], whe
 
 
 def variation(array: Array, rng: np.random.Generator, *, nonnegative: bool = False) -> Array:
-    """Another array of the same kind; see `Given`.
+    """Return another array of the same kind; see `Given`.
 
     A check of given arrays alone would miss what their values hide: a scale of ones that is not applied, a bias of
     zeros that is not added.
@@ -180,7 +180,7 @@ def variation(array: Array, rng: np.random.Generator, *, nonnegative: bool = Fal
 
 
 def redrawn(array: Array, rng: np.random.Generator, copies: int = 0) -> Array:
-    """What a further draw is a variation of: the array, its elements in another order.
+    """Return what a further draw is a variation of: the array, its elements in another order.
 
     Sums that nearly cancel in the array nearly cancel in each of its variations too, so that variations alone are not
     independent draws of how accurate a program is.
@@ -206,7 +206,7 @@ def redrawn(array: Array, rng: np.random.Generator, copies: int = 0) -> Array:
 
 
 def keeps_places(values: Given) -> bool:
-    """Whether the further draws of a given array depend on each other: some of its floats keep their places.
+    """Return whether the further draws of a given array depend on each other: some of its floats keep their places.
 
     Args:
         values: the array.
@@ -224,7 +224,7 @@ def _is_varied(array: Array) -> bool:
 
 @by_content
 def _movable(array: Array) -> tuple[Array, Array]:
-    """The places whose elements may change places with each other, and which slice each belongs to."""
+    """Return the places whose elements may change places with each other, and which slice each belongs to."""
     nowhere = np.zeros(0, np.int64), np.zeros(0, np.int64)
     if not _is_varied(array) or array.size < 2:
         return nowhere
@@ -242,14 +242,14 @@ def _movable(array: Array) -> tuple[Array, Array]:
 
 
 def _has_diagonal(real: Array) -> bool:
-    """Whether matrices have a diagonal of other numbers, as those that are inverted mostly do."""
+    """Return whether matrices have a diagonal of other numbers, as those that are inverted mostly do."""
     if real.ndim < 2 or real.shape[-1] != real.shape[-2]:
         return False
     return _differ(np.diagonal(real, axis1=-2, axis2=-1).reshape(1, -1), real)
 
 
 def _differ(slices: Array, real: Array) -> bool:
-    """Whether slices are unlike the array that they are of, in mean or in magnitude, by more than chance."""
+    """Return whether slices are unlike the array that they are of, in mean or in magnitude, by more than chance."""
     for values, whole in ((slices, real), (np.abs(slices), np.abs(real))):
         error = whole.std() / np.sqrt(max(values.shape[1], 1))
         if np.any(np.abs(values.mean(1) - whole.mean()) > UNLIKE * error):
@@ -271,7 +271,7 @@ _KEY_WORDS = {"threefry2x32": 2, "rbg": 4, "unsafe_rbg": 4}
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """The dtype of a name, `bfloat16` and its like included.
+    """Return the dtype of a name, `bfloat16` and its like included.
 
     Raises:
         DeclarationError: no such dtype.
@@ -285,19 +285,19 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def of_draw(draw: int) -> tuple[str, ...]:
-    """What a draw adds to the names that seed its values: the first one nothing."""
+    """Return what a draw adds to the names that seed its values: the first one nothing."""
     return (f"draw {draw}",) if draw else ()
 
 
 def arg_dtype(arg: Arg, dtype: str) -> np.dtype[Any]:
-    """The dtype that an argument has in a sweep over `dtype`."""
+    """Return the dtype that an argument has in a sweep over `dtype`."""
     if arg.dtype is not None:
         return np.dtype(np.uint32) if is_key(arg) else dtype_of(arg.dtype)
     return np.dtype(np.int32) if isinstance(arg.values, Integers) else dtype_of(dtype)
 
 
 def arg_shape(arg: Arg, name: str, case: Case) -> tuple[int, ...]:
-    """The shape of an argument with the case's sizes filled in.
+    """Return the shape of an argument with the case's sizes filled in.
 
     Raises:
         DeclarationError: a named dimension is not among the case's sizes.
@@ -316,12 +316,12 @@ def arg_shape(arg: Arg, name: str, case: Case) -> tuple[int, ...]:
 
 
 def is_key(arg: Arg) -> bool:
-    """Whether an argument is an array of typed random keys; its record holds the words of the keys."""
+    """Return whether an argument is an array of typed random keys; its record holds the words of the keys."""
     return arg.dtype is not None and arg.dtype.startswith("key<")
 
 
 def key_implementation(dtype: str) -> str:
-    """The generator of random keys of a dtype such as `key<fry>`, as `jax.random.key` names it.
+    """Return the generator of random keys of a dtype such as `key<fry>`, as `jax.random.key` names it.
 
     Raises:
         DeclarationError: jax has no such generator.
@@ -387,7 +387,7 @@ def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int) -> d
 
 
 def cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) -> Array:
-    """A cotangent for one output leaf.
+    """Return a cotangent for one output leaf.
 
     Args:
         kind: one of `COTANGENTS`.
@@ -409,7 +409,7 @@ def cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) -> Arr
 def drawn_values(
     arg: Arg, name: str, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], case: Case
 ) -> Array:
-    """The elements of an argument, as its declaration draws them.
+    """Return the elements of an argument, as its declaration draws them.
 
     Raises:
         DeclarationError: its values are of another shape, constant, or rows of them are equal.
@@ -469,7 +469,7 @@ def _distinct_integers(rng: np.random.Generator, count: int, dtype: np.dtype[Any
 
 
 def _below(below: int, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Integers of `[0, below)`, with the bounds themselves present where there is room for both."""
+    """Draw integers of `[0, below)`, with the bounds themselves present where there is room for both."""
     array = rng.integers(0, below, shape)
     if array.size > 1:
         array.reshape(-1)[rng.choice(array.size, 2, replace=False)] = (0, below - 1)
@@ -519,7 +519,7 @@ def plant_specials(array: Array, special: tuple[str, ...], rng: np.random.Genera
 
 
 def special_values(dtype: Any, special: tuple[str, ...]) -> Array:
-    """The special values that a dtype has, in the order asked for; an integer's bounds, 0 and -1."""
+    """Return the special values that a dtype has, in the order asked for; an integer's bounds, 0 and -1."""
     dtype = np.dtype(dtype)
     if dtype.kind in "bc":
         return np.array([], dtype)

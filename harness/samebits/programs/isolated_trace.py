@@ -26,7 +26,7 @@ def trace_alone(
     types: tuple[Any, ...],
     around: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Any:
-    """The traced program of a function.
+    """Return the traced program of a function.
 
     Args:
         who: pair, side and direction, for notes and errors.
@@ -75,7 +75,7 @@ def traced_or_none(
 
 
 def shown(lowered: Any, jaxpr: Any) -> tuple[str, str]:
-    """All that decides what a program computes: its StableHLO, and the arrays that this does not show.
+    """Return all that decides what a program computes: its StableHLO, and the arrays that this does not show.
 
     Its functions are named in their order: a counter in the name of one is not another program.
     """

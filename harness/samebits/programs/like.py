@@ -14,7 +14,7 @@ from samebits.schema.values import Given
 
 
 def like(tree: Any, *, specs: Any = None, differentiable: bool = True, exactly: bool = False) -> ArgTree:
-    """The declaration of an argument that is this pytree: parameters, a Flax or Equinox module, random keys.
+    """Return the declaration of an argument that is this pytree: parameters, a Flax or Equinox module, random keys.
 
     Arrays are what the first draw consists of, and further draws vary them; of shapes, values are drawn. Whatever else
     is in the tree (Python numbers, functions, None) is passed on as it is, to both sides.
@@ -66,12 +66,12 @@ def like(tree: Any, *, specs: Any = None, differentiable: bool = True, exactly: 
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether a leaf is an array, or the shape of one; Python numbers are not."""
+    """Return whether a leaf is an array, or the shape of one; Python numbers are not."""
     return hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not isinstance(leaf, type)
 
 
 def _arg(leaf: Any, spec: Spec, differentiable: bool, exactly: bool) -> Arg:
-    """The declaration of one array."""
+    """Return the declaration of one array."""
     import jax
 
     shape = tuple(int(size) for size in leaf.shape)
@@ -92,7 +92,7 @@ def _arg(leaf: Any, spec: Spec, differentiable: bool, exactly: bool) -> Arg:
 
 
 def _specs(tree: Any, specs: Any, leaves: Sequence[Any]) -> list[Spec]:
-    """How each leaf lies on the mesh."""
+    """Return how each leaf lies on the mesh."""
     import jax
 
     if specs is None:
@@ -125,7 +125,7 @@ def _specs(tree: Any, specs: Any, leaves: Sequence[Any]) -> list[Spec]:
 
 
 def _own_spec(leaf: Any) -> Spec:
-    """How an array lies on its own mesh; nothing where it lies on one device."""
+    """Return how an array lies on its own mesh; nothing where it lies on one device."""
     spec = getattr(getattr(leaf, "sharding", None), "spec", None)
     return () if spec is None else tuple(spec)
 

@@ -15,7 +15,7 @@ _ENTRY = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*")
 
 
 def read_sizes(texts: Sequence[str]) -> dict[str, int]:
-    """The sizes that texts such as `length=64,cp=16` give.
+    """Return the sizes that texts such as `length=64,cp=16` give.
 
     Raises:
         RequestError: a text is malformed, or gives a size twice.
@@ -33,12 +33,12 @@ def read_sizes(texts: Sequence[str]) -> dict[str, int]:
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
-    """Sizes as `read_sizes` reads them."""
+    """Write sizes as `read_sizes` reads them."""
     return ",".join(f"{name}={number}" for name, number in sizes.items())
 
 
 def at_sizes(pair: Pair, sizes: Mapping[str, int]) -> Pair:
-    """A pair at other sizes.
+    """Return a pair at other sizes.
 
     Args:
         pair: the declaration.
@@ -78,12 +78,12 @@ def at_sizes(pair: Pair, sizes: Mapping[str, int]) -> Pair:
 
 
 def is_at(case: Case, sizes: Mapping[str, int]) -> bool:
-    """Whether a case has all of these sizes, with these numbers."""
+    """Return whether a case has all of these sizes, with these numbers."""
     return all(case.numbers.get(name) == number for name, number in sizes.items())
 
 
 def no_sizes(pair: Pair, case: Case, mesh: MeshSpec) -> str:
-    """That a case has no sizes to prove for all values of, and how its first array would be declared with some.
+    """Say that a case has no sizes to prove for all values of, and how its first array would be declared with some.
 
     Args:
         pair, case: the declaration.
@@ -99,7 +99,7 @@ def no_sizes(pair: Pair, case: Case, mesh: MeshSpec) -> str:
 
 
 def sizeless_note(pair: Pair, mesh: MeshSpec) -> str | None:
-    """What to say where proofs for all sizes are asked for of a pair without sizes; None for one that has some.
+    """Return what to say where proofs for all sizes are asked for of a pair without sizes; None for one that has some.
 
     Args:
         pair: the declaration.

@@ -24,7 +24,7 @@ Index = tuple[tuple[int, int], ...]
 
 
 def partition(spec: Spec, mesh: MeshSpec) -> PartitionSpec:
-    """A declaration's spec on a mesh: axes that the mesh lacks are left out."""
+    """Return a declaration's spec on a mesh: axes that the mesh lacks are left out."""
     entries: list[Any] = []
     for entry in spec:
         if entry is None or isinstance(entry, str):
@@ -36,7 +36,7 @@ def partition(spec: Spec, mesh: MeshSpec) -> PartitionSpec:
 
 
 def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, built: Mesh | AbstractMesh | None) -> Any:
-    """The sharding of one array: over the mesh by its spec, or on the first device of this process alone.
+    """Return the sharding of one array: over the mesh by its spec, or on the first device of this process alone.
 
     Raises:
         DeclarationError: a dimension does not divide by the axes that split it.
@@ -55,7 +55,7 @@ def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, buil
 
 
 def settled(leaf: Any) -> Any:
-    """An output as neighbours without sums see it: parts added up (unreduced axes), the whole left (reduced).
+    """Return an output as neighbours without sums see it: parts added up (unreduced axes), the whole left (reduced).
 
     The host cannot read parts of a sum, nor is the cotangent of such an output of its type. Of random keys it reads
     their words.
@@ -71,7 +71,7 @@ def settled(leaf: Any) -> Any:
 
 
 def as_taken(leaf: Any) -> Any:
-    """An argument as a compiled program takes it: dtypes narrower than a byte from the host.
+    """Return an argument as a compiled program takes it: dtypes narrower than a byte from the host.
 
     jax compiles for arrays that pack them, and rejects its own, which do not (`lower().compile()` of jax 0.10.2).
     Arrays that span processes have to stay where they are.
@@ -99,7 +99,7 @@ def require_held(dtype: np.dtype[Any], where: str) -> None:
 
 
 def cotangent_layout(output: Any, declared: PartitionSpec, mesh: Mesh | AbstractMesh) -> PartitionSpec:
-    """How the cotangent of an output lies: as its type says over explicit axes, and as declared over the others.
+    """Return how the cotangent of an output lies: as its type says over explicit axes, and as declared over the others.
 
     Args:
         output: the abstract value of the output.
@@ -123,21 +123,21 @@ def cotangent_layout(output: Any, declared: PartitionSpec, mesh: Mesh | Abstract
 
 
 def _axes_of(entry: Any) -> tuple[str, ...]:
-    """The axes of one entry of a partition spec."""
+    """Return the axes of one entry of a partition spec."""
     return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
 
 
 def place(
     record: Record, args: Mapping[str, Arg], mesh: MeshSpec, built: Mesh | AbstractMesh | None
 ) -> dict[str, jax.Array]:
-    """The arguments of a record as jax arrays on the mesh, or on the first device alone."""
+    """Return the arguments of a record as jax arrays on the mesh, or on the first device alone."""
     return {
         name: put(array, sharding(args[name].spec, array.shape, name, mesh, built)) for name, array in record.items()
     }
 
 
 def put(array: Array, where: Any) -> jax.Array:
-    """One host array on its devices; of those of other processes, each process places its own part."""
+    """Return one host array on its devices; of those of other processes, each process places its own part."""
     if not where.is_fully_addressable:
         # `jax.device_put` would have all processes compare the whole array, in a collective without a time limit.
         return jax.make_array_from_callback(np.shape(array), where, lambda index: np.asarray(array)[index])
@@ -146,12 +146,12 @@ def put(array: Array, where: Any) -> jax.Array:
 
 
 def put_tree(arrays: Any, places: Any) -> Any:
-    """A tree of arrays on their devices, by a tree of shardings."""
+    """Return a tree of arrays on their devices, by a tree of shardings."""
     return jax.tree.map(put, arrays, places)
 
 
 def describe(value: Any) -> str:
-    """How an array lies on its devices, such as `(None, 'context')` or `one device`."""
+    """Return how an array lies on its devices, such as `(None, 'context')` or `one device`."""
     sharding = value.sharding
     if isinstance(sharding, NamedSharding):
         return str(tuple(sharding.spec))
@@ -162,7 +162,7 @@ def describe(value: Any) -> str:
 
 @functools.cache
 def device_number(device: jax.Device) -> int:
-    """The place of a device among those of its backend: of several processes, ids have gaps (0 to 3, 2048 ...).
+    """Return the place of a device among those of its backend: of several processes, ids have gaps (0 to 3, 2048 ...).
 
     The backend is asked itself: a plugin of jax may have another name than its devices' platform.
     """
@@ -206,7 +206,7 @@ def check_mesh_used(
 
 
 def idle_axes(arrays: Iterable[Any], mesh: MeshSpec) -> list[str]:
-    """The axes of size above 1 over which no array is split, in their order."""
+    """Return the axes of size above 1 over which no array is split, in their order."""
     used: set[str] = set()
     for value in arrays:
         if isinstance(value.sharding, NamedSharding):
@@ -216,7 +216,7 @@ def idle_axes(arrays: Iterable[Any], mesh: MeshSpec) -> list[str]:
 
 
 def on_host(value: Any) -> Array:
-    """One array on the host; asked for by name, so that a user's `jax_transfer_guard` lets it pass.
+    """Return one array on the host; asked for by name, so that a user's `jax_transfer_guard` lets it pass.
 
     Args:
         value: a jax array, or anything that NumPy makes an array of.
@@ -225,7 +225,7 @@ def on_host(value: Any) -> Array:
 
 
 def diverging_replicas(outputs: Mapping[str, Any]) -> list[Comparison]:
-    """Copies of one piece of an output that differ between devices although the sharding calls them replicas."""
+    """Find copies of one piece of an output that differ between devices although the sharding calls them replicas."""
     diverging = []
     for path, value in outputs.items():
         first: dict[str, Any] = {}

@@ -87,7 +87,7 @@ class LoadedPair:
 
 
 def plan(pair: Pair, request: Request, devices: int) -> Plan:
-    """The points of a pair that a request asks for.
+    """Return the points of a pair that a request asks for.
 
     Args:
         pair: the declaration, at the sizes of the request.
@@ -143,7 +143,7 @@ def plan(pair: Pair, request: Request, devices: int) -> Plan:
 
 
 def covering(product: Sequence[PointSetting]) -> list[PointSetting]:
-    """A selection that loses no two values which occur together in the product, and no dtype, mesh and mode.
+    """Return a selection that loses no two values which occur together in the product, and no dtype, mesh and mode.
 
     Greedy: take the setting that covers most combinations not seen yet, the first of equals, until none is left.
     Written here because the product has holes (cases restrict their meshes and dtypes), and the known pairwise
@@ -165,13 +165,13 @@ def covering(product: Sequence[PointSetting]) -> list[PointSetting]:
 
 
 def combinations(setting: PointSetting) -> set[frozenset[str]]:
-    """What a setting covers: every two of its values, and its dtype, mesh and mode together."""
+    """Return what a setting covers: every two of its values, and its dtype, mesh and mode together."""
     values = _values(setting)
     return {*map(frozenset, itertools.combinations(values, 2)), frozenset(values[1:])}
 
 
 def _values(setting: PointSetting) -> tuple[str, ...]:
-    """The values of a setting, each with the name of its axis."""
+    """Return the values of a setting, each with the name of its axis."""
     return tuple(f"{name}={getattr(setting, name)}" for name in ("case", "dtype", "mesh", "mode"))
 
 

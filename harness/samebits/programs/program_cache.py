@@ -155,14 +155,14 @@ class Program:
         raise CouldNotRun(f"{self.label} {one_line(self.error)}{self.advice}") from self.error
 
     def lower(self) -> Any:
-        """The program in StableHLO, as jax has it."""
+        """Return the program in StableHLO, as jax has it."""
         if self.lowered is None:
             with self.setup.active():
                 self.lowered = self.traced.lower()
         return self.lowered
 
     def text(self) -> StableHlo:
-        """What its StableHLO says, without the text itself, which may be long."""
+        """Return what its StableHLO says, without the text itself, which may be long."""
         if self.stablehlo is None:
             text = self.lower().as_text()
             calls = tuple(dict.fromkeys(_CALL.findall(text)))
@@ -171,7 +171,7 @@ class Program:
         return self.stablehlo
 
     def emulated(self) -> tuple[str, ...]:
-        """The operations that an emulation stands in for, from the scopes in this program's own lowering.
+        """Return the operations that an emulation stands in for, from the scopes in this program's own lowering.
 
         Only the branch of this platform is left there; a compilation shared with an equal text has the other's scopes.
         """
@@ -255,7 +255,7 @@ class Programs:
         return self._programs[key]
 
     def recompiled(self, pair: str, program: Program, options: tuple[tuple[str, Any], ...]) -> Program:
-        """The same traced program under other compiler options; compile it with `start`."""
+        """Return the same traced program under other compiler options; compile it with `start`."""
         key = (pair, "recompiled", ByIdentity(program), options), self.configuration
         if key not in self._programs:
             setup = replace(program.setup, options=options)
@@ -337,7 +337,7 @@ def _alike(program: Program) -> Hashable:
 
 
 def _has_scope(jaxpr: Any, start: str) -> bool:
-    """Whether an equation lies in a `jax.named_scope` whose name starts so."""
+    """Return whether an equation lies in a `jax.named_scope` whose name starts so."""
     return any(start in str(equation.source_info.name_stack) for equation in equations(jaxpr))
 
 

@@ -127,7 +127,7 @@ class ProgramDigest:
                 self._add(self._numbers.setdefault(id(variable), len(self._numbers)), _aval(variable.aval))
 
     def _place(self, equation: Any) -> tuple[object, ...]:
-        """Where an equation was traced: the innermost code of the user's, and the line in it.
+        """Return where an equation was traced: the innermost code of the user's, and the line in it.
 
         A function of jax's own is traced once for all that call it, and says which one came first.
         """

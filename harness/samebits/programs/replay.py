@@ -81,7 +81,7 @@ def _variable(value: object) -> str:
 
 
 def of_tree(tree: Path, here: Path | None = None) -> list[str]:
-    """The option that names a tree; none for the folder in which a command is typed.
+    """Return the option that names a tree; none for the folder in which a command is typed.
 
     Args:
         tree: the tree.

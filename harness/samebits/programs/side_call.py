@@ -74,7 +74,7 @@ def check_bijection(
 def _moved(
     numbered: Mapping[str, Array], leaves: Mapping[str, Any], mapped: Callable[[dict[str, Any]], Any], built: Any
 ) -> dict[str, Array]:
-    """The numbers in each leaf that a map gives.
+    """Return the numbers in each leaf that a map gives.
 
     The devices of a slice that is only compiled for run nothing, and a trace does not leave its mesh: then the map is
     called in a thread, in which nothing is being traced, under a mesh of this process.
@@ -102,7 +102,7 @@ def _moved(
 
 
 def _shape(leaf: Any) -> tuple[int, ...]:
-    """The shape of a leaf; of random keys, that of their words."""
+    """Return the shape of a leaf; of random keys, that of their words."""
     import jax
 
     if _is_key(leaf):
@@ -117,7 +117,7 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _numbered(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Arrays of distinct positive 31-bit numbers."""
+    """Return arrays of distinct positive 31-bit numbers."""
     sizes = {path: math.prod(shape) for path, shape in shapes.items()}
     total = sum(sizes.values())
     gaps = generator("adapt").integers(1, max((1 << 31) // (total + 1), 2), total)
@@ -130,7 +130,7 @@ def _numbered(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
 
 
 def _like(array: Array, leaf: Any) -> Any:
-    """The numbers as what the map takes: random keys where it takes keys."""
+    """Return the numbers as what the map takes: random keys where it takes keys."""
     import jax
 
     if _is_key(leaf):
@@ -140,7 +140,7 @@ def _like(array: Array, leaf: Any) -> Any:
 
 
 def _numbers(leaf: Any) -> Array:
-    """The numbers in a leaf that arrived; a leaf of another dtype was computed, and brings none of them."""
+    """Return the numbers in a leaf that arrived; a leaf of another dtype was computed, and brings none of them."""
     import jax
 
     array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf).reshape(-1)
@@ -233,7 +233,7 @@ def _parts(node: Sequence[Any], path: str, patterns: Sequence[str]) -> list[Any]
 
 
 def _left(node: Any, path: str, patterns: Sequence[str]) -> Any:
-    """What is left of a part of an output; `_GONE` where nothing is."""
+    """Return what is left of a part of an output; `_GONE` where nothing is."""
     if type(node) is dict:
         entries = {key: _left(value, f"{path}[{key!r}]", patterns) for key, value in node.items()}
         rest = {key: value for key, value in entries.items() if value is not _GONE}
@@ -265,7 +265,7 @@ def side_call(
     built: Any = None,
     wanted: Sequence[str] | None = None,
 ) -> Callable[[Mapping[str, Any]], Any]:
-    """A side as a function of the flat record of a case.
+    """Return a side as a function of the flat record of a case.
 
     Equivalent, for a declaration without trees, to `lambda record: function(**record, **statics)`.
 
@@ -363,7 +363,7 @@ def _require_arrays(who: str, outputs: Any) -> None:
 
 
 def _adapted(where: str, change: Callable[..., Any], outputs: Any, built: Any) -> Any:
-    """What a declaration makes of the outputs of a side, once it is seen to lose and to repeat none."""
+    """Return what a declaration makes of the outputs of a side, once it is seen to lose and to repeat none."""
     from jax.tree_util import tree_structure, tree_unflatten
 
     structure = tree_structure(outputs)
@@ -377,7 +377,7 @@ def _adapted(where: str, change: Callable[..., Any], outputs: Any, built: Any) -
 
 
 def structure_key(structure: Any) -> Hashable:
-    """A key of what a tree is built from: jax compares its structures, and everything else counts by content."""
+    """Return a key of what a tree is built from: jax compares its structures, and everything else counts by content."""
     import jax
 
     if isinstance(structure, tuple):

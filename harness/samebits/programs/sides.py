@@ -51,7 +51,7 @@ _DTYPES = ("new_dtype", "dtype", "preferred_element_type", "out_dtype")
 
 
 def widened(closed: Any) -> Callable[..., list[Any]] | None:
-    """A function of the flat arguments of a closed jaxpr that evaluates it in float64.
+    """Return a function of the flat arguments of a closed jaxpr that evaluates it in float64.
 
     Returns:
         None where the program holds an opaque primitive; it must be traced again with wider arguments.
@@ -66,7 +66,7 @@ def widened(closed: Any) -> Callable[..., list[Any]] | None:
 
 
 def wide(dtype: Any) -> np.dtype[Any]:
-    """The dtype that stands for another: float64 for floats, complex128 for complex numbers."""
+    """Return the dtype that stands for another: float64 for floats, complex128 for complex numbers."""
     dtype = np.dtype(dtype)
     if floats.is_float(dtype):
         return np.dtype(np.float64)
@@ -116,19 +116,19 @@ def _constant(value: Any, aval: Any) -> Any:
 
 
 def _exact(array: Any, dtype: str) -> Any:
-    """The numbers in float64 that those of an array were rounded from."""
+    """Return the numbers in float64 that those of an array were rounded from."""
     unique, places = np.unique(array.astype(np.float64), return_inverse=True, equal_nan=True)
     exact = [float(number(v, dtype)) if np.isfinite(v) else v for v in unique.tolist()]
     return np.array(exact, np.float64)[places].reshape(array.shape)
 
 
 def _rounds(eqn: Any) -> bool:
-    """Whether a cast is from one float to another."""
+    """Return whether a cast is from one float to another."""
     return floats.is_float(np.dtype(eqn.invars[0].aval.dtype)) and floats.is_float(np.dtype(eqn.params["new_dtype"]))
 
 
 def _parameter(key: str, value: Any) -> Any:
-    """A parameter of an equation: inner programs and dtypes are widened, and no algorithm is asked for."""
+    """Return a parameter of an equation: inner programs and dtypes are widened, and no algorithm is asked for."""
     if _is_program(value):
         return _program(value)
     if isinstance(value, tuple) and value and all(map(_is_program, value)):
@@ -143,19 +143,19 @@ def _is_program(value: Any) -> bool:
 
 
 def _program(closed: Any) -> Any:
-    """The jaxpr of an inner program, as that of a loop, in float64."""
+    """Return the jaxpr of an inner program, as that of a loop, in float64."""
     inputs = getattr(closed, "jaxpr", closed).invars
     types = [jax.ShapeDtypeStruct(var.aval.shape, _dtype(var.aval)) for var in inputs]
     return jax.make_jaxpr(lambda *args: _evaluate(closed, args))(*types)
 
 
 def _dtype(aval: Any) -> Any:
-    """The dtype of a value in float64; random keys stay what they are."""
+    """Return the dtype of a value in float64; random keys stay what they are."""
     return aval.dtype if jnp.issubdtype(aval.dtype, jax.dtypes.extended) else wide(aval.dtype)
 
 
 def primitives(closed: Any) -> set[str]:
-    """The names of all primitives of a program, those of its inner programs included."""
+    """Return the names of all primitives of a program, those of its inner programs included."""
     names: set[str] = set()
     for eqn in getattr(closed, "jaxpr", closed).eqns:
         names.add(eqn.primitive.name)
@@ -175,7 +175,7 @@ Call = Callable[[dict[str, Any]], Any]
 
 
 def transformed(call: Call, transform: str | None, names: Sequence[str]) -> Call:
-    """A side under a transform.
+    """Return a side under a transform.
 
     Args:
         call: the side.
@@ -192,7 +192,7 @@ def transformed(call: Call, transform: str | None, names: Sequence[str]) -> Call
 
 
 def _gradient(call: Call, names: Sequence[str], squares: bool) -> Call:
-    """The gradient of a weighted sum of all float outputs; its own gradient is the second derivative.
+    """Return the gradient of a weighted sum of all float outputs; its own gradient is the second derivative.
 
     With their squares in it, the cotangents of the outputs depend on the arguments too.
     """
@@ -213,7 +213,7 @@ def _gradient(call: Call, names: Sequence[str], squares: bool) -> Call:
 
 
 def _weights(leaf: Any) -> Any:
-    """Eighths between -3/4 and 3/4, exact in every float format: of a plain sum many gradients vanish."""
+    """Return eighths between -3/4 and 3/4, exact in every float format: of a plain sum many gradients vanish."""
     weights = (np.arange(leaf.size) * 7 % 13 - 6) / 8
     return weights.reshape(leaf.shape).astype(leaf.dtype)
 
@@ -270,7 +270,7 @@ class Site:
         return ByIdentity(self.case), ByIdentity(self.built), *where
 
     def widen(self, dtype: Any) -> np.dtype[Any]:
-        """A dtype as it is at this site: floats become float64 where the side runs as its own oracle."""
+        """Return a dtype as it is at this site: floats become float64 where the side runs as its own oracle."""
         dtype = np.dtype(dtype)
         return wide(dtype) if self.x64 else dtype
 
@@ -298,21 +298,21 @@ class TracedSides:
                 )
 
     def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What is made of a site, which is asked for many times at each of its points."""
+        """Return what is made of a site, which is asked for many times at each of its points."""
         key = key, self.programs.configuration
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
 
     def args(self, site: Site) -> Mapping[str, Arg]:
-        """The declared arguments at a site."""
+        """Return the declared arguments at a site."""
         key = "args", ByIdentity(site.case), site.mesh.id
         args: Mapping[str, Arg] = self._once(key, lambda: self.pair.arguments(site.case, site.mesh))
         record(key, site, args)
         return args
 
     def types(self, site: Site) -> dict[str, Any]:
-        """The argument types at a site, shardings included."""
+        """Return the argument types at a site, shardings included."""
         self.args(site)  # what the types are made of is recorded each time
         types: dict[str, Any] = self._once(("types", site.key), lambda: self._types(site))
         return types
@@ -329,7 +329,7 @@ class TracedSides:
         return types
 
     def forward(self, side: str, site: Site) -> Program:
-        """The traced forward program of a side; compile it with `programs.start`."""
+        """Return the traced forward program of a side; compile it with `programs.start`."""
         program: Program = self._once(("forward", side, site.key), lambda: self._forward(side, site))
         record(("forward", side, site.key), site, program)
         return program
@@ -374,7 +374,7 @@ class TracedSides:
         return self._writes.of_any(site.case, trees, self.pair.sides, lambda side: self.by_itself(side, narrow))
 
     def traced_alone(self, side: str, site: Site) -> Any:
-        """The program of `by_itself`, traced again; None where that raises."""
+        """Return the program of `by_itself`, traced again; None where that raises."""
         who = f"{self.pair.name}: '{side}'"
         call = self._call(side, site)
         traced = traced_or_none(who, site.setup.active, lambda: (call, (self.types(site),)), self.state.put_back)
@@ -383,7 +383,7 @@ class TracedSides:
         return traced
 
     def gradient(self, side: str, site: Site) -> Program:
-        """The traced program `(differentiable args, other args, cotangents) -> gradients` of a side.
+        """Return the traced program `(differentiable args, other args, cotangents) -> gradients` of a side.
 
         Raises:
             CouldNotRun: the forward does not trace, or has no float output.
@@ -426,7 +426,7 @@ class TracedSides:
     def _differentiated(
         self, call: Callable[..., Any], chosen: dict[str, Any], rest: dict[str, Any]
     ) -> tuple[Any, Any]:
-        """The outputs of a side as rules of differentiation give them, and what pulls cotangents back."""
+        """Return the outputs of a side as rules of differentiation give them, and what pulls cotangents back."""
 
         def outputs_of(chosen: dict[str, Any]) -> tuple[list[Any], Any]:
             outputs = call({**chosen, **rest})
@@ -448,7 +448,7 @@ class TracedSides:
         return program
 
     def cotangent_types(self, side: str, site: Site) -> dict[str, Any]:
-        """The types of the cotangents of a side's float outputs, by leaf.
+        """Return the types of the cotangents of a side's float outputs, by leaf.
 
         Over explicit axes their sharding is the output's own; over auto axes the declaration's `out_spec`, or else that
         of the first argument of the same shape, or else not split.
@@ -486,7 +486,7 @@ class TracedSides:
     def _ideal(
         self, function: Callable[..., Any], site: Site, program: Callable[[Site], Program]
     ) -> Callable[..., Any]:
-        """What is traced at a site: in float64, the program of the declared dtypes with every float widened.
+        """Return what is traced at a site: in float64, the program of the declared dtypes with every float widened.
 
         A program that cannot be widened is traced again with wider arguments, by which what it casts to a fixed dtype
         does not become wider.
@@ -525,7 +525,7 @@ class TracedSides:
         return partition(declared.get(path, like.get(shape, ())), site.mesh)
 
     def _key(self, direction: str, side: str, site: Site) -> tuple[Any, ...]:
-        """Everything that a program is traced from; the objects in it live as long as it does."""
+        """Return everything that a program is traced from; the objects in it live as long as it does."""
         args, types = self.args(site), self.types(site).items()
         arrays = tuple((name, t.shape, t.dtype, t.sharding, t.weak_type) for name, t in types)
         # The mesh itself, devices included: eight of a CPU and eight of a TPU slice are one mesh by name.
@@ -552,6 +552,6 @@ class TracedSides:
 
 
 def widen_array(array: Array, site: Site) -> Array:
-    """A host array as the site wants it: the same numbers, in float64 where the side is its own oracle."""
+    """Return a host array as the site wants it: the same numbers, in float64 where the side is its own oracle."""
     wide = site.widen(array.dtype)
     return array if wide == array.dtype else array.astype(wide)

@@ -122,7 +122,7 @@ def _unwrapped(value: Any) -> Iterator[FunctionType]:
 
 
 def _has(cell: types.CellType) -> bool:
-    """Whether a free variable of a function is a function."""
+    """Return whether a free variable of a function is a function."""
     try:
         return isinstance(cell.cell_contents, FunctionType)
     except ValueError:  # it is empty
@@ -309,7 +309,7 @@ def _watching() -> Iterator[None]:
 
 @functools.lru_cache(maxsize=4096)
 def _is_of_jax(file: str) -> bool:
-    """Whether calls from a file do not count, as jax asks itself."""
+    """Return whether calls from a file do not count, as jax asks itself."""
     return is_machinery(file, JAX)
 
 
@@ -319,7 +319,7 @@ def _functions() -> WatchedFunctions:
 
 
 def platform_of_process(queries: Iterable[Query], platform: str | None) -> str | None:
-    """Why a program is not the one of a platform, in words: its code asked for that of this process.
+    """Explain why a program is not the one of a platform, in words: its code asked for that of this process.
 
     Args:
         queries: of the code, while it was traced.
@@ -333,7 +333,7 @@ def platform_of_process(queries: Iterable[Query], platform: str | None) -> str |
 
 
 def conditions_of(queries: Iterable[Query], platform: str | None) -> tuple[str, ...]:
-    """What holds of this process, of what code asked about it.
+    """Return what holds of this process, of what code asked about it.
 
     Args:
         queries: of the code, while it was traced.
@@ -352,7 +352,7 @@ def place_of_devices(conditions: Iterable[str]) -> str | None:
 
 
 def other_devices(place: str | None, devices: int) -> str | None:
-    """Why what is traced for a mesh need not be what runs there, in words; None where it is.
+    """Explain why what is traced for a mesh need not be what runs there, in words; None where it is.
 
     Args:
         place: the line that asks for the devices of this process; None where none does.
@@ -385,7 +385,7 @@ def _asked_by_file() -> dict[str, frozenset[About]]:
 
 
 def _asks(name: str, of_file: frozenset[About]) -> frozenset[About]:
-    """What a function of jax tells, of what the functions of its file do; a device tells its platform too."""
+    """Return what a function of jax tells, of what the functions of its file do; a device tells its platform too."""
     if name == "make_mesh":
         return _ALL
     if name == "default_backend":
@@ -443,7 +443,7 @@ def _forget() -> None:
 
 @functools.cache
 def _cached(kind: type) -> tuple[str, ...]:
-    """The cached properties of a class."""
+    """Return the cached properties of a class."""
     classes = [vars(base).items() for base in kind.__mro__]
     return tuple(name for own in classes for name, value in own if isinstance(value, functools.cached_property))
 
@@ -484,7 +484,7 @@ class SideQueries:
                 self._asked[program] = tuple(dict.fromkeys(query for query in queries if query.asks != {"mesh"}))
 
     def of(self, sides: TracedSides, direction: str, side: str, site: Site) -> tuple[Query, ...]:
-        """The queries of a side at a site.
+        """Return the queries of a side at a site.
 
         Args:
             sides: those of the pair.

@@ -44,7 +44,7 @@ class HeldInput(NamedTuple):
 def needed_by_sums(
     sides: TracedSides, direction: str, side: str, site: Site, *, more_devices: bool = False
 ) -> tuple[RequiredFact, ...]:
-    """What must hold of the inputs that a side gathers along a dimension which the mesh splits.
+    """Return what must hold of the inputs that a side gathers along a dimension which the mesh splits.
 
     Only gathers straight from an input are seen: how what is computed lies on the devices, the compiler decides. What
     is inside `shard_map` is not partitioned.
@@ -72,7 +72,7 @@ def needed_by_sums(
 
 
 def _gathered(jaxpr: Any, inputs: dict[Any, HeldInput]) -> list[str]:
-    """The inputs that are gathered along a split dimension; `held` gets the variables that hold an input."""
+    """Return the inputs that are gathered along a split dimension; `held` gets the variables that hold an input."""
     gathered = []
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
@@ -108,13 +108,13 @@ def _moved(eqn: Any, split: tuple[bool, ...]) -> tuple[bool, ...] | None:
 
 
 def _laid_out(sharding: Any, split: tuple[bool, ...]) -> tuple[bool, ...]:
-    """What a new layout makes of split dimensions: with axes left to the compiler they may stay as they are."""
+    """Return what a new layout makes of split dimensions: with axes left to the compiler they may stay as they are."""
     free = any(kind != AxisType.Explicit for kind in sharding.mesh.axis_types)
     return tuple(now or (free and before) for now, before in zip(_named(sharding, len(split)), split, strict=True))
 
 
 def _reshaped(old: Sequence[int], new: Sequence[int], split: tuple[bool, ...]) -> tuple[bool, ...]:
-    """What a reshape makes of split dimensions: the first of those that one becomes is split in its place."""
+    """Return what a reshape makes of split dimensions: the first of those that one becomes is split in its place."""
     stride, starts = math.prod(new), {}
     for d, size in enumerate(new):
         if size > 1:
@@ -129,7 +129,7 @@ def _reshaped(old: Sequence[int], new: Sequence[int], split: tuple[bool, ...]) -
 
 
 def _takes_part(eqn: Any, split: tuple[bool, ...]) -> bool:
-    """Whether an equation takes part of a dimension that is split over devices."""
+    """Return whether an equation takes part of a dimension that is split over devices."""
     sizes, shape = eqn.params["slice_sizes"], eqn.invars[0].aval.shape
     numbers = eqn.params.get("dimension_numbers")
     dimensions = range(len(shape)) if numbers is None else numbers.start_index_map

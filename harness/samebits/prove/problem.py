@@ -41,7 +41,7 @@ def questions(
     inputs: Mapping[str, tuple[Record, Mapping[str, Array]]],
     platform: str | None,
 ) -> dict[str, Question]:
-    """What is to be proved of two sides, at each of several inputs.
+    """Return what is to be proved of two sides, at each of several inputs.
 
     Args:
         sides: the programs of the pair.
@@ -65,7 +65,7 @@ def questions(
 
 
 def at_inputs(record: Record, question: Question) -> Record:
-    """The inputs of a case as a question has them, but for complex ones, of which it has the parts.
+    """Return the inputs of a case as a question has them, but for complex ones, of which it has the parts.
 
     Args:
         record: of the case.
@@ -79,7 +79,7 @@ def at_inputs(record: Record, question: Question) -> Record:
 
 
 def cotangents_of(sides: TracedSides, side: str, site: Site, kind: str = "random") -> dict[str, Array]:
-    """The cotangents of one kind, as the runner draws them."""
+    """Return the cotangents of one kind, as the runner draws them."""
     names = (sides.pair.name, site.case.id, site.dtype)
     types = sides.cotangent_types(side, site)
     return {path: cotangent(kind, t.shape, t.dtype, *names, path) for path, t in types.items()}
@@ -88,7 +88,7 @@ def cotangents_of(sides: TracedSides, side: str, site: Site, kind: str = "random
 def other_outputs(
     sides: TracedSides, direction: str, reference: tuple[str, Site], variant: tuple[str, Site]
 ) -> list[Comparison]:
-    """How the traced outputs of two sides differ in tree, dtype, weak type or shape; one comparison per leaf.
+    """Return how the traced outputs of two sides differ in tree, dtype, weak type or shape; one comparison per leaf.
 
     A gradient whose forward outputs have another tree, dtype or shape is one single comparison: its side pulls back
     cotangents that the reference does not have.
@@ -153,7 +153,7 @@ class _OperandsOf(Oracle):
         self._seen = seen
 
     def apply(self, step: Step, values: Sequence[Array]) -> list[Array]:
-        """Plain arithmetic."""
+        """Apply plain arithmetic."""
         results = super().apply(step, values)
         if step.name in self._seen:
             kinds = zip((*step.inputs, *step.outputs), (*values, *results), strict=True)
@@ -171,7 +171,7 @@ def _negative_zero(array: Array) -> Array:
 
 
 def _signalling(array: Array) -> Array:
-    """A NaN without the first bit of its significand."""
+    """Return a NaN without the first bit of its significand."""
     digits = floats.digits(array.dtype)
     if digits < 2:  # a format of powers of two
         return np.zeros(array.shape, bool)
@@ -190,7 +190,7 @@ _BREAKS: dict[Fact, Callable[[Array], bool]] = {
 
 
 def traced_program(sides: TracedSides, direction: str, side: str, site: Site) -> Program:
-    """A side's program, forward or pull-back.
+    """Return a side's program, forward or pull-back.
 
     Raises:
         CouldNotRun: it does not trace.
@@ -204,7 +204,7 @@ def traced_program(sides: TracedSides, direction: str, side: str, site: Site) ->
 def _inputs(
     args: Mapping[str, Arg], record: Record, cotangents: Mapping[str, Array] | None, dtype: str, case: Case
 ) -> tuple[Input, ...]:
-    """The flat inputs in the order in which jax flattens the arguments of a side's program."""
+    """Return the flat inputs in the order in which jax flattens the arguments of a side's program."""
     known = {name: input_of(name, args[name], array, case) for name, array in record.items()}
     if cotangents is None:
         return tuple(jax.tree.leaves(known, is_leaf=lambda leaf: isinstance(leaf, Input)))
@@ -217,12 +217,12 @@ def _inputs(
 
 
 def _real(array: Array) -> Array:
-    """An array as it is, the parts of complex numbers along one more dimension."""
+    """Return an array as it is, the parts of complex numbers along one more dimension."""
     return floats.parts(array) if floats.is_complex(array.dtype) else array
 
 
 def input_of(name: str, arg: Arg, array: Array, case: Case) -> Input:
-    """An argument as an input of a question; the parts of complex numbers lie along one more dimension."""
+    """Return an argument as an input of a question; the parts of complex numbers lie along one more dimension."""
     values = floats.parts(array) if floats.is_complex(array.dtype) else array
     return Input(
         name,
@@ -235,7 +235,7 @@ def input_of(name: str, arg: Arg, array: Array, case: Case) -> Input:
 
 
 def is_index_operand(arg: Arg, array: Array) -> bool:
-    """Whether an argument is a routing: integers that the declaration gives values of their own."""
+    """Return whether an argument is a routing: integers that the declaration gives values of their own."""
     return array.dtype.kind in "iub" and (arg.dtype is not None or isinstance(arg.values, Integers))
 
 
@@ -255,17 +255,17 @@ def magnitudes(arg: Arg, array: Array) -> Magnitudes:
 
 @by_content
 def _looks_drawn(array: Array) -> bool:
-    """Whether numbers are in no order or pattern."""
+    """Return whether numbers are in no order or pattern."""
     return bool(free_places(_real(array)).size)
 
 
 def _looks_like_keys(array: Array) -> bool:
-    """Whether an array may be of the words of random keys."""
+    """Return whether an array may be of the words of random keys."""
     return array.dtype == np.uint32 and array.ndim > 0 and array.shape[-1] in (2, 4)
 
 
 def integer_range(name: str, arg: Arg, array: Array, case: Case) -> tuple[int, int] | None:
-    """The smallest and the largest integer that an argument may hold; None of floats."""
+    """Return the smallest and the largest integer that an argument may hold; None of floats."""
     if array.dtype.kind not in "iub":
         return None
     if array.dtype.kind == "b" and not isinstance(arg.values, Integers):

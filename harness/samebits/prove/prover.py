@@ -85,7 +85,7 @@ def on_other_meshes(
 
 
 def is_divided(program: Any) -> bool:
-    """Whether a program is divided by `shard_map`, so that other meshes are tried."""
+    """Return whether a program is divided by `shard_map`, so that other meshes are tried."""
     return any(equation.primitive.name == "shard_map" for equation in equations(program))
 
 
@@ -248,11 +248,11 @@ class Prover:
     def question(
         self, direction: str, alone: Site, variant: str, on_mesh: Site, record: Record, cotangents: Mapping[str, Array]
     ) -> Question:
-        """The question at one input."""
+        """Return the question at one input."""
         return self.questions(direction, alone, variant, on_mesh, {"": (record, cotangents)})[""]
 
     def movement(self, question: Question) -> Mapping[str, LabelIdentity] | Unproved:
-        """Whether both sides only move data, and to the same places, by leaf."""
+        """Return whether both sides only move data, and to the same places, by leaf."""
         key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest_of_index_operands(question))
         if key not in self._movements:
             self._movements[key] = self._moved(question, (key[0], key[2]))
@@ -277,7 +277,7 @@ class Prover:
             return Unproved(str(error))
 
     def identity(self, questions: Mapping[str, Question]) -> Identities | Unproved:
-        """Whether both sides compute the same formulas at the first inputs, by leaf.
+        """Return whether both sides compute the same formulas at the first inputs, by leaf.
 
         Given arrays are often all ones or zeros. Where these separate formulas that other inputs might not, and where
         they separate nothing, their variation decides. Where nothing can be said at them, as at a tie, it may show
@@ -303,11 +303,11 @@ class Prover:
         return decided
 
     def derivatives(self, direction: str, variant: str, leaf: str) -> Callable[[], Assumption | None] | None:
-        """Gives what is assumed of the second derivatives of a gradient; None of forward outputs."""
+        """Say what is assumed of the second derivatives of a gradient; None of forward outputs."""
         return partial(self._second.assumption, variant, leaf) if direction == "gradient" else None
 
     def counterexample(self, questions: Mapping[str, Question], leaf: str) -> Counterexample | None:
-        """Other values than those of the first inputs at which both sides differ in a leaf."""
+        """Find other values than those of the first inputs at which both sides differ in a leaf."""
         question = next(iter(questions.values()))
         key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest(question))
         if ByIdentity(question.variant) in self._places and is_divided(question.variant):
@@ -323,7 +323,7 @@ class Prover:
         return {**meshes, **others, **{leaf: other for leaf, other in meshes.items() if other.allowed}}
 
     def one_way(self, questions: Mapping[str, Question]) -> list[str]:
-        """The comparisons that came out one way only at all inputs at which both sides were evaluated."""
+        """Return the comparisons that came out one way only at all inputs at which both sides were evaluated."""
         return one_way(next(iter(questions.values())))
 
     def _at(self, question: Question) -> Identities | Unproved:
@@ -348,7 +348,7 @@ class Prover:
     def _with_jumps(
         self, question: Question, proofs: Mapping[str, FieldIdentity | Unproved]
     ) -> dict[str, FieldIdentity | Unproved]:
-        """The same, where integers that the fields say nothing of at these inputs are seen to jump at others."""
+        """Return the same, where integers that the fields say nothing of at these inputs are seen to jump at others."""
         kinds = dict(zip(question.outputs, question.types(question.reference), strict=True))
         lost = [name for name, proof in proofs.items() if isinstance(proof, Unproved) and not kinds[name].is_float]
         lost = [name for name in lost if question.mismatch(question.outputs.index(name)) is None]
@@ -364,7 +364,7 @@ class Prover:
 
 
 def _digest_of_index_operands(question: Question) -> str:
-    """A digest of what a proof by labels depends on: the values of index operands, and which inputs are ones."""
+    """Return a digest of what a proof by labels depends on: the values of index operands, and which inputs are ones."""
     return digest_of(
         [argument.values for argument in question.inputs if argument.is_index_operand],
         *((argument.name, argument.is_index_operand) for argument in question.inputs),

@@ -40,7 +40,7 @@ PLACES = frozenset({"sharding", "out_sharding"})
 
 
 def written(closed: Any) -> WrittenProgram | None:
-    """A program as a key that equal programs have in common; None where an equation cannot be written down.
+    """Return a program as a key that equal programs have in common; None where an equation cannot be written down.
 
     Of a mesh it has the sizes of the axes over which a `shard_map` is, and nothing of the axes that are left to the
     compiler, which move no element to another place of the whole array.
@@ -97,7 +97,7 @@ class _Written:
         return "variable", self._count
 
     def _called(self, closed: Any, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs of a program whose equations are written down."""
+        """Return the outputs of a program whose equations are written down."""
         jaxpr = getattr(closed, "jaxpr", closed)
         known = dict(zip(jaxpr.invars, inputs, strict=True))
         known |= {var: _plain(value) for var, value in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True)}
@@ -127,7 +127,7 @@ class _Written:
 
 
 def _kept(eqn: Any) -> Mapping[str, Any]:
-    """The parameters of an equation that decide what it computes."""
+    """Return the parameters of an equation that decide what it computes."""
     params = {key: value for key, value in eqn.params.items() if key not in PLACES}
     if eqn.primitive.name == "slice" and params["strides"] is None:
         return {**params, "strides": (1,) * len(params["start_indices"])}
@@ -151,14 +151,14 @@ def _integer(value: Any) -> Any:
 
 
 def _context(eqn: Any) -> tuple[str, ...]:
-    """What besides its parameters decides how an equation is compiled."""
+    """Return what besides its parameters decides how an equation is compiled."""
     context = getattr(eqn, "ctx", None)
     words = [getattr(context, name, None) for name in ("compute_type", "xla_metadata")]
     return tuple(str(word) if word else "" for word in words)
 
 
 def _kind(aval: Any) -> tuple[str, ...]:
-    """Shape and dtype, without the sharding."""
+    """Return the shape and dtype, without the sharding."""
     weak = "weak" if getattr(aval, "weak_type", False) else ""
     return (*map(str, getattr(aval, "shape", ())), str(getattr(aval, "dtype", aval)), weak)
 
@@ -184,7 +184,7 @@ def _plain(value: Any) -> Any:
 
 
 def _closed(jaxpr: Any) -> Any:
-    """An open jaxpr as a closed one; one with constants is not written."""
+    """Return an open jaxpr as a closed one; one with constants is not written."""
     from jax.extend.core import ClosedJaxpr
 
     if jaxpr.constvars:

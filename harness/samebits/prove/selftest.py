@@ -49,7 +49,7 @@ COMPUTED: tuple[Case, ...] = (
 
 
 def _adds_zeros(x: Any) -> Any:
-    """A reversal as the gradient of a gather: a scatter-add into zeros."""
+    """Return a reversal as the gradient of a gather: a scatter-add into zeros."""
     return jnp.zeros_like(x).at[np.arange(len(x))[::-1]].add(x)
 
 

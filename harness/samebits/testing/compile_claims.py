@@ -45,5 +45,5 @@ def check_compiled_claims(pair: Pair, case: str, target: str, direction: str) ->
 
 @functools.cache
 def _compiler() -> Compiler:
-    """One for the session: programs that sides share are compiled once."""
+    """Return one for the session: programs that sides share are compiled once."""
     return Compiler(CompileCache())

@@ -144,7 +144,7 @@ def finish(session: pytest.Session, status: int) -> None:
 
 
 def agreed_end(everywhere: Sequence[tuple[int, Mapping[str, str]]]) -> tuple[int, list[str]]:
-    """The exit code of all processes, and a line for each failure that process 0 does not have.
+    """Return the exit code of all processes, and a line for each failure that process 0 does not have.
 
     Args:
         everywhere: of each process, its exit code and why tests failed.

@@ -51,7 +51,7 @@ class PointOfTest:
 
 
 def tested_text(pair: Pair, results: Sequence[Finding], *, devices: int, full: bool) -> str:
-    """The results of a test as JSON.
+    """Return the results of a test as JSON.
 
     Args:
         pair: what it checks.
@@ -69,7 +69,7 @@ def tested_text(pair: Pair, results: Sequence[Finding], *, devices: int, full: b
 
 
 def tested_page(texts: Sequence[str], seconds: float) -> str:
-    """The page of the results of all tests.
+    """Return the page of the results of all tests.
 
     Args:
         texts: as `tested_text` gives them.
@@ -206,5 +206,5 @@ def write(config: pytest.Config) -> None:
 
 
 def line(config: pytest.Config) -> str | None:
-    """What the terminal says of the page; None where none was asked for."""
+    """Return what the terminal says of the page; None where none was asked for."""
     return config.stash.get(_LINE, None)

@@ -17,7 +17,7 @@ COMPILED = "_samebits_compiled"
 
 
 def pair_test(pair: Pair) -> Callable[..., None]:
-    """A pytest function that checks a pair; pytest makes one case of each point of its sweep.
+    """Return a pytest function that checks a pair; pytest makes one case of each point of its sweep.
 
     Equivalent to a test parametrised over `samebits check`'s points that fails where the command would.
 
@@ -40,7 +40,7 @@ def pair_test(pair: Pair) -> Callable[..., None]:
 
 
 def compile_test(pair: Pair) -> Callable[..., None]:
-    """A pytest function that compiles a pair's production shapes and checks its claims; skipped without libtpu.
+    """Return a pytest function that compiles a pair's production shapes and checks its claims; skipped without libtpu.
 
     Equivalent to a test parametrised over the production shapes, targets and directions of `samebits compile`.
 

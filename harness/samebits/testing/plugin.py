@@ -87,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Versions and every setting that the bits depend on, without starting a backend."""
+    """Print the versions and every setting that the bits depend on, without starting a backend."""
     from samebits.errors import RequestError
     from samebits.host.environment import asked_devices, flags_header
 
@@ -168,7 +168,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _uses_samebits(module: Any) -> bool:
-    """Whether a test module has imported samebits, or something of it: then a test may ask for a mesh."""
+    """Return whether a test module has imported samebits, or something of it: then a test may ask for a mesh."""
     values = [value for name, value in vars(module).items() if not name.startswith("__")]
     return any(
         getattr(value, "__name__", "") == "samebits" or str(getattr(value, "__module__", "")).startswith("samebits.")
@@ -205,7 +205,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _devices() -> list[Any]:
-    """The devices of jax's backend; a test fails with one line where it does not start."""
+    """Return the devices of jax's backend; a test fails with one line where it does not start."""
     from samebits.errors import RequestError
     from samebits.host.backend_start import require_answer
     from samebits.host.environment import devices_here

@@ -47,7 +47,7 @@ def replay_of_test(pair: Pair, point: Point, item: pytest.Item) -> str:
 
 
 def _is_of_a_tree(pair: Pair, module: ModuleType) -> bool:
-    """Whether `samebits check NAME` in the tree runs this declaration."""
+    """Return whether `samebits check NAME` in the tree runs this declaration."""
     file = Path(module.__file__ or "").resolve()
     declared = (
         file.parent.name == SUITES and file.name == f"test_{pair.name}.py" and Path(pair.origin).resolve() == file

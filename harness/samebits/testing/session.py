@@ -49,7 +49,7 @@ class State:
     failed_device: str | None = None
 
     def runner(self, pair: Pair) -> Runner:
-        """The runner of a pair on this platform, made on first use."""
+        """Return the runner of a pair on this platform, made on first use."""
         key = _declared(pair)
         if key not in self.runners:
             effort = Effort(assuming=REPORTING.assuming)
@@ -57,12 +57,12 @@ class State:
         return self.runners[key]
 
     def start(self, pair: Pair, point: Point) -> PendingPoint:
-        """The started point of a case; it may have been started during the case before."""
+        """Return the started point of a case; it may have been started during the case before."""
         job = self.ahead.pop((_declared(pair), point), None)
         return job or self.runner(pair).start(point)
 
     def look_at_device(self, pair: Pair, point: Point) -> str | None:
-        """Why nothing can run any more after a case; None where the devices work."""
+        """Explain why nothing can run any more after a case; None where the devices work."""
         failure = device_failure()
         if failure is not None:
             ahead = next((f" (or in {other}, traced ahead)" for _, other in self.ahead), "")

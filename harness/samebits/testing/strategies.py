@@ -19,7 +19,7 @@ from samebits.schema.meshes import MeshSpec
 
 
 def shapes(*, min_rank: int = 1, max_rank: int = 5, max_side: int = 6) -> SearchStrategy[tuple[int, ...]]:
-    """Shapes of small arrays.
+    """Draw shapes of small arrays.
 
     Args:
         min_rank: the least number of dimensions; 1 by default.
@@ -30,7 +30,7 @@ def shapes(*, min_rank: int = 1, max_rank: int = 5, max_side: int = 6) -> Search
 
 
 def axes(rank: int) -> SearchStrategy[int]:
-    """A dimension of an array of this rank, counted from the front or, negative, from the back.
+    """Return a dimension of an array of this rank, counted from the front or, negative, from the back.
 
     Args:
         rank: how many dimensions the array has.
@@ -42,7 +42,7 @@ def axes(rank: int) -> SearchStrategy[int]:
 def shapes_with_axis(
     draw: st.DrawFn, *, multiple_of: int = 1, max_groups: int = 3, max_rank: int = 5, max_side: int = 4
 ) -> tuple[tuple[int, ...], int]:
-    """A shape and one of its axes (front or back) whose size is a multiple of a number, such as `2 * cp`.
+    """Return a shape and one of its axes (front or back) whose size is a multiple of a number, such as `2 * cp`.
 
     Args:
         draw: given by hypothesis.
@@ -59,7 +59,7 @@ def shapes_with_axis(
 
 @st.composite
 def meshes(draw: st.DrawFn, names: tuple[str, ...], *, max_devices: int = 8) -> MeshSpec:
-    """Meshes over some of the named axes that fit on a number of devices.
+    """Draw meshes over some of the named axes that fit on a number of devices.
 
     Args:
         draw: given by hypothesis.
@@ -77,7 +77,7 @@ def meshes(draw: st.DrawFn, names: tuple[str, ...], *, max_devices: int = 8) -> 
 
 @st.composite
 def arrays(draw: st.DrawFn, dtype: Any, shape: tuple[int, ...], *, special: tuple[str, ...] = SPECIALS) -> Array:
-    """Arrays of any bit pattern that the dtype has, special values drawn often.
+    """Draw arrays of any bit pattern that the dtype has, special values drawn often.
 
     Args:
         draw: given by hypothesis.
