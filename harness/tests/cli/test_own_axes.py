@@ -125,7 +125,7 @@ def test_a_wrong_mesh_gets_one_line(tree: Path, mesh: str, line: str) -> None:
 
 def test_lists_name_the_meshes(tree: Path) -> None:
     ended = samebits("list", "--root", tree)
-    assert "  meshes     none dp2_tp4 tp4_dp2 fsdp_transpose=2,dp=2 dp=2:explicit,tp=2:auto" in ended.out.splitlines()
+    assert "  meshes      none dp2_tp4 tp4_dp2 fsdp_transpose=2,dp=2 dp=2:explicit,tp=2:auto" in ended.out.splitlines()
 
 
 @pytest.mark.slow
