@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 
 from samebits.report.failing import Failing
-from samebits.report.html.page_section import page_section
+from samebits.report.html.section import page_section
 from samebits.report.markdown_fit import LINES as MARKDOWN_LINES
 from samebits.report.markdown_page import markdown_page
 from samebits.report.page import (

@@ -1,4 +1,4 @@
-"""What one document contributes to a page, and its templates: the one place where Jinja2 is used, which escapes all."""
+"""Prints a page as HTML: the part of a file that one document fills. Jinja2, which escapes all, is used here alone."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from samebits.report.words import State, plural
+from samebits.report.page import Page, Table, charts_of
+from samebits.report.words import State, plural, problems_sentence
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
-
-    from samebits.report.page import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +56,27 @@ class Section:
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", self.id or self.command.replace(" ", "-"))
         object.__setattr__(self, "title", self.title or self.command)
+
+
+def page_section(page: Page) -> Section:
+    """Return a page as the section of an HTML file.
+
+    Args:
+        page: what a command found.
+    """
+    headline = page.headline or (problems_sentence(page.problems) if page.problems else page.closing)
+    return Section(
+        command=page.command,
+        state=page.state,
+        headline=headline,
+        next_command=page.next,
+        body=render("blocks.html.j2", page=page, headline=headline),
+        charts=charts_of([*page.live, *page.blocks]),
+        data=page.data(),
+        scripts=page.scripts,
+        styles=("blocks.css", *page.styles),
+        title=page.title,
+    )
 
 
 _FOLDER = Path(__file__).parent

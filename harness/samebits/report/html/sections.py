@@ -11,8 +11,7 @@ from typing import get_args
 
 from samebits.errors import RequestError
 from samebits.report.html.charts import bundle
-from samebits.report.html.page_section import page_section
-from samebits.report.html.section import Section, render, script_json, static
+from samebits.report.html.section import Section, page_section, render, script_json, static
 from samebits.report.page import Paged
 from samebits.report.words import State, typed
 

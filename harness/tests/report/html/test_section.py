@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samebits.report.html.page_section import page_section
+from samebits.report.html.section import page_section
 from samebits.report.page import Badge, Beside, Chart, CommandLine, Fold, Line, Lines, Page, Table, ValueList
 
 
