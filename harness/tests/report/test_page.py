@@ -139,7 +139,7 @@ def test_the_tallest_block_is_shortened_first() -> None:
     few = Lines(lines=["100 rows"])
     tall = Lines(lines=[f"row {n}" for n in range(100)], short=Lines(lines=[f"ten {n}" for n in range(30)], short=few))
     small = Lines(lines=["note 1", "note 2"], short=Lines(lines=["2 notes"]))
-    lines = screen(page(tall, small, hint="--verbose"))
+    lines = screen(page(small, tall, hint="--verbose"))
     assert "ten 29" in lines and "note 2" in lines and "row 1" not in lines
     rows = Lines(lines=["kept"] * 20)
     lines = screen(page(tall, rows, small, hint="--verbose"))
@@ -168,3 +168,36 @@ def test_a_bad_row_is_red_and_others_are_not() -> None:
     show_page(Console(file=file, force_terminal=True, color_system="standard", width=100), page(table(2, bad=1)).shown)
     honest, bad = (line for line in file.getvalue().splitlines() if "bitwise" in line)
     assert "\x1b[1;31m" in bad and "\x1b[1;31m" not in honest
+
+
+def test_rows_in_full_take_the_place_of_groups() -> None:
+    paper = page(failing=[GROUP], each=[Lines(lines=["FAILED  norm, case small"])], hint="--verbose")
+    assert "FAILED  norm/multiply: 1 of 2 fail" in screen(paper) and "FAILED  norm, case small" not in screen(paper)
+    every = screen(paper, verbose=True)
+    assert "FAILED  norm, case small" in every and "FAILED  norm/multiply: 1 of 2 fail" not in every
+
+
+def test_the_only_group_of_one_point_is_shown_whole() -> None:
+    whole = replace(GROUP, whole=("norm, case small", "  witness   out[0]"))
+    assert screen(page(failing=[whole]))[:2] == ["FAILED  norm, case small", "  witness   out[0]"]
+    assert "#### Failures\n\n```\nnorm, case small\n  witness   out[0]\n```" in markdown(page(failing=[whole]))
+    assert "FAILED  norm/multiply: 1 of 2 fail" in screen(page(failing=[whole, GROUP]))
+    long = replace(GROUP, whole=("norm, case small", *["  line"] * 30))
+    assert "FAILED  norm/multiply: 1 of 2 fail" in screen(page(failing=[long]))
+
+
+def test_several_badges_in_a_cell_and_tables_of_one_width() -> None:
+    both = (Badge(text="bitwise 2", sign="=", tone="good"), Badge(text="rounding 1", sign="≈", tone="warn"))
+    short, long = (
+        Table(heads=("side", "found"), rows=[[side, cell]], least=(8, 21)) for side, cell in (("a", "b"), ("cd", both))
+    )
+    lines = screen(page(short, long))
+    assert "  side      found" in lines and "  cd        bitwise 2, rounding 1" in lines
+    assert "| cd | bitwise 2, rounding 1 |" in markdown(page(long))
+    assert page_section(page(long).shown).body.count('<span class="badge') == 2
+
+
+def test_lines_are_cut_and_values_aligned() -> None:
+    cut = Lines(lines=["x" * 300], cut=2)
+    first, second = screen(page(cut, ValueList(rows=[("a", "b")], least=6)), width=100)[:2]
+    assert (first, second) == ("x" * 199 + "…", "  a       b")
