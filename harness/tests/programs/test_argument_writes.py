@@ -67,7 +67,7 @@ def without_statistics(layer: Any, x: Any) -> Any:
 
 
 def _verdicts(compared: Any, direction: str = "forward") -> dict[str, bool]:
-    return {leaf.leaf: leaf.ok for leaf in compared.leaves if leaf.direction == direction}
+    return {leaf.place.leaf: leaf.ruling.ok for leaf in compared.leaves if leaf.place.direction == direction}
 
 
 def test_a_forgotten_update_is_different() -> None:

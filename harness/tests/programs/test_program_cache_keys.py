@@ -99,7 +99,7 @@ two, three = jnp.full((8, 16), 2.0), jnp.full((8, 16), 3.0)
 pair = pair_of("captured", lambda x: x * two, {"by_three": lambda x: x * three}, gradients=False)
 effort = Effort(selftest=False)
 results = run_points(pair, Locator(name=pair.name), points_of(pair), Programs(threads=1), effort)
-print({one.variant: one.verdict for one in results})
+print({one.place.variant: one.ruling.verdict for one in results})
 """
 
 

@@ -153,7 +153,7 @@ def test_nothing_else_reads_what_an_equation_was_traced_from() -> None:
         "interpret/equation.py",
         "interpret/rounding_error/domain.py",
         "interpret/windows.py",
-        "programs/own_rules.py",
+        "programs/captured_values.py",
         "programs/program_cache.py",
         "programs/program_digest.py",
     }

@@ -13,6 +13,7 @@ from samebits.schema.values import Given
 
 CASE = Case(id="small", sizes={"experts": 4})
 FLOATS = np.random.default_rng(1).standard_normal(8).astype(np.float32)
+ONES = np.ones(8, np.float32)
 INTEGERS = np.arange(8, dtype=np.int32)
 
 ARGUMENTS: dict[str, tuple[Arg, Any, str, tuple[int, int] | None]] = {
@@ -21,7 +22,7 @@ ARGUMENTS: dict[str, tuple[Arg, Any, str, tuple[int, int] | None]] = {
     "floats of a range": (Arg(shape=(8,), values=Uniform()), FLOATS, "stated", None),
     "floats that are made": (Arg(shape=(8,), values=lambda rng, shape: FLOATS), FLOATS, "stated", None),
     "floats that are given": (Arg(shape=(8,), values=Given(array=FLOATS)), FLOATS, "given", None),
-    "ones that are given": (Arg(shape=(8,), values=Given(array=FLOATS)), np.ones(8, np.float32), "stated", None),
+    "ones that are given": (Arg(shape=(8,), values=Given(array=ONES)), ONES, "stated", None),
     "integers": (Arg(shape=(8,), dtype="int32"), INTEGERS, "all", (-(2**31), 2**31 - 1)),
     "integers of a range": (Arg(shape=(8,), values=Integers(low=2, high=9, also=(-1,))), INTEGERS, "all", (-1, 8)),
     "integers below": (Arg(shape=(8,), dtype="int32", below="experts"), INTEGERS, "all", (0, 3)),

@@ -21,7 +21,7 @@ def _named(table: dict[str, Any], fast: int) -> list[Any]:
 
 
 def _beyond(compared: Any) -> list[str]:
-    taken = [each.counterexample for leaf in compared.leaves for each in leaf.assumptions]
+    taken = [each.counterexample for leaf in compared.leaves for each in leaf.proof.assumptions]
     return [words for words in taken if words is not None and "on mesh" in words]
 
 
