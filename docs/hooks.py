@@ -41,7 +41,7 @@ GENERATED: dict[str, Callable[[], str]] = {
 
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Let Markdown inside of a fold be Markdown, as on GitHub: pages have what commands write."""
-    return markdown.replace("\n<details>\n", "\n<details markdown>\n")
+    return markdown.replace("\n<details>", "\n<details markdown>")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
