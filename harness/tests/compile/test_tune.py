@@ -119,7 +119,7 @@ def test_the_table_the_document_and_the_markdown(tmp_path: Path) -> None:
     assert tiled[2]["program"] is None and tiled[2]["refused"].startswith(
         "raised ValueError: tile is 7; expected a divisor of 256 ("
     )
-    assert "REJECTED: " in ended.out and "tile is 7; expected a divisor of 256" in ended.out
+    assert "7 is rejected: raised ValueError: tile is 7; expected a divisor of 256" in ended.out
     whole = [one for one in document["trials"] if one["side"] == "whole"]
     assert [one["same_as"] for one in whole] == [None, "8", "8"] and len({one["program"] for one in whole}) == 1
     assert [one["small"].startswith("the program of 8 at this small size") for one in whole] == [False, True, True]
