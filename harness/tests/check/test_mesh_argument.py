@@ -102,7 +102,7 @@ def proved(declared: Pair) -> list[Any]:
 
 def verdicts(results: list[Any], variant: str) -> set[str]:
     """The verdicts on a variant, whatever the leaf and direction."""
-    return {result.verdict for result in results if result.variant == variant}
+    return {result.ruling.verdict for result in results if result.place.variant == variant}
 
 
 def reasons(results: list[Finding]) -> set[str]:
@@ -137,7 +137,7 @@ def test_a_mesh_that_no_side_takes_is_rejected() -> None:
 def test_proofs_have_an_abstract_mesh_as_the_argument() -> None:
     results = proved(pair(plain, meshes=("dp2_tp4", "tp4_dp2"), statics=MESH, honest=by_argument))
     assert verdicts(results, "honest") == {"rounding", "proved"}
-    assert all(result.ok for result in results)
+    assert all(result.ruling.ok for result in results)
     found = proved(pair(plain, meshes=("tp4_dp2",), statics=MESH, order=wrong_by_order))
     assert verdicts(found, "order") >= {"different"}
 
@@ -216,7 +216,9 @@ def test_another_mesh_than_a_sides_own_gets_one_line(mesh: str) -> None:
     results = run(pair(plain, meshes=(mesh,), own=own()), Request(variants=("own",), full=True))
     assert verdicts(results, "own") == {"error"}
     assert reasons(results) == {line}
-    assert {result.reason for result in proved(pair(plain, meshes=(mesh,), own=own())) if not result.ok} == {line}
+    assert {each.ruling.reason for each in proved(pair(plain, meshes=(mesh,), own=own())) if not each.ruling.ok} == {
+        line
+    }
 
 
 def test_a_mesh_with_default_types_is_found_by_its_variable() -> None:
@@ -278,9 +280,11 @@ def test_a_reference_without_an_explicit_form_is_no_error() -> None:
 
 def test_proofs_do_without_an_explicit_form_too() -> None:
     results = proved(product(honest=with_sharding, planted=wrong_if_explicit))
-    assert {r.verdict for r in results if r.variant == "auto_only" and r.mode == "explicit"} == {"skipped"}
+    assert {r.ruling.verdict for r in results if r.place.variant == "auto_only" and r.place.mode == "explicit"} == {
+        "skipped"
+    }
     assert verdicts(results, "honest") <= {"rounding", "proved"}
-    assert {r.mode for r in results if r.verdict == "different"} == {"explicit"}
+    assert {r.place.mode for r in results if r.ruling.verdict == "different"} == {"explicit"}
 
 
 def test_a_reference_that_fails_everywhere_stays_an_error() -> None:

@@ -31,5 +31,5 @@ def test_the_other_variants_are_judged(name: str, door: Callable[..., Any]) -> N
         dtypes=("float32", "bfloat16"),
         meshes=("none", "dp2"),
     )
-    verdicts = {(leaf.variant, leaf.verdict) for leaf in door(pair).leaves}
+    verdicts = {(leaf.place.variant, leaf.ruling.verdict) for leaf in door(pair).leaves}
     assert verdicts == {("<lambda>", "proved"), ("good", "proved"), ("last", "proved"), ("other", "different")}

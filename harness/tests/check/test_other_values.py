@@ -89,17 +89,18 @@ def _cosines(x: Any, step: Any, *, factor: float) -> Any:
 def test_witness_extent_and_line_are_of_the_input_that_shows_it(gradients: bool) -> None:
     pair = replace(_pair(cosines=_cosines), reference=_sines, gradients=gradients)
     proofs = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(full=True), 8)))
-    rows: list[Any] = [
+    rows: list[Finding] = [
         *of(run(pair), variant="cosines"),
         *(proof for proof in proofs if proof.place.variant == "cosines"),
     ]
     for row in rows:
-        assert row.verdict == "different"
-        (line,) = row.lines
+        assert row.ruling.verdict == "different"
+        (line,) = row.named.lines
         assert "jnp.cos(x)" in str(line) and "jnp.sin(x)" in str(line)
-        if not isinstance(row, Finding):
-            assert row.witness is not None and row.witness["input"] == "'step' = 0" and row.kind == "other"
-            assert row.mismatches == row.elements and row.picture is not None
+        if row.tool == "check":
+            seen = row.comparison
+            assert seen.witness is not None and seen.witness.input == "'step' = 0" and seen.kind == "other"
+            assert seen.mismatches == seen.elements and seen.picture is not None
 
 
 def test_a_proof_says_where_it_does_not_hold() -> None:

@@ -114,10 +114,16 @@ def proofs(formula: Formula, asked: Asked) -> Iterator[tuple[str, str]]:
     for (name, case, dtype), found in arguments.items():
         if name in formula.honest:
             for one in found:
-                if one.verdict == "different":
-                    yield f"{name} {dtype} {one.direction}", f"{case} {one.leaf}: refuted, {one.witness or one.reason}"
-        elif all(one.ok for one in found):
-            yield f"{name} {dtype}", f"{case}: accepted, {'; '.join(f'{one.leaf}: {one.verdict}' for one in found)}"
+                if one.ruling.verdict == "different":
+                    yield (
+                        f"{name} {dtype} {one.place.direction}",
+                        f"{case} {one.place.leaf}: refuted, {one.proof.refutation or one.ruling.reason}",
+                    )
+        elif all(one.ruling.ok for one in found):
+            yield (
+                f"{name} {dtype}",
+                f"{case}: accepted, {'; '.join(f'{one.place.leaf}: {one.ruling.verdict}' for one in found)}",
+            )
 
 
 def _directions(formula: Formula, asked: Asked) -> tuple[str, ...]:
