@@ -27,7 +27,8 @@ def point_block(leaves: Sequence[Finding]) -> list[str]:
 
 def _leaf(result: Finding) -> list[str]:
     ruling, seen = result.ruling, result.comparison
-    lines = [] if result.place.leaf == "*" else [f"  leaf      {result.place.leaf}"]
+    name = "claim" if result.tool == "compile" else "leaf"
+    lines = [] if result.place.leaf == "*" else [f"  {name:<9} {result.place.leaf}"]
     lines.append(f"  verdict   {ruling.verdict}, required {requirement(ruling.required, ruling.reason)}")
     if result.ruling.evidence and result.ruling.evidence != result.proof.refutation:
         lines.append(f"  evidence  {result.ruling.evidence}")

@@ -161,7 +161,7 @@ def _compile(document: Any) -> Iterator[Finding]:
                 replace(place, leaf=claim.shows),
                 "no figure" if claim.holds is None else "holds" if claim.holds else "does not hold",
                 ok=claim.ok,
-                evidence=claim.got,
+                evidence=f"got {claim.got}",
                 required="a finding: does not hold" if claim.finding else "holds",
                 why=claim.finding or claim.source,
                 replay=replay,

@@ -96,9 +96,9 @@ def test_a_claim_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ended, _ = compiled(root, "--direction", "forward", "--github", "--junitxml", file)
     assert ended.code == 1, ended.out
     (line,) = annotated(ended.out)
-    assert "%0A  claim     gathers == 7%0A" in line and "claim fails" in line
+    assert "%0A  claim     gathers == 7%0A  verdict   does not hold, required holds%0A  evidence  got 0%0A" in line
     (message,) = failures(file)
-    assert message.startswith("claim 'gathers == 7' is not as declared: ")
+    assert message.startswith("gathers == 7: does not hold, required holds; got 0; ")
 
 
 def test_a_run_that_compared_nothing(tree: Path, tmp_path: Path) -> None:

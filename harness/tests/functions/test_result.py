@@ -90,8 +90,8 @@ def test_a_notebook_shows_a_table_with_escaped_words() -> None:
 
 def test_a_notebook_shows_witness_and_replay_of_what_fails() -> None:
     html = _comparing(LEAF, changed(LEAF, verdict="different", ok=False))._repr_html_()
-    assert "<details>" in html and "required bitwise" in html
-    assert "<details>" not in _comparing(LEAF)._repr_html_()
+    assert "<details" in html and "required bitwise" in html
+    assert "<details" not in _comparing(LEAF)._repr_html_()
 
 
 def test_a_terminal_shows_a_line_per_leaf() -> None:

@@ -137,7 +137,7 @@ def test_claims_about_programs() -> None:
     )
     made = outcomes(compiled, NOWHERE)
     assert statuses(made) == ["passed", "passed", "failed", "error"], "the comparison, and each claim"
-    assert made.rows[2].message == "VARIANT.temp_bytes <= 1: does not hold, required holds; 2.0; design.md"
+    assert made.rows[2].message == "VARIANT.temp_bytes <= 1: does not hold, required holds; got 2.0; design.md"
 
 
 def test_rows_without_a_file_have_no_line(tmp_path: Path) -> None:

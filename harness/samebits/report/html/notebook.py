@@ -38,8 +38,8 @@ def notebook_table(
 
     codes = [Code(lines=text.splitlines()) for text in details]
     blocks = [
-        Table(heads=("direction", "leaf", "verdict", "evidence"), rows=[_cells(row) for row in rows]),
-        *(Table(heads=heads, rows=lines) for heads, lines in tables),
+        Table(heads=("direction", "leaf", "verdict", "evidence"), rows=[_cells(row) for row in rows], caption="Leaves"),
+        *(Table(heads=heads, rows=lines, caption=heads[0]) for heads, lines in tables),
         Lines(lines=[f"note: {note}" for note in notes], listed=False),
         *([Fold(title="What fails, with witness and replay", blocks=codes)] if codes else []),
     ]
