@@ -28,6 +28,12 @@ PAIR = Pair(
     args={"logits": Arg(shape=(8, 16)), "labels": Arg(shape=(8,), dtype="int32", values=Integers(high=16))},
     exemptions=(
         Exemption(variant="of_*", dtype="bfloat16", kind="dtype", reason="Keras's loss of bfloat16 logits is float32"),
+        Exemption(
+            variant="of_probabilities",
+            dtype="float32",
+            reason="FINDING: Keras clips probabilities at 1e-7, so that its loss is at most 16.1; of "
+            "logits 64 times as large as normal numbers it is up to 290",
+        ),
     ),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),

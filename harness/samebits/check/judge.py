@@ -12,6 +12,7 @@ from samebits.check.outcome import LeafOutcome
 from samebits.check.rounding import COMPILER, RoundingEvidence
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.field_proof.result import of_inputs_tried
+from samebits.interpret.float64_differences import values_of
 from samebits.interpret.other_values import Counterexample
 from samebits.schema.all_sizes import Sizes
 from samebits.schema.assumption import Assumption
@@ -226,10 +227,20 @@ def _elsewhere(
     """Return the verdict where other inputs are known at which the sides differ, and these."""
     other = None if verdict not in _RANK or outcome.elsewhere is None else outcome.elsewhere()
     if other is None:
-        return verdict, evidence, None
+        return verdict, evidence, _at_other_magnitudes(outcome, evidence) if verdict == "different" else None
     if other.allowed:
         return "different", other.words if other.kind == "compiler" else f"{AT_OTHERS}: {other.words}", other
     return verdict, "; ".join((*filter(None, [evidence]), f"{ELSEWHERE}: {other.words}")), other
+
+
+def _at_other_magnitudes(outcome: LeafOutcome, evidence: str | None) -> Counterexample | None:
+    """Return the inputs at which a proof refuted equal formulas, where these are others than those of the case."""
+    same = outcome.identity
+    if same is None or same.at is None or same.witness is None or same.witness not in (evidence or ""):
+        return None
+    question, name = same.at.question, leaf_of(outcome)
+    values = values_of(question, name) if name in question.outputs else None
+    return Counterexample(same.witness, True, f"ordinary, {same.at.words}", question, values)
 
 
 def _proven(outcome: LeafOutcome) -> tuple[Verdict, str | None]:

@@ -89,6 +89,19 @@ def test_gradients_and_meshes_see_them_too(fault: str) -> None:
     assert samebits.check(reference, variant, *args, mesh="dp4", specs=specs, gradients=False).verdict == "different"
 
 
+def clipped_loss(x: Any) -> Any:
+    """The loss of probabilities that are clipped at 1e-7: at most 16.1."""
+    return -jnp.log(jnp.clip(jax.nn.softmax(x), 1e-7, 1 - 1e-7))[:, 0]
+
+
+def test_the_witness_is_of_the_inputs_that_show_it() -> None:
+    """At the inputs of the case the sides differ by rounding, which says nothing of the verdict."""
+    compared = samebits.check(lambda x: -jax.nn.log_softmax(x)[:, 0], clipped_loss, X, gradients=False)
+    text = compared.failure()
+    assert "16.1180954 (0x4180f1dc)" in text and "by rounding" not in text, text
+    assert "input     ordinary, with the inputs 64 times as large" in text and "has `jnp.clip(" in text, text
+
+
 def test_of_given_arrays_it_is_a_note() -> None:
     x = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
     reference, variant, _ = FAULTS["saturation beside a law"]

@@ -459,7 +459,8 @@ def _at_other_magnitudes(
             if seen.beyond_given:
                 beyond.setdefault(name, seen.witness)
             else:
-                result[name] = result[name].refuted(f"{seen.witness} (their values are not stated)", seen.gap)
+                words = f"{seen.witness} (their values are not stated)"
+                result[name] = result[name].refuted(words, seen.gap, seen.at)
     return result
 
 
@@ -480,11 +481,16 @@ def _of_decisions(
 
 
 class _Seen(NamedTuple):
-    """How an output differs at other inputs, by how much, and whether these perhaps do not occur."""
+    """How an output differs at other inputs, by how much, and which these are."""
 
     witness: str
     gap: float
-    beyond_given: bool
+    at: Stretched
+
+    @property
+    def beyond_given(self) -> bool:
+        """Whether such inputs perhaps do not occur."""
+        return self.at.beyond_given
 
 
 def _refuted_at(
@@ -511,9 +517,7 @@ def _refuted_at(
         root = APART if attempted.domain.rooted else 0.0  # a root has any sign there
         if not proof.equal and not proof.undecided and proof.gap > root:
             witnesses[name] = str(proof.witness), proof.gap
-    result = {
-        name: _Seen(f"{words}, {other.words}", gap, other.beyond_given) for name, (words, gap) in witnesses.items()
-    }
+    result = {name: _Seen(f"{words}, {other.words}", gap, other) for name, (words, gap) in witnesses.items()}
     parts = other.halves if witnesses or not is_covered else []
     for part in parts or ([] if is_covered else [other.nudged]):
         for name, seen in _refuted_at(part, shown, list(apart), undecided, halved + 1).items():

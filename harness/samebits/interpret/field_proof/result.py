@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from samebits.errors import NotCovered, not_interpreted
 from samebits.interpret.field.functions import CONFIRMED
 from samebits.interpret.given_integers import like_given
+from samebits.interpret.probes import Stretched
 from samebits.schema.assumption import Assumption, words_of
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ class FieldIdentity:
         not_interpreted: what of the programs could not be interpreted, where that is why.
         tried: what is equal are numbers that only decisions make, such as integers, at the inputs tried: no formulas.
         others_equal: of an output that is not covered because some elements are NaN, the other elements are equal.
+        at: the inputs that show the difference, where these are others than those of the case.
     """
 
     equal: bool
@@ -241,6 +243,7 @@ class FieldIdentity:
     not_interpreted: str | None = None
     tried: bool = False
     others_equal: bool = False
+    at: Stretched | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def uncovered(cls, error: NotCovered, *, others_equal: bool = False) -> FieldIdentity:
@@ -259,8 +262,8 @@ class FieldIdentity:
         """Whether further attempts may refute it: all of it is equal, or what says something is."""
         return self.equal or self.others_equal
 
-    def refuted(self, witness: str, gap: float) -> FieldIdentity:
-        """The same output, shown to be another formula by a witness."""
+    def refuted(self, witness: str, gap: float, at: Stretched | None = None) -> FieldIdentity:
+        """The same output, shown to be another formula by a witness, perhaps at other inputs."""
         return replace(
             self,
             equal=False,
@@ -271,6 +274,7 @@ class FieldIdentity:
             others_equal=False,
             witness=witness,
             gap=gap,
+            at=at,
         )
 
     @property
