@@ -13,12 +13,13 @@ import pytest
 
 from samebits.host import environment
 from tests.bisect.test_walkthrough import unlike
-from tests.project.pages import DOCS, PAGES, README, Block, all_blocks, blocks, name_of
+from tests.project.pages import DOCS, PAGES, Block, all_blocks, blocks, name_of
 from tests.support.invoke import REPOSITORY, samebits, samebits_process
 
 environment.prepare()
 
 BLOCKS = all_blocks()
+FIRST_PAIR = DOCS / "guides" / "first_pair.md"
 DATA = ("dockerfile", "sh", "yaml", "json", "toml")
 """Blocks that are no Python and show no output; commands in `sh` are parsed by `test_pages`."""
 
@@ -172,17 +173,15 @@ def test_another_output_and_another_code_are_found(tmp_path: Path) -> None:
 
 
 def test_files_of_a_page_are_run() -> None:
-    """A page that shows files also shows a command that runs them; README and the first guide have their own test."""
-    own = {name_of(README), "docs/guides/first_pair.md"}
+    """A page that shows files also shows a command that runs them; the first guide has its own test."""
+    own = {name_of(FIRST_PAIR)}
     with_files = {block.page for block in BLOCKS if block.file is not None}
     assert with_files - own == {block.page for block in SHOWN} & with_files - own
     assert own <= with_files
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("page", [README, DOCS / "guides" / "first_pair.md"], ids=name_of)
-def test_the_pair_of_the_page_holds(page: Path, tmp_path: Path) -> None:
-    files = write_files(blocks(page.read_text(encoding="utf-8"), page.name), tmp_path)
+def test_the_first_pair_holds(tmp_path: Path) -> None:
+    files = write_files(blocks(FIRST_PAIR.read_text(encoding="utf-8"), FIRST_PAIR.name), tmp_path)
     in_folders = [file for file in files if "/" in file]
     assert in_folders == ["reference_impls/rope.py", "optimized_impls/rope.py", "suites/test_rope.py"]
     ended = samebits("check", "rope", "--root", tmp_path)
@@ -190,8 +189,8 @@ def test_the_pair_of_the_page_holds(page: Path, tmp_path: Path) -> None:
     assert "rope" in ended.out and "all contracts hold" in ended.out
 
 
-def test_a_fault_in_the_pair_of_the_readme_is_found(tmp_path: Path) -> None:
-    write_files(blocks(README.read_text(encoding="utf-8"), "README.md"), tmp_path)
+def test_a_fault_in_the_first_pair_is_found(tmp_path: Path) -> None:
+    write_files(blocks(FIRST_PAIR.read_text(encoding="utf-8"), FIRST_PAIR.name), tmp_path)
     file = tmp_path / "optimized_impls" / "rope.py"
     honest = file.read_text(encoding="utf-8")
     file.write_text(honest.replace("first * sin + second * cos", "first * sin - second * cos"), encoding="utf-8")
