@@ -36,6 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
     besides is not among the user's own files, and gone at the end; xdist's workers inherit the folder.
     """
     os.environ["SAMEBITS_CACHE_LIMIT"] = "0"
+    for name in ("COLUMNS", "LINES"):  # readline, which pytest imports, gives children the size of no terminal
+        os.environ.pop(name, None)
+        os.unsetenv(name)
     if "SAMEBITS_CACHE_DIR" not in os.environ:
         folder = tempfile.mkdtemp(prefix="samebits-tests-")
         os.environ["SAMEBITS_CACHE_DIR"] = folder
