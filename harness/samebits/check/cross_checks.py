@@ -52,14 +52,19 @@ class SizeProofs:
         return list(outcomes)
 
 
-def size_proofs(pair: Pair, effort: Effort) -> SizeProofs:
+def size_proofs(pair: Pair, effort: Effort, platform: str | None = None) -> SizeProofs:
     """Return the proofs for all sizes of a pair, where its contracts or the effort ask for them.
+
+    Args:
+        pair: the declaration.
+        effort: of the check.
+        platform: whose branches of `lax.platform_dependent` are taken; that of this process by default.
 
     Raises:
         RequestError: they do, and symbolic sizes are not installed.
     """
     if effort.all_sizes or any(contract.sizes == "all" for contract in pair.contracts):
-        proofs: SizeProofs = door("sizes.beside_runs").PairSizeProofs(pair, every=effort.all_sizes)
+        proofs: SizeProofs = door("sizes.beside_runs").PairSizeProofs(pair, every=effort.all_sizes, platform=platform)
         return proofs
     return SizeProofs()
 

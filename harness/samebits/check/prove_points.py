@@ -15,8 +15,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from samebits.check.cross_checks import size_proofs
 from samebits.check.error_groups import LeafSample
-from samebits.check.execution import Execution, PendingPoint
+from samebits.check.execution import Execution, MovementProof, PendingPoint
 from samebits.check.judge import rule, where
 from samebits.check.line_evidence import LineFinder
 from samebits.check.magnitudes import at_magnitudes
@@ -65,7 +66,7 @@ from samebits.schema.domain import RequiredFact, in_words
 from samebits.schema.finding import Compared, Errors, Finding, Proof, at
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.point import Point
+from samebits.schema.point import Effort, Point
 from samebits.schema.result import Verdict
 
 
@@ -265,6 +266,7 @@ class PointProver:
         self._proofs = _ProofsAtRecords(Execution(self.sides), self._prover)
         self._searches = Searches(self._proofs, (at_magnitudes,), executed=False)
         self._derivations = BoundCache(self.platform)
+        self._beside = size_proofs(pair, Effort(), self.platform)
         self.begin_chunk()
 
     def begin_chunk(self) -> None:
@@ -394,6 +396,7 @@ class PointProver:
                 one_way=partial(prover.one_way, questions),
                 lines=partial(self._lines.lines, job, leaf, None, typed=traced[leaf].typed),
             )
+            (outcome,) = self._beside.attached(point, MovementProof(), [outcome])
             if known is None:
                 kept = [movement[leaf] for movement in moved if not isinstance(movement, Unproved)]
                 argument = by_labels(pair, point, outcome, kept, questions, sums)

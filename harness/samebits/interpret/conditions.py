@@ -255,7 +255,8 @@ class _ConditionWalk(Interpreter):
         """What moves elements: the term of those moved; index operands of slices are held inside."""
         at, shape = MOVES[step.name].index_operands(step), step.inputs[0].shape
         if step.name == "gather":
-            self.against(terms[1], _places(shape[step.params["dimension_numbers"].start_index_map[0]] - 1))
+            for axis in step.params["dimension_numbers"].start_index_map[:1]:  # none where all is taken
+                self.against(terms[1], _places(shape[axis] - 1))
         if step.name.startswith("dynamic_"):
             sizes = step.params.get("slice_sizes") or step.inputs[1].shape
             for number, whole, size in zip(at, shape, sizes, strict=False):

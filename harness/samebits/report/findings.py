@@ -92,7 +92,7 @@ def _is_default(ruling: Ruling) -> bool:
 
 
 def what_was_found(finding: Finding) -> str | None:
-    """What was evidence, where it does not suffice; else why the contract accepts it."""
+    """Return the witness of what does not suffice, else why the contract accepts it."""
     if finding.tool not in ("check", "prove"):
         return finding.ruling.evidence
     seen = finding.comparison.witness

@@ -28,6 +28,7 @@ from samebits.report.page import (
 )
 from samebits.report.screen import LINES, Form, Styled, cut, height_of, tall
 from samebits.report.tables import WIDTH, line, show_table
+from samebits.report.words import plural
 
 STYLES: dict[Tone, str] = {
     "": "",
@@ -126,7 +127,7 @@ def _end(page: Page, notes: Sequence[str]) -> list[Styled]:
 def _few(notes: Sequence[str]) -> list[str]:
     if len(notes) <= NOTES:
         return [*notes]
-    return [*notes[:NOTES], f"and {len(notes) - NOTES} more notes; --json FILE has all"]
+    return [*notes[:NOTES], f"and {plural(len(notes) - NOTES, 'more note')}; --json FILE has all"]
 
 
 def _blocks(blocks: Sequence[Block]) -> Form:

@@ -27,10 +27,11 @@ class PairSizeProofs(SizeProofs):
     Args:
         pair: the declaration.
         every: whether all points of variants in auto mode are proved; else those whose contract requires it.
+        platform: whose branches of `lax.platform_dependent` are taken; that of this process by default.
     """
 
-    def __init__(self, pair: Pair, *, every: bool) -> None:
-        self._pair, self._every, self._sizes = pair, every, PairSizes()
+    def __init__(self, pair: Pair, *, every: bool, platform: str | None = None) -> None:
+        self._pair, self._every, self._sizes, self._platform = pair, every, PairSizes(), platform
         self._asking = [contract for contract in pair.contracts if contract.sizes == "all"]
         self._proofs: dict[Point, PairProof] = {}
 
@@ -42,7 +43,7 @@ class PairSizeProofs(SizeProofs):
         if point not in self._proofs:
             import jax  # here, so that reading declarations alone does not import it
 
-            case, platform = self._pair.case(point.case), jax.default_backend()
+            case, platform = self._pair.case(point.case), self._platform or jax.default_backend()
             searched = PairPoint(self._pair, point.variant, case, point.dtype, point.direction, platform=platform)
             mesh = MeshSpec.parse(point.mesh)
             proof = self._sizes.prove(searched, mesh)

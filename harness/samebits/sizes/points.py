@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from samebits.check.cross_checks import SizeProofs
 from samebits.check.judge import where
 from samebits.check.outcome import LeafOutcome
 from samebits.check.prove_points import PointProver, argued
@@ -70,6 +71,7 @@ class SizePointProver(PointProver):
     def __init__(self, pair: Pair, locator: Locator, platform: str | None = None) -> None:
         super().__init__(pair, locator, platform)
         self._sizes = PairSizes()
+        self._beside = SizeProofs()  # all sizes are what is proved here
 
     def results(self, point: Point) -> list[Finding]:
         """What can be proved of each leaf of a point for all sizes.

@@ -120,6 +120,7 @@ def test_many_notes_are_counted_on_a_screen() -> None:
     notes = [f"note {number}" for number in range(NOTES + 2)]
     rows = Lines(lines=["row"] * 100)
     assert "and 2 more notes; --json FILE has all" in screen(page(rows, notes=notes, hint="--verbose"))
+    assert "and 1 more note; --json FILE has all" in screen(page(rows, notes=notes[1:], hint="--verbose"))
     assert "- note 4" in markdown(page(rows, notes=notes))
 
 
