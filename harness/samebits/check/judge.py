@@ -120,11 +120,10 @@ def _for_all_sizes(outcome: LeafOutcome, contract: Contract, reason: str | None)
     """Return whether what a contract accepts is shown for all sizes, and why not."""
     if outcome.for_all is not None and reaches(outcome.for_all, contract.lowest):
         return True, reason
-    why = outcome.no_family or ("`samebits prove --all-sizes` asks for them" if outcome.for_all is None else "")
     shown = "only the formulas are shown for all sizes"
     if outcome.for_all is None:
         shown = "it is shown for the sizes of the case alone"
-    return False, f"{shown}, and {ALL_SIZES_REQUIRED}" + (f": {why}" if why else "")
+    return False, f"{shown}, and {ALL_SIZES_REQUIRED}" + (f": {outcome.no_family}" if outcome.no_family else "")
 
 
 def _sizes(verdict: Verdict, outcome: LeafOutcome) -> Sizes | None:

@@ -151,14 +151,12 @@ def test_a_domain_that_all_sizes_need_must_be_stated() -> None:
     assert {(result.place.variant, result.place.direction) for result in failing} == {("taken", "gradient")}
 
 
-@pytest.mark.slow
-def test_prove_says_that_all_sizes_are_to_be_asked_for() -> None:
-    compared = samebits.prove(_pair(turned, contracts=(ALL,)))
-    reasons = {str(leaf.ruling.reason) for leaf in compared.leaves if leaf.place.variant == "turned"}
-    assert reasons == {
-        "it is shown for the sizes of the case alone, and the contract requires all sizes: "
-        "`samebits prove --all-sizes` asks for them"
-    }
+def test_prove_holds_a_contract_for_all_sizes_as_check_does() -> None:
+    compared = samebits.prove(_pair(turned, wrong_at_forty, contracts=(ALL,), **FEW))
+    seen = {(leaf.place.variant, leaf.ruling.ok, leaf.proof.sizes) for leaf in compared.leaves}
+    assert {row for row in seen if row[0] != "plain"} == {("turned", True, "all"), ("wrong_at_forty", False, "these")}
+    wrong = next(leaf for leaf in compared.leaves if leaf.place.variant == "wrong_at_forty")
+    assert "the contract requires all sizes: at rows=40" in str(wrong.ruling.reason)
 
 
 def test_a_denial_at_its_own_sizes_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
