@@ -92,7 +92,7 @@ class Session:
 def _remove(journal: Path) -> None:
     try:
         journal.unlink(missing_ok=True)
-    except NotADirectoryError:  # a file in place of its folder: there is no journal
+    except NotADirectoryError:  # noqa: S110  a file in place of its folder: there is no journal
         pass
     except OSError as error:  # what it has recorded would count
         raise RequestError(

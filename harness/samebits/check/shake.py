@@ -211,7 +211,7 @@ def code_digest(compiled: Any) -> str | None:
     try:
         for piece in sorted(object_files(executable.serialize())):  # their order is that of the threads
             digest.update(piece)
-    except (RuntimeError, AttributeError):
+    except (RuntimeError, AttributeError):  # noqa: S110
         pass  # without machine code the bits have to show what an option did
     return digest.hexdigest()[:16]
 

@@ -303,7 +303,7 @@ def _known(options: Mapping[str, Any]) -> dict[str, Any]:
         try:
             jax.jit(lambda: 0).lower().compile(compiler_options={name: value})
             known[name] = value
-        except RuntimeError:  # XLA rejects an option that it does not have; then there is nothing to set
+        except RuntimeError:  # noqa: S112  XLA rejects an option that it does not have; then there is nothing to set
             continue
     return known
 

@@ -77,7 +77,7 @@ def _in_folder(folder: str) -> str:
         for record in _RECORDS if not name.endswith(".pth") else ("",):
             try:
                 parts.append(hashlib.sha256(Path(folder, name, record).read_bytes()).hexdigest())
-            except OSError:  # not every distribution has each of them
+            except OSError:  # noqa: S112  not every distribution has each of them
                 continue
     return " ".join(parts)
 

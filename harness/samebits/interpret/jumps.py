@@ -41,7 +41,7 @@ def other_jumps(question: Question, outputs: Sequence[str], seed: str, *, covere
         alone = question.only([name])
         try:
             words = _first_jump(alone, seed, covered)
-        except (NotCovered, ValueError, IndexError):  # inputs between these may be invalid
+        except (NotCovered, ValueError, IndexError):  # noqa: S112  inputs between these may be invalid
             continue
         if words:
             where = "with inputs between those of the case and others of their elements"

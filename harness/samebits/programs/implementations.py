@@ -387,7 +387,7 @@ def _with_a_colon(text: str, root: Path | None) -> str:
             continue
         try:
             module = load_module(name, root)
-        except DeclarationError:  # it is not a module
+        except DeclarationError:  # noqa: S112  it is not a module
             continue
         if name == text:
             return f"; {text} is a module: write {text}:NAME; {suggest_name('', _functions_of(module))}"

@@ -71,7 +71,7 @@ def on_other_meshes(
         try:
             with standing_for(sides.functions[name], site.built, there.built):  # where it has a mesh of its own
                 first, second = (real_program(traced_program(sides, direction, *end).traced.jaxpr) for end in ends)
-        except (CouldNotRun, DeclarationError):  # these shapes, or this code, are not for that mesh
+        except (CouldNotRun, DeclarationError):  # noqa: S112  these shapes, or this code, are not for that mesh
             continue
         moved = replace(question, reference=first, variant=second)
         if moved.uneven is None and [aval.shape for aval in first.in_avals] == [

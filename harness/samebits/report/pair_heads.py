@@ -58,7 +58,7 @@ def _inputs(pair: Pair, settings: Sequence[tuple[str, str]]) -> Iterator[CaseInp
         case, meshes = pair.case(case_id), [mesh for name, mesh in settings if name == case_id]
         try:
             by_mesh = {mesh: tuple(_arguments(pair, case, MeshSpec.parse(mesh))) for mesh in meshes}
-        except DeclarationError:  # its points are not run, and are a problem of the document with this message
+        except DeclarationError:  # noqa: S112  its points are not run, and are a problem of the document with this message
             continue
         statics = {name: _static(value) for name, value in case.statics.items()}
         for arguments in dict.fromkeys(by_mesh.values()):
@@ -117,7 +117,7 @@ def _sources(pair: Pair, results: Sequence[Finding]) -> Iterator[SideSource]:
     for side in pair.sides:
         try:
             source = side_source(side, implementation(pair, side))
-        except SamebitsError:  # it does not import, which its points say
+        except SamebitsError:  # noqa: S112  it does not import, which its points say
             continue
         if source is not None:
             shown = side in apart or (side == pair.reference_name and bool(apart))

@@ -148,7 +148,7 @@ def _blamed(
         number = literals.number(constant.value, constant.dtype)
         try:
             again, _ = attempt({**_numbers(known), other.value: number})
-        except NotCovered:  # with the other literal: this exchange explains nothing
+        except NotCovered:  # noqa: S112  with the other literal: this exchange explains nothing
             continue
         if _settled(proofs, again):
             return f"the reference has the literal {constant} where this has {other}"

@@ -99,7 +99,7 @@ class Variances:
                 spread = self._ring.subtract(self._formula(squares, facts), of_mean)
                 for factor in (mean, number(1)):
                     yield self._ring.multiply(spread, factor)
-            except NoFormula:  # an infinity, or too many products
+            except NoFormula:  # noqa: S112  an infinity, or too many products
                 continue
 
 

@@ -60,7 +60,7 @@ def formulas_at(
         question = Question(first.closed, second.closed, inputs, first.outputs, family.platform)
         try:
             yield identity(question)
-        except (NotCovered, NothingCompared):
+        except (NotCovered, NothingCompared):  # noqa: S112
             continue  # as of a draw at which a number is infinite, which shows nothing about the formulas
 
 
