@@ -99,10 +99,6 @@ class AdviseCommand(Command[AdviseInputs, Judgements, AdviseDocument]):
             exit_code=exit_code(judged.advice),
         )
 
-    def exit_code(self, inputs: AdviseInputs, document: AdviseDocument) -> int:
-        """1 where something is bound by what it moves."""
-        return document.exit_code
-
 
 def _over(texts: tuple[str, ...]) -> dict[str, str]:
     over: dict[str, str] = {}

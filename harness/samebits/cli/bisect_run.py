@@ -13,7 +13,7 @@ from samebits.bisect.session import Session, counted
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.engine.ray_request import RayRequest
 from samebits.host.environment import Environment
-from samebits.report.bisect import BisectDocument, exit_code
+from samebits.report.bisect import BisectDocument
 from samebits.report.progress import ProgressBar
 
 
@@ -88,10 +88,6 @@ class BisectCommand(Command[Environment, SearchFinding, BisectDocument]):
         (finding,) = results
         finding = replace(finding, seconds=round(run.seconds, 3))
         return BisectDocument(environment=inputs, asked=self.asked, finding=finding)
-
-    def exit_code(self, inputs: Environment, document: BisectDocument) -> int:
-        """1 where the cause was found."""
-        return exit_code(document.finding)
 
 
 def _judged(bar: ProgressBar, seconds: float, left: int | None) -> None:

@@ -31,12 +31,12 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import root_of
 from samebits.programs.other_sizes import sizeless_note
 from samebits.programs.plan import LoadedPair, Request
-from samebits.report.check import Document, is_empty_shard
+from samebits.report.check import Document
 from samebits.report.live import CheckProgress
 from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.pair_heads import pair_head
 from samebits.report.shards import request_of
-from samebits.schema.finding import Finding, at, exit_code, summarise
+from samebits.schema.finding import Finding, at, summarise
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
@@ -238,13 +238,6 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
         """Print the page; nothing where no pair could be loaded."""
         if inputs.loaded:
             super().show(run, inputs, document)
-
-    def exit_code(self, inputs: CheckInputs, document: Document) -> int:
-        """1 where a contract does not hold; 0 of a shard without points: `merge` says whether anything was compared."""
-        if is_empty_shard(document) and not _totals(inputs.loaded, self.settings.shard):
-            return 0
-        interrupted = document.summary.interrupted
-        return exit_code(document.results, document.problems, no_skips=self.no_skips, interrupted=interrupted)
 
 
 def _order(results: list[Finding], loaded: Sequence[LoadedPair]) -> None:

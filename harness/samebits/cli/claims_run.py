@@ -25,7 +25,7 @@ from samebits.host.own_output import own_stdout
 from samebits.host.subprocesses import ProcessResult
 from samebits.programs.catalogue import Locator, default_root, load, names
 from samebits.report.check import Document
-from samebits.report.claims import ClaimsDocument, Ran, exit_code, summarise
+from samebits.report.claims import ClaimsDocument, Ran, summarise
 from samebits.report.compile import CompileDocument
 from samebits.report.document import read_as
 from samebits.schema.document_claim import Documented
@@ -138,10 +138,6 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
         """Print the page; where nothing could be judged, the problems say why."""
         if document.results:
             super().show(run, inputs, document)
-
-    def exit_code(self, inputs: ClaimInputs, document: ClaimsDocument) -> int:
-        """1 where a row is not as declared."""
-        return exit_code(document)
 
 
 def list_jobs(command: ClaimsCommand) -> int:

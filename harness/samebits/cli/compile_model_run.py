@@ -16,7 +16,7 @@ from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.programs.catalogue import default_root, suggest
-from samebits.report.compile_model import CompiledStep, StepsDocument, exit_code
+from samebits.report.compile_model import CompiledStep, StepsDocument
 from samebits.schema.model import Config, Model, Preset
 from samebits.schema.program_facts import Facts
 from samebits.schema.result import Problem
@@ -119,10 +119,6 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
             notes=(*published, *preset.remarks, *run.notes),
             seconds=run.seconds,
         )
-
-    def exit_code(self, inputs: CompileModelInputs, document: StepsDocument) -> int:
-        """That of the first problem."""
-        return exit_code(document)
 
 
 def _step(config: Config, compiler: str | None, facts: Facts, inputs: CompileModelInputs) -> CompiledStep:

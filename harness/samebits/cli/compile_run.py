@@ -31,10 +31,10 @@ from samebits.host import environment
 from samebits.host.accelerator import mismatch
 from samebits.host.environment import Environment
 from samebits.programs.catalogue import Locator
-from samebits.report.compile import CompileDocument, ProgramBlock, block_fold, exit_code, summarise
+from samebits.report.compile import CompileDocument, ProgramBlock, block_fold, summarise
 from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.terminal_page import show_blocks
-from samebits.report.tune import TuneDocument, exit_code_of_tuning, summarise_tuned, tuned_folds
+from samebits.report.tune import TuneDocument, summarise_tuned, tuned_folds
 from samebits.schema.pair import Pair
 from samebits.schema.result import Problem
 from samebits.schema.target import Target
@@ -134,10 +134,6 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
     def outcomes(self, inputs: CompileInputs, document: CompileDocument) -> Outcomes:
         """One row per claim."""
         return outcomes(document, declaration_lines([pair for _, pair in inputs.pairs], self.chosen.root))
-
-    def exit_code(self, inputs: CompileInputs, document: CompileDocument) -> int:
-        """1 where a claim is not as declared."""
-        return exit_code(document)
 
 
 def _head(name: str, command: CompileCommand | TuneCommand, inputs: CompileInputs) -> JournalHead:
@@ -264,7 +260,3 @@ class TuneCommand(Command[CompileInputs, TunedCase, TuneDocument]):
     def shows_live(self) -> bool:
         """Whether each case is shown as soon as its values were tried."""
         return True
-
-    def exit_code(self, inputs: CompileInputs, document: TuneDocument) -> int:
-        """1 where a value gives other results."""
-        return exit_code_of_tuning(document)

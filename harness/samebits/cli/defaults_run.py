@@ -28,7 +28,3 @@ class DefaultsCommand(Command[tuple[Source, Source], Agreement, DefaultsDocument
     def document(self, run: CommandRun, inputs: tuple[Source, Source], results: list[Agreement]) -> DefaultsDocument:
         """The comparison with its sources."""
         return DefaultsDocument(first=self.chosen.first, second=self.chosen.second, results=results[0])
-
-    def exit_code(self, inputs: tuple[Source, Source], document: DefaultsDocument) -> int:
-        """1 where they disagree."""
-        return 1 if document.results.disagreements else 0

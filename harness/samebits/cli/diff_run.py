@@ -8,7 +8,7 @@ from samebits.cli.diff import DiffOptions
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import declaration_lines
 from samebits.report.any_document import read_any_document
-from samebits.report.changes.diff import compare_documents, exit_code
+from samebits.report.changes.diff import compare_documents
 from samebits.report.changes.diff_document import DiffDocument, diff_outcomes
 from samebits.report.changes.diff_records import Slower
 from samebits.report.outcomes import Outcomes
@@ -41,7 +41,3 @@ class DiffCommand(Command[DiffDocument, DiffDocument, DiffDocument]):
     def outcomes(self, inputs: DiffDocument, document: DiffDocument) -> Outcomes:
         """One row per change."""
         return diff_outcomes(document, declaration_lines((), self.chosen.root))
-
-    def exit_code(self, inputs: DiffDocument, document: DiffDocument) -> int:
-        """1 where something is worse."""
-        return exit_code(document)

@@ -21,7 +21,6 @@ from samebits.errors import RequestError
 from samebits.programs.catalogue import default_root, suggest
 from samebits.report.faults import FaultTable, fault_lines
 from samebits.report.terminal_page import show_blocks
-from samebits.schema.result import gravest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,13 +101,6 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
     def shows_live(self) -> bool:
         """Whether each fault is shown as soon as it has been checked."""
         return self.verbose
-
-    def exit_code(self, inputs: FaultInputs, document: FaultTable) -> int:
-        """1 where a fault is not caught or an honest implementation fails; 3 where not all were tried to the end."""
-        answered = [row for row in document.results if row.error is None]
-        if any(not (row.caught and row.honest) for row in answered):
-            return 1
-        return gravest(document.problems) or (0 if len(answered) == len(inputs.items) else 3)
 
 
 def _unmatched(patterns: Sequence[str], names: Sequence[str]) -> list[str]:

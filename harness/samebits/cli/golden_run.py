@@ -14,7 +14,7 @@ from samebits.cli.run_items import run_items
 from samebits.engine.golden_work import GoldenWork, golden_items
 from samebits.engine.journal import JournalHead
 from samebits.engine.run_work import EngineSettings
-from samebits.errors import COULD_NOT_TELL, SamebitsError
+from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.permit import Permit
 from samebits.programs.catalogue import default_root
@@ -115,11 +115,6 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
         for message in unusable if self.verbose else unusable[:WORST]:
             say(message)
         super().show(run, inputs, document)
-
-    def exit_code(self, inputs: GoldenCheckInputs, document: GoldenDocument) -> int:
-        """1 where a golden changed, before 2 for a damaged file, before 3 for a run that could not be made."""
-        codes = {result.exit_code for result in _checked(document)}
-        return min(codes - {0}, default=0 if codes else COULD_NOT_TELL)
 
 
 def _unchecked(matrices: Sequence[str]) -> str:

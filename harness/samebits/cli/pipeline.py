@@ -212,8 +212,9 @@ class Command(ABC, Generic[Inputs, Item, Report]):
         show_page(run.console, document.page(), verbose=self.verbose, live=self.shows_live)
 
     def exit_code(self, inputs: Inputs, document: Report) -> int:
-        """0, 1, 2 or 3, as `samebits --help` explains them; by default that of the gravest problem."""
-        return gravest(getattr(document, "problems", ()))
+        """0, 1, 2 or 3, as `samebits --help` explains them: that of the document, or of its gravest problem."""
+        code: int = getattr(document, "exit_code", gravest(getattr(document, "problems", ())))
+        return code
 
 
 class Steps:

@@ -14,7 +14,7 @@ from samebits.engine.run_work import EngineSettings
 from samebits.engine.work import Item
 from samebits.host.environment import Environment
 from samebits.programs.catalogue import default_root
-from samebits.report.prove_model import StepDocument, exit_code
+from samebits.report.prove_model import StepDocument
 from samebits.schema.model import Model
 from samebits.schema.result import Problem
 from samebits.train.load import load_model
@@ -98,7 +98,3 @@ class ProveModelCommand(Command[ProveModelInputs, ProvedStep, StepDocument]):
             seconds=round(run.seconds, 3),
             interrupted=run.interrupted,
         )
-
-    def exit_code(self, inputs: ProveModelInputs, document: StepDocument) -> int:
-        """1 where a leaf is refuted."""
-        return exit_code(document)

@@ -23,7 +23,7 @@ from samebits.report.prove import ProofDocument, pair_block
 from samebits.report.terminal_page import show_blocks
 from samebits.report.words import other_input_notes
 from samebits.rooms import door
-from samebits.schema.finding import Finding, at, exit_code
+from samebits.schema.finding import Finding, at
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,7 +132,3 @@ class ProveCommand(Command[ProveInputs, Finding, ProofDocument]):
         """Print the page; nothing where no pair could be loaded."""
         if inputs.loaded:
             super().show(run, inputs, document)
-
-    def exit_code(self, inputs: ProveInputs, document: ProofDocument) -> int:
-        """1 where a leaf is refuted; a wrong request takes precedence over what could not be decided."""
-        return exit_code(document.results, document.problems, interrupted=document.interrupted)

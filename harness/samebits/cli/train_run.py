@@ -23,7 +23,6 @@ from samebits.report.train import (
     TrainDocument,
     TrainSummary,
     envelope_record,
-    exit_code,
 )
 from samebits.schema.model import Matrix, Model
 from samebits.train.cache import persistent_compile_cache
@@ -165,10 +164,6 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
                 uncompared=len(alone),
             ),
         )
-
-    def exit_code(self, inputs: Environment, document: TrainDocument) -> int:
-        """1 where a comparison is not as expected."""
-        return exit_code(document)
 
 
 def runs_of(command: TrainCommand) -> dict[str, str]:

@@ -59,18 +59,19 @@ class BisectDocument:
     finding: SearchFinding
     written: Written | None = None
 
+    @property
+    def exit_code(self) -> int:
+        """0: nothing fails; 1: it fails, and here is the cause; 3: the cause could not be determined, or not yet."""
+        finding = self.finding
+        if finding.interrupted:
+            return 3
+        if finding.found:
+            return 1
+        return 3 if finding.culprits or finding.skipped else 0
+
     def page(self) -> Page:
         """Return what is shown."""
         return bisect_page(self)
-
-
-def exit_code(finding: SearchFinding) -> int:
-    """0: nothing fails; 1: it fails, and here is the cause; 3: the cause could not be determined, or not yet."""
-    if finding.interrupted:
-        return 3
-    if finding.found:
-        return 1
-    return 3 if finding.culprits or finding.skipped else 0
 
 
 def bisect_page(document: BisectDocument) -> Page:
@@ -96,7 +97,7 @@ def bisect_page(document: BisectDocument) -> Page:
     if detail.get("diff"):
         lines = first_lines(str(detail["diff"]).split("\n"), PATCH_LINES)
         blocks.append(Code(lines=lines, title="The change", language="diff"))
-    code = exit_code(finding)
+    code = document.exit_code
     return Page(
         command="bisect",
         state=state_of(code),

@@ -29,7 +29,7 @@ from samebits.report.words import (
     short_meshes,
     verdict_counts,
 )
-from samebits.schema.finding import Finding
+from samebits.schema.finding import Finding, exit_code
 from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.result import Problem, Summary
 from samebits.schema.shake_summary import COUNTED, ShakeSummary
@@ -114,6 +114,13 @@ class Document:
         """Whether the exit code is 3 although everything that ran holds."""
         s = self.summary
         return s.interrupted or s.skipped == s.cases > 0 or self.skips_fail
+
+    @property
+    def exit_code(self) -> int:
+        """1 where a contract does not hold; 0 of a shard without points: `merge` says whether anything was checked."""
+        if is_empty_shard(self):
+            return 0
+        return exit_code(self.results, self.problems, no_skips=self.no_skips, interrupted=self.summary.interrupted)
 
     def page(self) -> Page:
         """Return what is shown."""

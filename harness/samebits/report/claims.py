@@ -86,16 +86,16 @@ class ClaimsDocument:
     summary: ClaimsSummary
     written: Written | None = None
 
+    @property
+    def exit_code(self) -> int:
+        """0: every row is as declared; 1: one is not; 2: a wrong declaration; 3: something could not be decided."""
+        failed = any(not row.ok and row.holds != "undecided" for row in self.results)
+        unknown = any(row.holds == "undecided" for row in self.results) or not self.results
+        return code_of(self.problems, failed=failed, undecided=unknown or self.summary.interrupted)
+
     def page(self) -> Page:
         """Return what is shown."""
         return claims_page(self)
-
-
-def exit_code(document: ClaimsDocument) -> int:
-    """0: every row is as declared; 1: one is not; 2: a wrong declaration; 3: something could not be decided."""
-    failed = any(not row.ok and row.holds != "undecided" for row in document.results)
-    unknown = any(row.holds == "undecided" for row in document.results) or not document.results
-    return code_of(document.problems, failed=failed, undecided=unknown or document.summary.interrupted)
 
 
 def summarise(rows: Sequence[ClaimRow], seconds: float, interrupted: bool) -> ClaimsSummary:
@@ -261,8 +261,8 @@ def claims_page(document: ClaimsDocument) -> Page:
     findings = [Line(f"{row.id} {row.subject}: {text}", "warn") for row in rows for text in _found(row)]
     return Page(
         command="claims",
-        state=state_of(exit_code(document)),
-        word=state_word(exit_code(document), "as declared", "not as declared"),
+        state=state_of(document.exit_code),
+        word=state_word(document.exit_code, "as declared", "not as declared"),
         headline=_headline(document),
         closing=closing(document),
         command_next=_next(document),

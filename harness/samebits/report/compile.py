@@ -80,16 +80,16 @@ class CompileDocument:
     summary: CompileSummary
     written: Written | None = None
 
+    @property
+    def exit_code(self) -> int:
+        """0: every claim is as declared; 1: one is not; 2: a wrong request; 3: something could not be decided."""
+        s = self.summary
+        undecided = s.unknown > 0 or s.interrupted or not self.results
+        return code_of(self.problems, failed=s.failed > 0, undecided=undecided)
+
     def page(self) -> Page:
         """Return what is shown."""
         return compile_page(self)
-
-
-def exit_code(document: CompileDocument) -> int:
-    """0: every claim is as declared; 1: one is not; 2: a wrong request; 3: something could not be decided."""
-    s = document.summary
-    undecided = s.unknown > 0 or s.interrupted or not document.results
-    return code_of(document.problems, failed=s.failed > 0, undecided=undecided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,7 @@ _LABEL = "Memory and communication per device, each figure on its own scale; the
 def compile_page(document: CompileDocument) -> Page:
     """Return a table for each case, target and direction, those with a claim that is not as declared first."""
     grouped = sorted(blocks(document), key=lambda block: block.state == "passed")
-    code, explained = exit_code(document), Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
+    code, explained = document.exit_code, Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
     return Page(
         command="compile",
         state=state_of(code, "failed"),

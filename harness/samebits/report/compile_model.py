@@ -59,6 +59,11 @@ class StepsDocument:
     seconds: float
     written: Written | None = None
 
+    @property
+    def exit_code(self) -> int:
+        """0: all were compiled; else that of the first problem."""
+        return self.problems[0].exit_code if self.problems else 0 if self.results else 3
+
     def page(self) -> Page:
         """Return what is shown."""
         return steps_page(self)
@@ -137,11 +142,6 @@ def title(document: StepsDocument) -> str:
     return f"{document.preset}: {document.about}; per device, compiler {compiler}; {of}"
 
 
-def exit_code(document: StepsDocument) -> int:
-    """0: all were compiled; else that of the first problem."""
-    return document.problems[0].exit_code if document.problems else 0 if document.results else 3
-
-
 def steps_page(document: StepsDocument) -> Page:
     """Return a row for each step, with bars of the same figures."""
     names = [f"{place} {step.config}" for place, step in enumerate(document.results, 1)]  # each a name of its own
@@ -156,7 +156,7 @@ def steps_page(document: StepsDocument) -> Page:
         command="compile model",
         title=f"compile model {document.preset}",
         heading=f"compile model --preset {document.preset}",
-        state=state_of(exit_code(document), "failed"),
+        state=state_of(document.exit_code, "failed"),
         closing=closing(document),
         problems=document.problems,
         blocks=[table, *bar_charts("steps", _LABEL, figures, names)],

@@ -28,6 +28,11 @@ class DefaultsDocument:
     results: Agreement
     written: Written | None = None
 
+    @property
+    def exit_code(self) -> int:
+        """1 where they disagree."""
+        return 1 if self.results.disagreements else 0
+
     def page(self) -> Page:
         """Return what is shown."""
         return defaults_page(self)

@@ -14,7 +14,7 @@ from samebits.report.document import SCHEMA
 from samebits.report.failing import Failing
 from samebits.report.page import Badge, Cell, Fold, Line, Lines, Page, Table
 from samebits.report.words import State, first_problem, plural
-from samebits.schema.result import Problem
+from samebits.schema.result import Problem, gravest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +33,14 @@ class FaultTable:
     problems: tuple[Problem, ...] = ()
     planned: int = 0
     written: Written | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """1 where a fault is not caught or an honest implementation fails; 3 where not all were tried to the end."""
+        answered = [row for row in self.results if row.error is None]
+        if any(not (row.caught and row.honest) for row in answered):
+            return 1
+        return gravest(self.problems) or (0 if len(answered) == self.planned else 3)
 
     def page(self) -> Page:
         """Return what is shown."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from samebits.errors import COULD_NOT_TELL
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
@@ -16,7 +17,7 @@ from samebits.report.failing import Failing
 from samebits.report.html.run_charts import Row, bounds_used, curves, distances
 from samebits.report.page import Beside, Block, Chart, Fold, Line, Lines, Page, Table, ValueList
 from samebits.report.words import State, plural, some
-from samebits.schema.result import Problem
+from samebits.schema.result import Problem, gravest
 from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
@@ -85,6 +86,14 @@ class GoldenDocument:
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     written: Written | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Of a check 1 where a golden changed, before 2 for a damaged file, before 3 for a run that was not made."""
+        if self.command != "golden check":
+            return gravest(self.problems)
+        codes = {result.exit_code for result in self.results if isinstance(result, CheckedGolden)}
+        return min(codes - {0}, default=0 if codes else COULD_NOT_TELL)
 
     def page(self) -> Page:
         """Return what is shown."""

@@ -66,6 +66,11 @@ class ProofDocument:
     interrupted: bool = False
     written: Written | None = None
 
+    @property
+    def exit_code(self) -> int:
+        """1 where a leaf is refuted; a wrong request takes precedence over what could not be decided."""
+        return exit_code(self.results, self.problems, interrupted=self.interrupted)
+
     def page(self) -> Page:
         """Return what is shown."""
         return proofs_page(self)
@@ -421,7 +426,7 @@ def proofs_page(document: ProofDocument) -> Page:
     return Page(
         command="prove",
         title=f"prove {listed([*pairs], 'pair', 3)}" if pairs else "",
-        state=state_of(exit_code(document.results, document.problems, interrupted=document.interrupted)),
+        state=state_of(document.exit_code),
         headline=_headline(document, groups),
         closing=closing(document),
         live=[Fold(title="", blocks=[*every, Lines(lines=[""])], short=by_leaf, media=("terminal",))],

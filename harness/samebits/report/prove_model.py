@@ -63,16 +63,16 @@ class StepDocument:
     interrupted: bool = False
     written: Written | None = None
 
+    @property
+    def exit_code(self) -> int:
+        """0: every leaf is the same formula; 1: one is refuted; 2: a wrong request; 3: one is undecided."""
+        verdicts = {leaf.verdict for leaf in self.results}
+        undecided = self.interrupted or verdicts != {"rounding"}
+        return code_of(self.problems, failed="different" in verdicts, undecided=undecided)
+
     def page(self) -> Page:
         """Return what is shown."""
         return steps_page(self)
-
-
-def exit_code(document: StepDocument) -> int:
-    """0: every leaf is the same formula; 1: one is refuted; 2: a wrong request; 3: one is undecided."""
-    verdicts = {leaf.verdict for leaf in document.results}
-    undecided = document.interrupted or verdicts != {"rounding"}
-    return code_of(document.problems, failed="different" in verdicts, undecided=undecided)
 
 
 def by_step(results: Sequence[StepLeaf]) -> list[list[StepLeaf]]:
@@ -166,7 +166,7 @@ def steps_page(document: StepDocument) -> Page:
         details={number: _outputs(leaves, opened=number == 0) for number, leaves in enumerate(steps)},
     )
     problems = [Line(f"{problem.pair}: {problem.message}", "bad") for problem in document.problems]
-    code = exit_code(document)
+    code = document.exit_code
     return Page(
         command="prove model",
         title=f"prove model {document.model}",

@@ -93,16 +93,16 @@ class TrainDocument:
     written: Written | None = None
     uncompared: tuple[Uncompared, ...] = ()
 
+    @property
+    def exit_code(self) -> int:
+        """0: every comparison is as expected; 1: one is not; 2: a wrong request; 3: something could not be decided."""
+        failed = self.summary.failed > 0 or detection_failed(self.detection)
+        undecided = bool(self.uncompared) or not self.comparisons or self.summary.interrupted
+        return code_of(self.problems, failed=failed, undecided=undecided)
+
     def page(self) -> Page:
         """Return what is shown."""
         return train_page(self)
-
-
-def exit_code(document: TrainDocument) -> int:
-    """0: every comparison is as expected; 1: one is not; 2: a wrong request; 3: something could not be decided."""
-    failed = document.summary.failed > 0 or detection_failed(document.detection)
-    undecided = bool(document.uncompared) or not document.comparisons or document.summary.interrupted
-    return code_of(document.problems, failed=failed, undecided=undecided)
 
 
 HEADS = {
@@ -321,7 +321,7 @@ def _far(comparison: Pairing) -> str:
 
 def train_page(document: TrainDocument) -> Page:
     """Return the runs, where they part, what was compared with its bounds, and the curves."""
-    code = exit_code(document)
+    code = document.exit_code
     failing = failing_runs(document)
     return Page(
         command="train",

@@ -77,6 +77,13 @@ class TuneDocument:
     summary: TuneSummary
     written: Written | None = None
 
+    @property
+    def exit_code(self) -> int:
+        """0: all values were judged; 1: one gives other results; 2: a wrong request; 3: one could not be judged."""
+        s = self.summary
+        undecided = s.unchecked > 0 or s.interrupted or not s.compiled
+        return code_of(self.problems, failed=s.different > 0, undecided=undecided)
+
     def page(self) -> Page:
         """Return what is shown."""
         return tuned_page(self)
@@ -94,13 +101,6 @@ def summarise_tuned(trials: Sequence[TuningTrial], seconds: float, interrupted: 
         seconds=round(seconds, 2),
         interrupted=interrupted,
     )
-
-
-def exit_code_of_tuning(document: TuneDocument) -> int:
-    """0: all values were judged; 1: one gives other results; 2: a wrong request; 3: something could not be decided."""
-    s = document.summary
-    undecided = s.unchecked > 0 or s.interrupted or not s.compiled
-    return code_of(document.problems, failed=s.different > 0, undecided=undecided)
 
 
 def groups(trials: Sequence[TuningTrial]) -> list[list[TuningTrial]]:
@@ -170,7 +170,7 @@ def closing_of_tuning(document: TuneDocument) -> str:
 def tuned_page(document: TuneDocument) -> Page:
     """Return a table for each side, direction and target, those with other results first."""
     folds = sorted(tuned_folds(document.trials, document.best), key=lambda fold: fold.state == "passed")
-    code, explained = exit_code_of_tuning(document), Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
+    code, explained = document.exit_code, Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
     return Page(
         command="tune",
         title="compile --tune",

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from samebits.report.html.sections import section_of
-from samebits.report.train import TrainDocument, closing, exit_code, failing_runs, pairing_table, uncompared_lines
+from samebits.report.train import TrainDocument, closing, failing_runs, pairing_table, uncompared_lines
 from samebits.schema.result import Problem
 from samebits.train.compare import Uncompared
 from samebits.train.detection import Detected, Detection
@@ -32,7 +32,7 @@ def test_a_run_held_against_nothing_is_named_and_counted() -> None:
     document = _partly()
     assert uncompared_lines(document) == [LINE]
     assert closing(document).endswith("; all as expected, but 1 run held against nothing")
-    assert exit_code(document) == 3
+    assert document.exit_code == 3
     assert LINE in "\n".join(screen(document)) and f"- {LINE}" in markdown(document)
     section = section_of(document)
     assert section.state == "incomplete" and LINE in section.body and "held against nothing" in section.headline
@@ -46,7 +46,7 @@ def test_the_terminal_names_the_first_of_many() -> None:
 
 def test_where_all_runs_are_compared_nothing_is_said_of_it() -> None:
     document = trained(run("one"), run("again"))
-    assert exit_code(document) == 0 and closing(document).endswith("; all as expected")
+    assert document.exit_code == 0 and closing(document).endswith("; all as expected")
     assert "held against nothing" not in "\n".join(screen(document)) + markdown(document)
 
 

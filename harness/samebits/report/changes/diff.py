@@ -34,7 +34,7 @@ from samebits.report.findings import PARTS, declared_otherwise, promise, rank, w
 from samebits.report.train import nearest
 from samebits.report.words import typed
 from samebits.schema.finding import Finding, Place
-from samebits.schema.result import Problem, gravest
+from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, judge_beside, other_request
 from samebits.train.distance import SCALARS
 from samebits.train.record import StepRecord
@@ -89,13 +89,6 @@ def compare_documents(
     )
     known = len(_problems(new)) - len(document.problems)
     return replace(document, summary=_summary(document, before.seconds, after.seconds, known))
-
-
-def exit_code(document: DiffDocument) -> int:
-    """1 where a change fails, else the exit code of a new problem, else 0."""
-    if any(map(document.fails, document.results)) or any(map(document.loss_fails, document.losses)):
-        return 1
-    return gravest(document.problems)
 
 
 def _summary(

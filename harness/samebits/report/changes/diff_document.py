@@ -46,7 +46,7 @@ from samebits.report.page import (
 )
 from samebits.report.words import State, plural, short_meshes
 from samebits.schema.finding import Place
-from samebits.schema.result import Problem
+from samebits.schema.result import Problem, gravest
 from samebits.train.distance import FAR
 
 
@@ -87,6 +87,12 @@ class DiffDocument:
     notes: tuple[str, ...]
     summary: DiffSummary
     written: Written | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """1 where a change fails, else the exit code of a new problem, else 0."""
+        failed = any(map(self.fails, self.results)) or any(map(self.loss_fails, self.losses))
+        return 1 if failed else gravest(self.problems)
 
     def page(self) -> Page:
         """Return what is shown."""

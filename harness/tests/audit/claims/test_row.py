@@ -20,7 +20,7 @@ from samebits.audit.claims.row import (
 )
 from samebits.errors import DeclarationError
 from samebits.host.subprocesses import ProcessResult
-from samebits.report.claims import ClaimsDocument, cell, exit_code, summarise
+from samebits.report.claims import ClaimsDocument, cell, summarise
 from samebits.schema.document_claim import Documented
 from samebits.schema.finding import Finding
 from samebits.schema.program_facts import ClaimResult, CompiledSide, SideBySide
@@ -199,7 +199,7 @@ def test_a_test_that_did_not_run_is_not_one_that_failed() -> None:
     shown = replace(CLAIM, finding="it gathers", tests=("test_it",))
     document = [judged(replace(found(), tests=tests), shown) for tests in (None, {"test_it": False})]
     assert [(one.holds, one.ok) for one in document] == [("undecided", False), ("holds in part", False)]
-    assert [exit_code(ended([one])) for one in document] == [3, 1]
+    assert [ended([one]).exit_code for one in document] == [3, 1]
 
 
 def ended(rows: list[Any]) -> ClaimsDocument:

@@ -16,7 +16,7 @@ from samebits.bisect.search.trials import NothingFails, SearchFinding, Trials
 from samebits.bisect.session import Session
 from samebits.errors import RequestError
 from samebits.host.git import Commit
-from samebits.report.bisect import BisectDocument, exit_code
+from samebits.report.bisect import BisectDocument
 from tests.bisect.histories import BAD, CHECK, GOOD, PLACE, History, Pretended, first_of_line, forty
 from tests.support.documents import ENVIRONMENT
 from tests.support.pages import markdown
@@ -25,6 +25,10 @@ from tests.support.pages import markdown
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def exit_code(found: SearchFinding) -> int:
+    return BisectDocument(environment=ENVIRONMENT, finding=found).exit_code
 
 
 def search(history: History, good: str, bad: str, run: Pretended | None = None, **more: Any) -> SearchFinding:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from samebits.errors import CouldNotRun, RequestError
-from samebits.report.changes.diff import compare_documents, exit_code
+from samebits.report.changes.diff import compare_documents
 from samebits.report.changes.diff_document import DiffDocument
 from samebits.report.changes.diff_records import Slower
 from samebits.report.document import read_as, to_json
@@ -60,7 +60,7 @@ def changes(base: Any, branch: Any, **more: Any) -> DiffDocument:
 def test_each_change(base: Any, branch: Any, change: str | None, code: int) -> None:
     found = changes(base, branch)
     assert [changed.change for changed in found.results] == ([change] if change else [])
-    assert exit_code(found) == code
+    assert found.exit_code == code
     assert found.summary.changes == ({change: 1} if change else {})
     assert found.summary.failed == (code == 1)
 
@@ -83,21 +83,21 @@ def test_a_default_that_follows_the_verdict(old: Any, new: Any, declared: bool) 
     found = changes((old,), (new,))
     (changed,) = found.results
     assert (changed.change, changed.declared, len(found.contracts)) == ("fell", declared, declared)
-    assert exit_code(found) == (not declared)
+    assert found.exit_code == (not declared)
 
 
 def test_a_verdict_that_fell_elsewhere_is_no_failure() -> None:
     newer = {**ENVIRONMENT.versions, "jax": "0.12.0"}
     branch = replace(document(SAME, ROUNDING), environment=replace(ENVIRONMENT, versions=newer, cpus=4))
     found = compare_documents(document(SAME, BITWISE), branch)
-    assert exit_code(found) == 0
+    assert found.exit_code == 0
     assert [str(change) for change in found.environments] == ["jax 0.10.2 -> 0.12.0", "cpus 2 -> 4"]
 
 
 def test_another_samebits_is_the_same_environment() -> None:
     other = replace(ENVIRONMENT, versions={**ENVIRONMENT.versions, "samebits": "0.1.0"})
     found = compare_documents(replace(document(BITWISE), environment=other), document(ROUNDING))
-    assert found.summary.same_environment and exit_code(found) == 1
+    assert found.summary.same_environment and found.exit_code == 1
 
 
 def test_the_reference_moved() -> None:
@@ -106,7 +106,7 @@ def test_the_reference_moved() -> None:
     )
     (moved,) = found.moved
     assert (moved.pair, moved.case, moved.leaf, moved.before, moved.after) == ("norm", "small", "out", "1", "2")
-    assert (moved.variant, moved.mesh) == ("", "") and exit_code(found) == 0
+    assert (moved.variant, moved.mesh) == ("", "") and found.exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -140,16 +140,16 @@ def test_slower_never_fails(before: float, after: float, slower: Slower, count: 
     leaves = [tuple(result(leaf=leaf, seconds=seconds) for leaf in "ab") for seconds in (before, after)]
     found = compare_documents(document(*leaves[0]), document(*leaves[1]), slower=slower)
     assert len(found.slower) == count, "the leaves of a point share its time"
-    assert exit_code(found) == 0 and found.results == ()
+    assert found.exit_code == 0 and found.results == ()
     assert (found.summary.seconds_before, found.summary.seconds_after) == (before, after)
 
 
 def test_only_new_problems_count() -> None:
     old, new = Problem(pair="a", message="old"), Problem(pair="b", message="new")
     base = document(SAME, problems=(old,))
-    assert exit_code(compare_documents(base, document(SAME, problems=(old,)))) == 0
+    assert compare_documents(base, document(SAME, problems=(old,))).exit_code == 0
     found = compare_documents(base, document(SAME, problems=(old, new)))
-    assert (exit_code(found), found.problems, found.summary.failed) == (2, (new,), 1)
+    assert (found.exit_code, found.problems, found.summary.failed) == (2, (new,), 1)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samebits.host.written import Written
-from samebits.report.changes.diff import compare_documents, exit_code
+from samebits.report.changes.diff import compare_documents
 from samebits.report.changes.diff_document import FEW, GROUPS, DiffDocument, diff_outcomes
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.document import read_as
@@ -146,7 +146,7 @@ def test_rows_fail_exactly_where_the_exit_code_does() -> None:
     for base, branch in pairs:
         found = compare_documents(document(same, *base), document(same, *branch))
         outcomes = diff_outcomes(found, DeclarationLines(()))
-        assert all(row.holds for row in outcomes.rows) == (exit_code(found) == 0)
+        assert all(row.holds for row in outcomes.rows) == (found.exit_code == 0)
 
 
 def test_names_are_text() -> None:

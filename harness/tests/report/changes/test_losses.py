@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samebits.report.changes.diff import compare_documents, exit_code, not_judged
+from samebits.report.changes.diff import compare_documents, not_judged
 from samebits.report.changes.diff_document import diff_outcomes
 from samebits.report.changes.rows import document_rows
 from samebits.report.declaration_lines import DeclarationLines
@@ -40,7 +40,7 @@ def trained(*losses: float, **more: Any) -> TrainDocument:
 def test_a_loss_is_judged_as_beside_another_document(loss: float, verdict: str | None, code: int) -> None:
     found = compare_documents(trained(2.0, 1.5), trained(2.0, loss))
     assert [row.verdict for row in found.losses] == ([verdict] if verdict else [])
-    assert (exit_code(found), found.summary.failed, found.summary.losses) == (code, code, int(verdict is not None))
+    assert (found.exit_code, found.summary.failed, found.summary.losses) == (code, code, int(verdict is not None))
     assert markdown(found).startswith(f"### samebits diff: {'worse' if code else 'held'}\n")
     statuses = [row.status for row in diff_outcomes(found, DeclarationLines({})).rows]
     assert statuses == ([] if verdict is None else ["failed" if code else "passed"])
@@ -78,7 +78,7 @@ def test_a_gradient_that_is_lost_is_a_worse_run() -> None:
 def test_another_environment_explains_a_loss() -> None:
     newer = replace(ENVIRONMENT, versions={**ENVIRONMENT.versions, "jax": "0.12.0"})
     found = compare_documents(trained(2.0, 1.5), trained(2.0, 1.25, environment=newer))
-    assert exit_code(found) == 0 and "loss moved, in another environment" in markdown(found)
+    assert found.exit_code == 0 and "loss moved, in another environment" in markdown(found)
 
 
 @pytest.mark.parametrize(
