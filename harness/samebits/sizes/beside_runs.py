@@ -36,7 +36,7 @@ class PairSizeProofs(SizeProofs):
         self._proofs: dict[Point, PairProof] = {}
 
     def of(self, point: Point) -> PairProof | None:
-        """The proof of a point; None where none is asked for, or none is possible."""
+        """Return the proof of a point; None where none is asked for, or none is possible."""
         if not self._wanted(point):
             return None
         record_outside("it is traced at other sizes")
@@ -52,17 +52,12 @@ class PairSizeProofs(SizeProofs):
         return self._proofs[point]
 
     def prove_movement(self, point: Point) -> bool:
-        """Whether every leaf of a point has the same bits for all sizes and for every number of devices."""
+        """Tell whether every leaf of a point has the same bits for all sizes and for every number of devices."""
         proof = self.of(point) if self._every else None
         return proof is not None and proof.mesh is None and all(leaf.verdict == "proved" for leaf in proof.leaves)
 
     def attached(self, point: Point, movement: MovementProof, outcomes: Iterable[LeafOutcome]) -> list[LeafOutcome]:
-        """The outcomes of a point, each with what is proved of it for all sizes.
-
-        Args:
-            point: the point.
-            movement: what labels prove of it at its own sizes.
-            outcomes: of its leaves.
+        """Return the outcomes of a point, each with what is proved of it for all sizes.
 
         Raises:
             CheckerBroken: labels deny at its own sizes what is proved for all.
@@ -87,7 +82,7 @@ class PairSizeProofs(SizeProofs):
         return attached
 
     def _why_not(self, point: Point, path: str, proof: PairProof, leaf: SizesProof) -> str | None:
-        """Why a leaf is not shown for all sizes: refuted, undecided, or for inputs that the contract does not state."""
+        """Say why a leaf is not shown for all sizes: refuted, undecided, or for inputs beyond the contract's domain."""
         if leaf.verdict == "different":
             return f"{proof.place_of(leaf)}: {leaf.reason}"
         if leaf.verdict == "error":

@@ -35,7 +35,7 @@ class _Named:
     expressions: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, number: int, place: str) -> None:
-        """A dimension of a name, which has one number.
+        """Return a dimension of a name, which has one number.
 
         Raises:
             RequestError: it has two.
@@ -49,13 +49,13 @@ class _Named:
 
 
 def with_sizes(pair: Pair, sizes: Mapping[str, str] | Literal["all"]) -> Pair:
-    """The pair of two functions, with symbols for sizes.
+    """Return the pair of two functions with symbols for sizes.
 
     Args:
         pair: of a call.
         sizes: by array its shape as a text of symbols, and after it `; below EXPRESSION` for integers that select
-            elements, or `; equals EXPRESSION` for ones that have no choice; by static argument or by name in a shape
-            an expression; or `all` for one symbol for all dimensions of one number.
+            elements, or `; equals EXPRESSION` for ones that have no choice; by static argument or by name in a shape an
+            expression; or `all` for one symbol for all dimensions of one number.
 
     Raises:
         RequestError: a name or an expression does not fit the call.
@@ -95,7 +95,7 @@ def with_sizes(pair: Pair, sizes: Mapping[str, str] | Literal["all"]) -> Pair:
 
 
 def _every_dimension(leaves: Mapping[str, Arg], case: Case) -> dict[str, str]:
-    """A text of the shape of every array, in which dimensions of one number have one name."""
+    """Write the shape of every array as a text, in which dimensions of one number have one name."""
     names: dict[int, str] = {}
     taken = set(case.statics)
     texts = {}
@@ -111,7 +111,7 @@ def _every_dimension(leaves: Mapping[str, Arg], case: Case) -> dict[str, str]:
 
 
 def _dimensions(leaf: str, arg: Arg, text: str, named: _Named) -> tuple[int | str, ...]:
-    """The dimensions of an array by name; those of another expression get one of their own.
+    """Return the dimensions of an array by name; those of another expression get one of their own.
 
     Raises:
         RequestError: the text has another number of dimensions, or one is another number than in the call.
@@ -158,7 +158,7 @@ def _check_names(
 
 
 def _of_integers(leaf: str, arg: Arg, text: str) -> dict[str, str]:
-    """What is said of the elements of an array of integers, as a field of its `Arg`.
+    """Return what is said of the elements of an array of integers, as a field of its `Arg`.
 
     Raises:
         RequestError: the text does not say it, or they are not integers.
@@ -182,7 +182,7 @@ def _sized(
     dimensions: Mapping[str, tuple[int | str, ...]],
     integers: Mapping[str, Mapping[str, Any]],
 ) -> ArgTree:
-    """An argument with names for the dimensions of its arrays, and with what is said of its integers."""
+    """Return an argument with names for the dimensions of its arrays, and with what is said of its integers."""
     args = tuple(
         replace(arg, shape=dimensions.get(argument + path, arg.shape), **integers.get(argument + path, {}))
         for path, arg in zip(tree.paths, tree.args, strict=True)

@@ -60,13 +60,7 @@ REALS = Assumption(
 
 
 class SizePointProver(PointProver):
-    """Proves points of one pair for all sizes.
-
-    Args:
-        pair: the declaration.
-        locator: where it was found, for the replay commands.
-        platform: as for `prove_points`.
-    """
+    """Proves points of one pair for all sizes; `locator` and `platform` are as for `prove_points`."""
 
     def __init__(self, pair: Pair, locator: Locator, platform: str | None = None) -> None:
         super().__init__(pair, locator, platform)
@@ -74,7 +68,7 @@ class SizePointProver(PointProver):
         self._beside = SizeProofs()  # all sizes are what is proved here
 
     def results(self, point: Point) -> list[Finding]:
-        """What can be proved of each leaf of a point for all sizes.
+        """Return what can be proved of each leaf of a point for all sizes.
 
         Raises:
             CheckerBroken: the proof at the declared sizes denies what is proved for all.
@@ -102,14 +96,14 @@ class SizePointProver(PointProver):
         return [shown_by_run(row, self.locator, case, point, proof) for row in rows]
 
     def _as_declared(self, point: Point, row: Finding, declared: Mapping[str, Finding]) -> Finding:
-        """The row; a contract for the declared sizes is reached where the proof at these has fewer conditions."""
+        """Accept the row where a contract for the declared sizes is reached, whose proof has fewer conditions."""
         contract, other = self.pair.contract(**where(point), leaf=row.place.leaf), declared.get(row.place.leaf)
         if contract.sizes == "all" or not _is_conditional(row) or other is None or not other.ruling.ok:
             return row
         return row.with_ruling(ok=True, reason=f"reached at the declared sizes; for all sizes it {row.ruling.reason}")
 
     def _returns_outputs(self, point: Point) -> bool:
-        """Whether outputs under differentiation are compared, which is at the declared sizes."""
+        """Tell whether outputs under differentiation are compared, which is at the declared sizes."""
         try:
             return self.traced(point).on_mesh.primal
         except CouldNotRun:  # which the proof says
@@ -118,7 +112,7 @@ class SizePointProver(PointProver):
     def _cross_examined(
         self, point: Point, mesh: MeshSpec, proof: PairProof
     ) -> tuple[tuple[RequiredFact, ...], list[Question], PairProof]:
-        """The facts that sums over devices need, the questions of the proof at the declared sizes, and what is left.
+        """Return the facts that sums over devices need, the questions at the declared sizes, and what is proved.
 
         What is proved on one device is left for more of them where their sums need no other facts.
 
@@ -151,7 +145,7 @@ def _row(
     sums: tuple[RequiredFact, ...],
     questions: Sequence[Question],
 ) -> Finding:
-    """The proof of a leaf, judged; a condition counts as kept where the inputs at the declared sizes keep it."""
+    """Judge the proof of a leaf; a condition counts as kept where the inputs at the declared sizes keep it."""
     outcome = LeafOutcome(comparison=Comparison(path=leaf.leaf, elements=0), executed=False)
     promises = tuple(dict.fromkeys((*leaf.promises, *sums)))
     outcome = replace(outcome, family=proof.family(leaf), for_all=for_all(leaf))
@@ -177,18 +171,12 @@ def _row(
 
 
 def _is_conditional(row: Finding) -> bool:
-    """Whether the bits are proved, and a contract is not reached for conditions that its domain does not state."""
+    """Tell whether bits are proved, and a contract is not reached for conditions that its domain does not state."""
     return row.ruling.verdict == "proved" and not row.ruling.ok and bool(row.proof.words)
 
 
 def _with_accuracy(rows: list[Finding], declared: Mapping[str, Finding]) -> list[Finding]:
-    """The rows, of which those of equal formulas reach a contract only where the proof at the declared sizes does.
-
-    It derives what rounding can do, which is different at every size.
-
-    Args:
-        rows: for all sizes.
-        declared: by leaf, the proof at the declared sizes.
+    """Hold rows of equal formulas against the proof at the declared sizes, which derives what rounding can do there.
 
     Raises:
         CheckerBroken: it denies the formulas.
@@ -213,13 +201,7 @@ def _with_accuracy(rows: list[Finding], declared: Mapping[str, Finding]) -> list
 
 
 def shown_by_run(row: Finding, locator: Locator, case: Case, point: Point, proof: PairProof) -> Finding:
-    """The row, of a refutation with the command that runs both sides at its sizes, where devices suffice.
-
-    Args:
-        row: of a leaf.
-        locator: of the pair.
-        case, point, proof: the case and the point as declared, and what is shown of it.
-    """
+    """Give a refutation the command that runs both sides at its sizes, where devices suffice."""
     if row.ruling.verdict != "different" or row.proof.family is None or locator.rerun is not None:
         return row
     numbers, proof = row.proof.family.counterexample, proof.elsewhere.get(row.place.leaf, proof)
@@ -237,13 +219,7 @@ def shown_by_run(row: Finding, locator: Locator, case: Case, point: Point, proof
 
 
 def prove_sizes(pair: Pair, locator: Locator, plan: Plan, platform: str | None = None) -> Iterator[Finding]:
-    """What can be proved of each leaf of the points of variants, for all sizes.
-
-    Args:
-        pair: the declaration.
-        locator: where it was found, for the replay commands.
-        plan: the points.
-        platform: as for `prove_points`.
+    """Yield what can be proved of each leaf of the points of variants, for all sizes.
 
     Raises:
         CheckerBroken: the proof at the declared sizes denies what is proved for all.
@@ -261,7 +237,7 @@ def prove_sizes(pair: Pair, locator: Locator, plan: Plan, platform: str | None =
 
 
 def sized_points(pair: Pair, points: Iterable[Point]) -> tuple[Point, ...]:
-    """The points that are proved for all sizes: those of variants, in auto mode; of cases without it, in explicit mode.
+    """Return the points of variants, proved for all sizes: in auto mode, or in explicit mode of cases without it.
 
     The reference on a mesh is the same program of whole arrays.
     """
@@ -271,7 +247,7 @@ def sized_points(pair: Pair, points: Iterable[Point]) -> tuple[Point, ...]:
 
 
 def of_all_sizes(loaded: Sequence[LoadedPair]) -> tuple[list[LoadedPair], list[str]]:
-    """The pairs with their points of variants that are proved for all sizes, and a note on pairs that have none."""
+    """Return the pairs with points that are proved for all sizes, and a note on pairs that have none."""
     chosen, notes = [], []
     for pair in loaded:
         points = sized_points(pair.pair, pair.plan.points)

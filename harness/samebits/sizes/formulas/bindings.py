@@ -25,10 +25,7 @@ MOST_PERMUTED = 4
 
 
 def bindings(space: Space, first: Summand, second: Summand) -> Iterator[Binding]:
-    """Values of the bound indices of the second product in those of the first: bijections of all integers.
-
-    They are candidates, and nothing is promised of what the products then are.
-    """
+    """Yield values of the second product's bound indices in those of the first: candidate bijections."""
     if len(first.bound) != len(second.bound):
         return
     if not second.bound:
@@ -44,7 +41,7 @@ def bindings(space: Space, first: Summand, second: Summand) -> Iterator[Binding]
 
 
 def _pairs(space: Space, first: Summand, second: Summand) -> list[tuple[Element, Element]]:
-    """Elements of both products of one input that hold bound indices."""
+    """Return elements of both products of one input that hold bound indices."""
     mine = [e for e in elements(space, first) if _holds(space, e, first.bound)]
     others = [e for e in elements(space, second) if _holds(space, e, second.bound)]
     return [(a, b) for b in others for a in mine if a.name == b.name and len(a.index) == len(b.index)]
@@ -55,7 +52,7 @@ def _holds(space: Space, element: Element, bound: tuple[str, ...]) -> bool:
 
 
 def elements(space: Space, summand: Summand) -> list[Element]:
-    """The elements of inputs in a product, those inside of its atoms and of unknown integers too."""
+    """Return the elements of inputs in a product, those inside of its atoms and of unknown integers too."""
     seen: dict[Element, None] = {}
     names = set(summand.number.variables) | {n for fact in summand.facts for n in fact.polynomial.variables}
     for value, _ in summand.powers:
@@ -82,7 +79,7 @@ def _of_formula(space: Space, formula: Formula) -> list[Element]:
 def _solutions(
     space: Space, unknown: tuple[str, ...], pairs: list[tuple[Element, Element]], values: dict[str, Polynomial]
 ) -> Iterator[dict[str, Polynomial]]:
-    """Values of unknown indices for which the elements of some pairs are the same."""
+    """Return values of unknown indices for which the elements of some pairs are the same."""
     extended = False
     if len(values) < len(unknown):
         for number, (a, b) in enumerate(pairs):
@@ -97,7 +94,7 @@ def _solutions(
 def _equated(
     space: Space, unknown: tuple[str, ...], a: Element, b: Element, values: dict[str, Polynomial]
 ) -> dict[str, Polynomial]:
-    """The values for which two elements are the same, as far as single indices show."""
+    """Return the values for which two elements are the same, as far as single indices show."""
     values = dict(values)
     for mine, other in zip(a.index, b.index, strict=True):
         difference = other.substitute(values) - mine
@@ -111,7 +108,7 @@ def _equated(
 
 
 def _single(space: Space, name: str, p: Polynomial) -> Polynomial | None:
-    """What an index is where a polynomial is zero; None where that is not a polynomial."""
+    """Return what an index is where a polynomial is zero; None where that is not a polynomial."""
     parts = p.by(name)
     if parts is None or parts[0].constant in (1, -1):
         return None if parts is None else parts[1] * -int(parts[0].constant or 0)
@@ -126,7 +123,7 @@ def _single(space: Space, name: str, p: Polynomial) -> Polynomial | None:
 def _from_equations(
     space: Space, first: Summand, second: Summand, values: dict[str, Polynomial]
 ) -> dict[str, Polynomial]:
-    """Values with one more, for which an equation of the one product is an equation of the other or its negative."""
+    """Return values with one more, for which an equation of the one product is one of the other or its negative."""
     for mine, other in itertools.product(_equations(first), _equations(second)):
         for difference in (other.substitute(values) - mine, other.substitute(values) + mine):
             names = [name for name in second.bound if name not in values and name in difference.variables]
@@ -141,7 +138,7 @@ def _equations(summand: Summand) -> list[Polynomial]:
 
 
 def _digits(space: Space, names: list[str], difference: Polynomial) -> dict[str, Polynomial]:
-    """The values of indices as the digits of a number, where each has the weight of those before it."""
+    """Return the values of indices as the digits of a number, where each has the weight of those before it."""
     weights: dict[str, Polynomial] = {}
     for name in names:
         parts = difference.by(name)
@@ -164,7 +161,7 @@ def _digits(space: Space, names: list[str], difference: Polynomial) -> dict[str,
 
 
 def lifted(space: Space, first: Summand, second: Summand) -> Iterator[dict[str, Polynomial]]:
-    """Values of as many bound indices of the first product as the second one has fewer.
+    """Yield values of as many bound indices of the first product as the second one has fewer.
 
     With these, elements of both are the same: the second product is then the first one at a single place.
     """
@@ -186,7 +183,7 @@ def lifted(space: Space, first: Summand, second: Summand) -> Iterator[dict[str, 
 def _completed(
     space: Space, mine: tuple[str, ...], others: tuple[str, ...], values: dict[str, Polynomial]
 ) -> Iterator[Binding]:
-    """Bindings with the indices that no element determines as the ones of the same size."""
+    """Return bindings with the indices that no element determines as the ones of the same size."""
     missing = [name for name in others if name not in values]
     used = {name for p in values.values() for name in p.variables}
     left = [name for name in mine if name not in used]
@@ -198,7 +195,7 @@ def _completed(
 
 
 def _is_bijection(space: Space, binding: Binding, mine: tuple[str, ...], others: tuple[str, ...]) -> bool:
-    """Whether the values are linear in the indices with whole coefficients and determinant 1 or -1."""
+    """Tell whether the values are linear in the indices with whole coefficients and determinant 1 or -1."""
     rows = []
     for p in binding.values():
         if reached(space, p.variables - set(mine)) & {*mine, *others}:

@@ -106,7 +106,7 @@ class Formula:
 
     @property
     def infinite(self) -> bool:
-        """Whether it is plus or minus infinity."""
+        """Tell whether it is plus or minus infinity."""
         return any(summand.powers == INFINITY for summand in self.summands)
 
 
@@ -114,24 +114,24 @@ ZERO = Formula()
 
 
 def number(value: Fraction | int) -> Formula:
-    """A rational number."""
+    """Return a rational number."""
     return Formula((Summand(Fraction(value)),)) if value else ZERO
 
 
 def polynomial(value: Polynomial) -> Formula:
-    """A polynomial of sizes and indices as a real number."""
+    """Return a polynomial of sizes and indices as a real number."""
     if value.constant is not None:
         return number(value.constant)
     return Formula((Summand(number=value),))
 
 
 def atom(value: Atom) -> Formula:
-    """A single atom."""
+    """Return a single atom."""
     return Formula((Summand(powers=((value, Fraction(1)),)),))
 
 
 def depth(formula: Formula) -> int:
-    """How deep sums are nested in atoms; bound indices are named by it."""
+    """Return how deep sums are nested in atoms; bound indices are named by it."""
     return max((1 + _inner(value) for summand in formula.summands for value, _ in summand.powers), default=0)
 
 
@@ -140,7 +140,7 @@ def _inner(value: Atom) -> int:
 
 
 def inner_formulas(value: Atom) -> tuple[Formula, ...]:
-    """The formulas that an atom is made of."""
+    """Return the formulas that an atom is made of."""
     match value:
         case Function(operands=operands):
             return operands

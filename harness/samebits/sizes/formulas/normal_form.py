@@ -59,13 +59,7 @@ Equal = Callable[[Formula, Formula, Facts], bool]
 
 
 class Variances:
-    """Shows that differences of numbers are squares or variances.
-
-    Args:
-        ring: of the formulas.
-        formula: of a source, where facts hold.
-        equal: whether two formulas are shown to be one, where facts hold.
-    """
+    """Shows that differences of numbers are squares or variances."""
 
     def __init__(self, ring: FormulaRing, formula: FormulaOf, equal: Equal) -> None:
         self._ring = ring
@@ -73,7 +67,7 @@ class Variances:
         self._equal = equal
 
     def larger(self, operands: tuple[Source, ...], facts: Facts) -> int | None:
-        """Which of two numbers is at least the other one at all places, 0 or 1; None where that is not shown."""
+        """Return which of two numbers (0 or 1) is at least the other at all places; None where that is not shown."""
         first, second = (self._formula(operand, facts) for operand in operands)
         if first.infinite or second.infinite:
             return None
@@ -87,7 +81,7 @@ class Variances:
         return None
 
     def _spreads(self, source: Source, facts: Facts) -> Iterator[Formula]:
-        """The variances of what sums of squares in a source are of, and these times their counts: never negative."""
+        """Yield the variances of what sums of squares are of, and these times their counts: they are never negative."""
         for squares in sums_of_squares(source):
             places = of(1)
             for name in squares.bound:
@@ -104,7 +98,7 @@ class Variances:
 
 
 def sums_of_squares(source: Source) -> Iterator[Reduction]:
-    """The sums of squares that a source is computed of, without those inside of other sums."""
+    """Yield the sums of squares that a source is computed of, without those inside of other sums."""
     if isinstance(source, Reduction):
         if source.kind == "sum" and len(_roots(source)) == len(source.pieces):
             yield source
@@ -114,13 +108,13 @@ def sums_of_squares(source: Source) -> Iterator[Reduction]:
 
 
 def _roots(total: Reduction) -> tuple[MapPiece, ...]:
-    """The pieces of a sum that are squares, each with what it is the square of."""
+    """Return the pieces of a sum that are squares, each with what it is the square of."""
     roots = ((piece.facts, _root(piece.source)) for piece in total.pieces)
     return tuple(MapPiece(facts, root) for facts, root in roots if root is not None)
 
 
 def _root(source: Source) -> Source | None:
-    """What a source is the square of; 0 of 0, None of any other."""
+    """Return what a source is the square of; 0 of 0, None of any other."""
     if isinstance(source, Number):
         return source if source.text in ("0.0", "-0.0") else None
     if not isinstance(source, Term):
@@ -144,14 +138,7 @@ _ORDERS = frozenset({"ge", "gt", "le", "lt"})
 def equal_answers(
     space: Space, facts: Facts, sources: Iterable[Source], same: Callable[[Source, Source], bool]
 ) -> Facts:
-    """Equations of the answers of comparisons in facts and sources whose operands are the same numbers.
-
-    Args:
-        space: sizes and indices.
-        facts: what holds of a place.
-        sources: what stands there.
-        same: whether two floats are shown to be equal over the reals at this place.
-    """
+    """Return equations between answers of comparisons whose operands are the same numbers, by `same`."""
     names = {name for fact in facts for name in fact.polynomial.variables}
     names |= {name for source in sources for name in variables_in(source)}
     by_operation: dict[str, list[tuple[str, Term]]] = {}
@@ -170,13 +157,7 @@ def equal_answers(
 
 
 def compared(space: Space, facts: Facts, extreme: Term) -> int | None:
-    """Which operand the larger or smaller of two numbers is, where facts say how they compare; None where none does.
-
-    Args:
-        space: sizes and indices.
-        facts: what holds of a place.
-        extreme: the larger or the smaller of two floats.
-    """
+    """Return the operand that the larger or smaller of two numbers is, where facts say how they compare; else None."""
     is_max = extreme.operation.startswith("max")
     for fact in facts:
         names = fact.polynomial.variables
@@ -200,7 +181,7 @@ def _allows(fact: Fact, answer: int) -> bool:
 
 
 def _is_free(space: Space, name: str) -> bool:
-    """Whether an answer depends on no bound index, of which the other program has another name."""
+    """Tell whether an answer depends on no bound index, of which the other program has another name."""
     return all(depth_of(other) < 0 for other in reached(space, (name,)))
 
 
@@ -210,7 +191,7 @@ STANDING = "float constants stand for the numbers whose roundings they are, as 0
 
 
 def stands_for(source: Number) -> SurdLiteral | None:
-    """The other number that a float constant stands for (`literals`); None where it is itself."""
+    """Return the other number that a float constant stands for (`literals`); None where it is itself."""
     if not source.dtype.startswith(("float", "bfloat")) or not math.isfinite(value := float(source.text)):
         return None
     literal = standing(value, source.dtype)
@@ -218,7 +199,7 @@ def stands_for(source: Number) -> SurdLiteral | None:
 
 
 def constant(source: Number) -> Formula:
-    """A constant as the number that it is.
+    """Return a constant as the number that it is.
 
     Raises:
         NoFormula: it is NaN.
@@ -238,7 +219,7 @@ FINITE = "no computed number that is compared with infinity is infinite"
 
 
 def without_infinities(space: Space, pieces: Iterable[MapPiece], note: Callable[[str], None]) -> list[MapPiece]:
-    """The pieces for finite numbers, without the facts that say so."""
+    """Return the pieces for finite numbers, without the facts that say so."""
     kept = []
     for piece in pieces:
         if says_infinite(space, piece.facts):
@@ -250,12 +231,12 @@ def without_infinities(space: Space, pieces: Iterable[MapPiece], note: Callable[
 
 
 def says_infinite(space: Space, facts: Facts) -> bool:
-    """Whether facts say that a computed number is infinite."""
+    """Tell whether facts say that a computed number is infinite."""
     return any(_compared(space, fact) for fact in facts)
 
 
 def _compared(space: Space, fact: Fact) -> bool | None:
-    """Whether a fact says that a computed number is infinite; None where it compares none with infinity."""
+    """Tell whether a fact says that a computed number is infinite; None where it compares none with infinity."""
     if fact.kind != "zero" or len(fact.polynomial.variables) != 1:
         return None
     (name,) = fact.polynomial.variables
@@ -280,14 +261,7 @@ Left = Callable[[Sequence[MapPiece]], Sequence[MapPiece]]
 
 
 class Recurrences:
-    """Closed forms of what scans carry.
-
-    Args:
-        ring: of the formulas.
-        read: the formula of a source, where facts hold.
-        equal: whether two formulas are one, where facts hold.
-        left: the pieces of a step that are to be looked at.
-    """
+    """Finds closed forms of what scans carry; `left` chooses the pieces of a step that are looked at."""
 
     def __init__(self, ring: FormulaRing, read: Read, equal: Equal, left: Left) -> None:
         self._ring, self._read, self._equal, self._left = ring, read, equal, left
@@ -295,7 +269,7 @@ class Recurrences:
         self.steps: set[str] = set()
 
     def closed(self, carried: Carried, facts: Facts) -> Formula:
-        """What is carried, as a formula.
+        """Return what is carried, as a formula.
 
         Raises:
             NoFormula: the step has another form.
@@ -321,7 +295,7 @@ class Recurrences:
         return self._ring.add(start, self._summed(added, step, carried))
 
     def _summed(self, added: Formula, step: str, carried: Carried) -> Formula:
-        """What the steps before a time add; nothing of it may be carried itself."""
+        """Return what the steps before a time add; nothing of it may be carried itself."""
         if any(isinstance(source, Carried) and source.name == carried.name for source in _opaque(added)):
             raise NoFormula("what a step adds depends on what is carried")
         scan = self._space.scans[carried.name]
@@ -329,7 +303,7 @@ class Recurrences:
         return self._ring.summed((step,), until, added)
 
     def _step(self, before: Carried, facts: Facts) -> Formula:
-        """What is carried after the step that follows a time."""
+        """Return what is carried after the step that follows a time."""
         scan = self._space.scans[before.name]
         return self._single(scan.step(before.number, before.time, before.index, facts, dict(before.devices)), facts)
 
@@ -344,7 +318,7 @@ class Recurrences:
         return formulas[0]
 
     def _linear(self, step: Formula, before: Carried) -> tuple[Formula, Formula]:
-        """`(a, b)` where a step is `a` times what was carried, and `b`."""
+        """Return `(a, b)` where a step is `a` times what was carried, and `b`."""
         own = Opaque(before)
         factors, rest = [], []
         for summand in step.summands:
@@ -362,7 +336,7 @@ class Recurrences:
         return factor, added
 
     def _gauge(self, factor: Formula, before: Carried, facts: Facts) -> tuple[Carried, Fraction]:
-        """The other carried value of whose exponential the factor is a quotient, and the power."""
+        """Return the other carried value of whose exponential the factor is a quotient, and the power."""
         for summand in factor.summands:
             for value, power in summand.powers:
                 if isinstance(value, Exponential):
@@ -387,7 +361,7 @@ class Recurrences:
 
 
 def _opaque(formula: Formula) -> list[Source]:
-    """The sources in a formula that are not looked into."""
+    """Return the sources in a formula that are not looked into."""
     total: list[Source] = []
     for summand in formula.summands:
         for value, _ in summand.powers:
@@ -448,7 +422,7 @@ def _logistic(ring: FormulaRing, operation: str, operands: list[Formula]) -> For
 
 
 def _error_function(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
-    """It is odd: of what begins with a negative factor, the opposite of that of the opposite."""
+    """Return the error function, which is odd: of a negative first factor, the opposite of that of the opposite."""
     (only,) = operands
     if only.summands and min(only.summands, key=str).factor < 0 and not only.infinite:
         return ring.scaled(ring.function("erf", ring.scaled(only, -1)), -1)
@@ -497,11 +471,10 @@ LAWS: dict[str, Law] = {
 
 
 class NormalForms:
-    """Formulas of sources, where facts hold.
+    """Makes formulas of sources, where facts hold.
 
     Args:
-        space: sizes and indices.
-        same: whether two sources are one, by their structure.
+        space, same: sizes and indices; whether two sources are one, by their structure.
         finite: whether comparisons with infinity are assumed to say that computed numbers are finite.
         unfolded: whether `tanh` is the quotient of exponentials that it is, and no function of its own.
         standing: whether constants are the numbers that they stand for (`literals`).
@@ -522,11 +495,7 @@ class NormalForms:
         self._known: dict[tuple[Source, Facts], Formula] = {}
 
     def formula(self, source: Source, facts: Facts) -> Formula:
-        """The formula of a source.
-
-        Args:
-            source: what stands at a place.
-            facts: what holds of the place.
+        """Return the formula of a source, where facts hold.
 
         Raises:
             NoFormula: it is NaN, or infinite in a way of which nothing is known.
@@ -537,7 +506,7 @@ class NormalForms:
         return self._known[key]
 
     def left(self, pieces: Sequence[MapPiece]) -> Sequence[MapPiece]:
-        """The pieces that stand where numbers have the signs that they have, and are finite, if that is assumed."""
+        """Return the pieces that stand where numbers have their signs, and are finite if that is assumed."""
         kept = possible(self._space, pieces)
         self.over_reals = self.over_reals or kept != list(pieces)
         pieces = kept
@@ -623,7 +592,7 @@ class NormalForms:
         return self.ring.function(source.operation.rpartition(":")[0], *operands)
 
     def _whole(self, value: Polynomial, dtype: str) -> Formula:
-        """An index or a size as a float, which a narrow one holds up to some size."""
+        """Return an index or a size as a float, which a narrow one holds up to some size."""
         digits = floats.digits(np.dtype(getattr(ml_dtypes, dtype, dtype)))
         if value.constant is None and digits < _LONG:
             self.note(f"no index or size that becomes a {dtype} is above {2**digits}")
@@ -647,12 +616,9 @@ class NormalForms:
         return self.integer(operand, facts, dtype)
 
     def integer(self, source: Source, facts: Facts, dtype: str) -> Formula:
-        """An integer as a formula of others, modulo the range of a dtype.
+        """Return an integer as a formula of others, modulo the range of a dtype.
 
-        Args:
-            source: an integer.
-            facts: what holds of the place.
-            dtype: whose sums are followed; those of another dtype wrap around elsewhere, and are unknown numbers.
+        Sums of this dtype are followed; those of another one wrap around elsewhere, and are unknown numbers.
         """
         if isinstance(source, Integer):
             return self._expanded(source.value, facts, dtype)
@@ -661,7 +627,7 @@ class NormalForms:
         return polynomial(self._space.value_of(source))
 
     def _expanded(self, value: Polynomial, facts: Facts, dtype: str) -> Formula:
-        """A polynomial with the sums that its variables are."""
+        """Return a polynomial with the sums that its variables are."""
         sums = {name: source for name in value.variables if is_sum(source := self._space.sources.get(name), dtype)}
         if not sums:
             return polynomial(value)
@@ -676,19 +642,19 @@ class NormalForms:
 
 
 def is_sum(source: Source | None, dtype: str) -> TypeGuard[Reduction]:
-    """Whether a source is a sum in a dtype."""
+    """Tell whether a source is a sum in a dtype."""
     return isinstance(source, Reduction) and source.kind == "sum" and source.dtype == dtype
 
 
 def operation_of(term: Term) -> tuple[str, str]:
-    """The primitive and the dtype of its result; `cast` for one."""
+    """Return the primitive and the dtype of its result; `cast` for one."""
     if term.operation.startswith(WIDER) or " to " in term.operation.partition("[")[0]:
         return "cast", ""
     return term.operation.partition("[")[0], term.operation.rpartition(":")[2]
 
 
 def cast_of(term: Term) -> tuple[str, str]:
-    """The dtypes before and after a cast."""
+    """Return the dtypes before and after a cast."""
     if term.operation.startswith(WIDER):
         before, _, after = term.operation.removeprefix(WIDER).partition(":")
     else:

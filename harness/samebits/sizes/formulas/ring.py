@@ -38,17 +38,13 @@ MOST_SUMMANDS = 64
 
 
 class FormulaRing:
-    """Arithmetic on formulas.
-
-    Args:
-        space: sizes and indices.
-    """
+    """Computes with formulas."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
 
     def add(self, *formulas: Formula) -> Formula:
-        """The sum; infinity and what is finite is infinity."""
+        """Return the sum; infinity and what is finite is infinity."""
         infinite = [formula for formula in formulas if formula.infinite]
         if infinite:
             if len(set(infinite)) > 1:
@@ -62,7 +58,7 @@ class FormulaRing:
         return Formula(tuple(Summand(factor, *key) for key, factor in total.items() if factor))
 
     def multiply(self, first: Formula, second: Formula) -> Formula:
-        """The product, multiplied out.
+        """Return the product, multiplied out.
 
         Raises:
             NoFormula: one is infinite, and the sign of the other is not known; or it has too many summands.
@@ -90,7 +86,7 @@ class FormulaRing:
         return self.summed((*first.bound, *second.bound), (*first.facts, *second.facts), product)
 
     def summed(self, bound: tuple[str, ...], facts: Facts, formula: Formula) -> Formula:
-        """The sum of a formula over indices that stand in it, where facts hold."""
+        """Return the sum of a formula over indices that stand in it, where facts hold."""
         summands = []
         for summand in formula.summands:
             s = self.renamed(summand) if set(bound) & set(summand.bound) else summand
@@ -99,7 +95,7 @@ class FormulaRing:
         return Formula(tuple(summands))
 
     def with_powers(self, factor: Fraction, size: Polynomial, powers: Iterable[tuple[Atom, Fraction]]) -> Formula:
-        """A product of powers; what can be multiplied out is."""
+        """Return a product of powers; what can be multiplied out is."""
         kept: list[tuple[Atom, Fraction]] = []
         sums: list[tuple[Formula, Fraction]] = []
         for value, exponent in powers:
@@ -129,26 +125,26 @@ class FormulaRing:
         return total
 
     def _apart(self, summand: Summand, other: Summand) -> Summand:
-        """A summand whose bound indices are not names of another summand."""
+        """Return a summand whose bound indices are not names of another summand."""
         taken = free_names(self.space, Formula((other,))) | set(other.bound)
         return self.renamed(summand) if taken & set(summand.bound) else summand
 
     def renamed(self, summand: Summand) -> Summand:
-        """A summand with new names for its bound indices."""
+        """Return a summand with new names for its bound indices."""
         names = {name: fresh(self.space, self.space.ranges[name]) for name in summand.bound}
         body = Substitution(self.space, {old: variable(new) for old, new in names.items()}).body(summand)
         return Summand(body.factor, body.number, body.powers, tuple(names.values()), body.facts)
 
     def scaled(self, formula: Formula, factor: Fraction | int) -> Formula:
-        """A formula times a number."""
+        """Return a formula times a number."""
         return self.multiply(number(factor), formula)
 
     def subtract(self, first: Formula, second: Formula) -> Formula:
-        """The difference."""
+        """Return the difference."""
         return self.add(first, self.scaled(second, -1))
 
     def power(self, formula: Formula, exponent: Fraction) -> Formula:
-        """A formula to a rational power; a root is the positive one.
+        """Return a formula to a rational power; a root is the positive one.
 
         Raises:
             NoFormula: it is 0 or infinite, and the exponent is not positive.
@@ -198,12 +194,7 @@ class FormulaRing:
         return self.with_powers(Fraction(1), of(1), powers)
 
     def content(self, formula: Formula, *, positive: bool) -> tuple[Summand | None, Formula]:
-        """The factors that all summands share, and the rest; None where there are none.
-
-        Args:
-            formula: not 0.
-            positive: only those factors that are positive for sure.
-        """
+        """Return the factors that all summands share, or the positive ones of them, and the rest; None without any."""
         parts = [self.shareable(summand, positive) for summand in formula.summands]
         shared = {
             value: min(part[value] for part in parts) for value in parts[0] if all(value in part for part in parts)
@@ -234,7 +225,7 @@ class FormulaRing:
         return common, self.add(*rest)
 
     def shareable(self, summand: Summand, positive: bool) -> dict[Atom, Fraction]:
-        """The factors of a summand that depend on no bound index of it, or those that are positive for sure."""
+        """Return the factors of a summand that depend on no bound index of it, or those that are positive for sure."""
         return {
             value: power
             for value, power in summand.powers
@@ -243,7 +234,7 @@ class FormulaRing:
         }
 
     def exponential(self, formula: Formula) -> Formula:
-        """The exponential: of a sum, the product of the exponentials."""
+        """Return the exponential: of a sum, the product of the exponentials."""
         if formula.infinite:
             if formula.summands[0].factor < 0:
                 return ZERO
@@ -262,7 +253,7 @@ class FormulaRing:
         return self.with_powers(Fraction(1), of(1), powers.items())
 
     def is_positive(self, formula: Formula) -> bool:
-        """Whether a formula is not negative for sure: a sum of exponentials and of squares."""
+        """Tell whether a formula is not negative for sure: a sum of exponentials and of squares."""
         return all(
             s.factor > 0
             and self.space.proves((), s.number)
@@ -271,11 +262,11 @@ class FormulaRing:
         )
 
     def function(self, operation: str, *operands: Formula) -> Formula:
-        """A function without laws."""
+        """Return a function without laws."""
         return atom(Function(operation, tuple(map(self.canonical, operands))))
 
     def extreme(self, kind: str, bound: tuple[str, ...], cases: Sequence[tuple[Facts, Formula]]) -> Formula:
-        """The largest or smallest."""
+        """Return the largest or smallest."""
         level = 1 + max((depth(formula) for _, formula in cases), default=0)
         free = frozenset[str]().union(*(free_names(self.space, formula) for _, formula in cases))
         while any(name.startswith(f"{level}.") for name in free):
@@ -284,7 +275,7 @@ class FormulaRing:
         return atom(Extreme(kind, names, tuple((inner.facts(f), self.canonical(inner.formula(x))) for f, x in cases)))
 
     def canonical(self, formula: Formula) -> Formula:
-        """A formula with bound indices named by where they stand: the same names in the same formulas."""
+        """Return a formula with bound indices named by where they stand: the same names in the same formulas."""
         level, summands = depth(formula), list[Summand]()
         while any(name.startswith(f"{level}.") for name in free_names(self.space, formula)):
             level += 1
@@ -304,12 +295,12 @@ class FormulaRing:
 
 
 def is_product(formula: Formula) -> bool:
-    """Whether a formula is a single product without a sum."""
+    """Tell whether a formula is a single product without a sum."""
     return len(formula.summands) == 1 and not formula.summands[0].bound and not formula.summands[0].facts
 
 
 def number_in(value: Atom) -> Fraction | None:
-    """The number that a base is; None of any other atom."""
+    """Return the number that a base is; None of any other atom."""
     if not isinstance(value, Base) or len(value.formula.summands) != 1:
         return None
     (only,) = value.formula.summands
@@ -317,7 +308,7 @@ def number_in(value: Atom) -> Fraction | None:
 
 
 def square_in(formula: Formula) -> SurdLiteral | None:
-    """The root of a number that a square divides, or that is a fraction; None of any other formula."""
+    """Return the root of a number that a square divides, or that is a fraction; None of any other formula."""
     (only, *more) = formula.summands
     if more or only != Summand(only.factor) or only.factor <= 0:
         return None
@@ -326,12 +317,12 @@ def square_in(formula: Formula) -> SurdLiteral | None:
 
 
 def size_power(size: Polynomial, exponent: Fraction) -> list[tuple[Atom, Fraction]]:
-    """A power of a polynomial of sizes; of 1, nothing."""
+    """Return a power of a polynomial of sizes; of 1, nothing."""
     return [(Size(size), exponent)] if size != of(1) else []
 
 
 def cancelled(size: Polynomial, powers: list[tuple[Atom, Fraction]]) -> tuple[Polynomial, list[tuple[Atom, Fraction]]]:
-    """A numerator and powers without the sizes that are in both."""
+    """Return a numerator and powers without the sizes that are in both."""
     kept = []
     for value, exponent in powers:
         while isinstance(value, Size) and exponent <= -1:
@@ -345,19 +336,19 @@ def cancelled(size: Polynomial, powers: list[tuple[Atom, Fraction]]) -> tuple[Po
 
 
 def common_factor(factors: list[Fraction]) -> Fraction:
-    """The largest rational number of which all factors are whole multiples."""
+    """Return the largest rational number of which all factors are whole multiples."""
     if len(factors) == 1:
         return factors[0]
     return Fraction(math.gcd(*(f.numerator for f in factors)), math.lcm(*(f.denominator for f in factors)))
 
 
 def order(power: tuple[Atom, Fraction]) -> tuple[str, str]:
-    """Where a power stands among those of a product."""
+    """Return where a power stands among those of a product."""
     return type(power[0]).__name__, str(power)
 
 
 def is_positive_atom(space: Space, value: Atom) -> bool:
-    """Whether an atom is above 0 for sure, so that it comes out of a root: an exponential, or a size."""
+    """Tell whether an atom is above 0 for sure, so that it comes out of a root: an exponential, or a size."""
     return isinstance(value, Exponential) or (isinstance(value, Size) and space.proves((), value.polynomial - 1))
 
 
@@ -367,14 +358,10 @@ MOST_CHOICES = 4
 
 
 def logarithm(ring: FormulaRing, formula: Formula) -> Formula:
-    """The logarithm; exponentials and sizes that are factors come out of it.
-
-    Args:
-        ring: of the formula.
-        formula: any.
+    """Return the logarithm; exponentials and sizes that are factors come out of it.
 
     Raises:
-        NoFormula: it is 0 or infinite.
+        NoFormula: the formula is 0 or infinite.
     """
     if formula.infinite or not formula.summands:
         raise NoFormula("the logarithm of 0 or infinity")
@@ -392,7 +379,7 @@ def logarithm(ring: FormulaRing, formula: Formula) -> Formula:
 
 
 def _multiplied_out(ring: FormulaRing, formula: Formula) -> tuple[Formula, list[tuple[Formula, Fraction]]]:
-    """A sum times the positive sums that its summands are divided by, and these with their exponents in it."""
+    """Return a sum times the positive sums that its summands are divided by, and these with their exponents in it."""
     lowest: dict[Base, Fraction] = {}
     for summand in formula.summands:
         for value, exponent in ring.shareable(summand, positive=False).items():
@@ -405,7 +392,7 @@ def _multiplied_out(ring: FormulaRing, formula: Formula) -> tuple[Formula, list[
 
 
 def _over_one(ring: FormulaRing, formula: Formula) -> tuple[Formula, Powers]:
-    """A sum over the exponentials of one summand, and these: the same sum for all multiples of it by exponentials."""
+    """Return a sum over the exponentials of one summand, and these: the same for its multiples by exponentials."""
     choices: dict[Powers, Formula] = {(): formula}
     for summand in formula.summands if len(formula.summands) <= MOST_CHOICES else ():
         shared = ring.shareable(summand, positive=True)
@@ -421,13 +408,9 @@ Chosen = Callable[[Function], Formula | None]
 
 
 def by_sign(ring: FormulaRing, formula: Formula) -> tuple[Formula, Formula] | None:
-    """A formula where a difference in it is not negative, and where it is not positive; None where it has none.
+    """Return a formula where a difference in it is not negative, and where it is not positive; None where it has none.
 
     A difference that depends on a bound index has another sign at each place, and is not looked at.
-
-    Args:
-        ring: of the formula.
-        formula: any.
 
     Raises:
         NoFormula: a case is not a formula.
@@ -461,7 +444,7 @@ def _difference(ring: FormulaRing, function: Function) -> Formula:
 
 
 def _where(ring: FormulaRing, function: Function, *, is_positive: bool) -> Formula:
-    """What a function is where its difference has a sign."""
+    """Return what a function is where its difference has a sign."""
     first, *others = function.operands
     if not others:
         return first if is_positive else ring.scaled(first, -1)
@@ -469,7 +452,7 @@ def _where(ring: FormulaRing, function: Function, *, is_positive: bool) -> Formu
 
 
 def _signed(ring: FormulaRing, formula: Formula, bound: frozenset[str]) -> Iterator[Function]:
-    """The functions of a sign that depend on no bound index, the innermost first."""
+    """Yield the functions of a sign that depend on no bound index, the innermost first."""
     for summand in formula.summands:
         inside = bound | set(summand.bound)
         for value, _ in summand.powers:
@@ -486,7 +469,7 @@ def _signed(ring: FormulaRing, formula: Formula, bound: frozenset[str]) -> Itera
 
 
 def _replaced(ring: FormulaRing, formula: Formula, chosen: Chosen) -> Formula:
-    """A formula with other formulas in place of functions in it."""
+    """Return a formula with other formulas in place of functions in it."""
     parts = []
     for summand in formula.summands:
         kept: list[tuple[Atom, Fraction]] = []
@@ -505,7 +488,7 @@ def _replaced(ring: FormulaRing, formula: Formula, chosen: Chosen) -> Formula:
 
 
 def _of_atom(ring: FormulaRing, value: Atom, chosen: Chosen) -> Formula | None:
-    """What takes the place of an atom; None where it stays."""
+    """Return what takes the place of an atom; None where it stays."""
     own = chosen(value) if isinstance(value, Function) else None
     if own is not None:
         return own

@@ -22,10 +22,10 @@ _OF_SIGN = {"gt": {1: 1, 0: 0, -1: 0}, "ge": {1: 1, -1: 0}, "lt": {1: 0, -1: 1},
 
 
 def never_negative(source: Source) -> bool:
-    """Whether a float is not negative, if it is not NaN: each of its operations is of such floats or gives such.
+    """Tell whether a float is not negative, if it is not NaN: each of its operations is of such floats or gives such.
 
-    Rounding does not matter: it is monotone and 0 is a float, so that a sum, product or quotient of floats that are
-    not negative is not rounded below 0.
+    Rounding does not matter: it is monotone and 0 is a float, so that a sum, product or quotient of floats that are not
+    negative is not rounded below 0.
     """
     match source:
         case Number(text=text):
@@ -40,7 +40,7 @@ def never_negative(source: Source) -> bool:
 
 
 def possible(space: Space, pieces: Iterable[MapPiece]) -> list[MapPiece]:
-    """The pieces without those that stand where a number of this kind is negative, and without facts that it is not."""
+    """Drop the pieces that stand where a number that is never negative is, and the facts that it is not."""
     return [
         MapPiece(tuple(fact for fact in piece.facts if _holds(space, fact) is None), piece.source)
         for piece in pieces
@@ -49,12 +49,12 @@ def possible(space: Space, pieces: Iterable[MapPiece]) -> list[MapPiece]:
 
 
 def says_negative(space: Space, facts: Facts) -> bool:
-    """Whether facts say that a number is negative that never is, or another one than itself."""
+    """Tell whether facts say that a number is negative that never is, or another one than itself."""
     return any(_holds(space, fact) is False for fact in facts)
 
 
 def _holds(space: Space, fact: Fact) -> bool | None:
-    """Whether a fact about the answer of a comparison with 0 holds; None of any other fact."""
+    """Tell whether a fact about the answer of a comparison with 0 holds; None of any other fact."""
     if len(fact.polynomial.variables) != 1:
         return None
     (name,) = fact.polynomial.variables
@@ -79,7 +79,7 @@ def _answer(space: Space, comparison: Term) -> int | None:
 
 
 def _sign_of_size(space: Space, comparison: Term) -> int | None:
-    """The answer of a size, as a float and perhaps less a number, compared with 0: `jnp.var` asks it of its divisor.
+    """Compare a size, as a float and perhaps less a number, with 0: `jnp.var` asks it of its divisor.
 
     Rounding does not matter: it is monotone, and every dtype has the small integers that are taken off.
     """

@@ -35,7 +35,7 @@ from samebits.sizes.places.space import Space
 
 
 def reached(space: Space, names: Iterable[str]) -> frozenset[str]:
-    """Names, and those that unknown integers and quotients of these names are made of."""
+    """Return names, and those that unknown integers and quotients of these names are made of."""
     todo, seen = list(names), set[str]()
     while todo:
         name = todo.pop()
@@ -50,19 +50,14 @@ def reached(space: Space, names: Iterable[str]) -> frozenset[str]:
 
 
 def fresh(space: Space, size: Polynomial) -> str:
-    """A new index below a size."""
+    """Return a new index below a size."""
     name = f"fresh {len(space.ranges)}"
     space.ranges[name] = size
     return name
 
 
 class Substitution:
-    """Replaces indices.
-
-    Args:
-        space: sizes and indices.
-        values: by name, what takes its place.
-    """
+    """Replaces indices by the values of their names."""
 
     def __init__(self, space: Space, values: Mapping[str, Polynomial]) -> None:
         self._space = space
@@ -70,7 +65,7 @@ class Substitution:
         self._incoming = reached(space, (name for p in self._values.values() for name in p.variables))
 
     def polynomial(self, p: Polynomial) -> Polynomial:
-        """A polynomial with the values.
+        """Return a polynomial with the values.
 
         Raises:
             NoFormula: a digit of an unknown integer depends on an index that is replaced.
@@ -84,7 +79,7 @@ class Substitution:
         return p.substitute(values)
 
     def _unknown(self, name: str) -> Polynomial:
-        """An unknown integer or a quotient with the values in what it is made of."""
+        """Return an unknown integer or a quotient with the values in what it is made of."""
         space = self._space
         if name in space.sources:
             return space.value_of(self.source(space.sources[name]), space.ranges.get(name))
@@ -94,7 +89,7 @@ class Substitution:
         raise NoFormula(f"a digit of an unknown integer: {name}")
 
     def facts(self, facts: Facts) -> Facts:
-        """Facts with the values."""
+        """Return facts with the values."""
         return tuple(Fact(fact.kind, self.polynomial(fact.polynomial)) for fact in facts)
 
     def mapped_index(self, index: tuple[Polynomial, ...]) -> tuple[Polynomial, ...]:
@@ -102,7 +97,7 @@ class Substitution:
         return tuple(map(self.polynomial, index))
 
     def inside(self, bound: tuple[str, ...]) -> tuple[tuple[str, ...], Substitution]:
-        """The names of bound indices that clash with nothing, and the substitution below them."""
+        """Return the names of bound indices that clash with nothing, and the substitution below them."""
         values = {name: p for name, p in self._values.items() if name not in bound}
         inner = Substitution(self._space, values)
         if not set(bound) & inner._incoming:
@@ -112,7 +107,7 @@ class Substitution:
         return tuple(names.values()), Substitution(self._space, {**values, **renamed})
 
     def source(self, source: Source) -> Source:
-        """A source with the values."""
+        """Return a source with the values."""
         match source:
             case Element(name=name, index=index):
                 return Element(name, self.mapped_index(index))
@@ -142,7 +137,7 @@ class Substitution:
         return Whole(whole.shape, inner.mapped_index(whole.index), tuple(map(inner.mapped_piece, whole.pieces)))
 
     def formula(self, formula: Formula) -> Formula:
-        """A formula with the values."""
+        """Return a formula with the values."""
         if not self._values:
             return formula
         return Formula(tuple(map(self._summand, formula.summands)))
@@ -153,13 +148,13 @@ class Substitution:
         return Summand(summand.factor, inner.polynomial(summand.number), powers, names, inner.facts(summand.facts))
 
     def body(self, summand: Summand) -> Summand:
-        """A summand with values for its own bound indices, which are bound no longer."""
+        """Return a summand with values for its own bound indices, which are bound no longer."""
         powers = tuple((self.atom(value), exponent) for value, exponent in summand.powers)
         kept = tuple(name for name in summand.bound if name not in self._values)
         return Summand(summand.factor, self.polynomial(summand.number), powers, kept, self.facts(summand.facts))
 
     def atom(self, value: Atom) -> Atom:
-        """An atom with the values."""
+        """Return an atom with the values."""
         match value:
             case Element():
                 return Element(value.name, self.mapped_index(value.index))
@@ -180,7 +175,7 @@ class Substitution:
 
 
 def free_names(space: Space, thing: Formula | Facts | Polynomial | Atom | Source) -> frozenset[str]:
-    """The names that something depends on, those inside of unknown integers too; bound ones left out."""
+    """Return the names that something depends on, those inside of unknown integers too; bound ones left out."""
     match thing:
         case Polynomial():
             return reached(space, thing.variables)
@@ -211,7 +206,7 @@ def _of_summand(space: Space, summand: Summand) -> frozenset[str]:
 
 
 def canonical_source(space: Space, source: Source) -> Source:
-    """A source with the indices of its sums named by how deep they lie: the same names in the same sums."""
+    """Name the indices of a source's sums by how deep they lie: the same names in the same sums."""
     match source:
         case Term(operation=operation, operands=operands):
             return Term(operation, tuple(canonical_source(space, operand) for operand in operands))

@@ -17,13 +17,13 @@ from samebits.sizes.places.space import Space
 
 
 def simplified(space: Space, formula: Formula, known: Facts) -> Formula:
-    """A formula whose summands are simple, where facts hold."""
+    """Return a formula whose summands are simple, where facts hold."""
     kept = (simple_summand(space, summand, known) for summand in formula.summands)
     return Formula(merged(space, (summand for summand in kept if summand is not None)))
 
 
 def simple_summand(space: Space, summand: Summand, known: Facts) -> Summand | None:
-    """A summand in its simple form; None where it has no place."""
+    """Return a summand in its simple form; None where it has no place."""
     while True:
         facts = left_facts(space, summand.facts, known)
         if facts is None:
@@ -36,7 +36,7 @@ def simple_summand(space: Space, summand: Summand, known: Facts) -> Summand | No
 
 
 def without_determined(space: Space, summand: Summand) -> Summand | None:
-    """A summand without one bound index that an equation determines; None where none does."""
+    """Return a summand without one bound index that an equation determines; None where none does."""
     determined = _determined(space, summand)
     if determined is None:
         return None
@@ -47,7 +47,7 @@ def without_determined(space: Space, summand: Summand) -> Summand | None:
 
 
 def left_facts(space: Space, facts: Facts, known: Facts) -> Facts | None:
-    """The facts that do not follow from what is known; None where they contradict it."""
+    """Return the facts that do not follow from what is known; None where they contradict it."""
     own = space.simplified(facts)
     if own is None or (own and space.contradicts((*known, *own))):
         return None
@@ -55,7 +55,7 @@ def left_facts(space: Space, facts: Facts, known: Facts) -> Facts | None:
 
 
 def follows(space: Space, known: Facts, fact: Fact) -> bool:
-    """Whether a fact is shown to hold where others do."""
+    """Tell whether a fact is shown to hold where others do."""
     if fact in known:
         return True
     if fact.kind == "zero":
@@ -64,7 +64,7 @@ def follows(space: Space, known: Facts, fact: Fact) -> bool:
 
 
 def _determined(space: Space, summand: Summand) -> tuple[str, Polynomial] | None:
-    """A bound index and the value that an equation gives it."""
+    """Return a bound index and the value that an equation gives it."""
     for fact in summand.facts:
         if fact.kind != "zero":
             continue
@@ -79,7 +79,7 @@ def _determined(space: Space, summand: Summand) -> tuple[str, Polynomial] | None
 
 
 def _without_unused(space: Space, summand: Summand) -> Summand:
-    """A summand without the indices that nothing depends on: it stands there as often as there are of them."""
+    """Drop the indices that nothing depends on: the summand stands there as often as there are of them."""
     inner = Summand(summand.factor, summand.number, summand.powers, (), summand.facts)
     used = free_names(space, Formula((inner,)))
     number, bound = summand.number, []
@@ -92,7 +92,7 @@ def _without_unused(space: Space, summand: Summand) -> Summand:
 
 
 def merged(space: Space, summands: Iterable[Summand]) -> tuple[Summand, ...]:
-    """Summands with the same sum, of which no two can be merged."""
+    """Return summands with the same sum, of which no two can be merged."""
     kept: list[Summand] = []
     todo = list(summands)
     while todo:
@@ -109,7 +109,7 @@ def merged(space: Space, summands: Iterable[Summand]) -> tuple[Summand, ...]:
 
 
 def _both(space: Space, first: Summand, second: Summand) -> Summand | None:
-    """The summand that stands where one of the two does; None where there is none, or both may stand at one place."""
+    """Return the summand that stands where one of two does; None without any, or where both may stand at one place."""
     if replace(first, facts=()) != replace(second, facts=()):
         return None
     mine = [fact for fact in first.facts if fact not in second.facts]
@@ -124,7 +124,7 @@ def _both(space: Space, first: Summand, second: Summand) -> Summand | None:
 
 
 def _union(space: Space, first: Fact, second: Fact) -> Facts | None:
-    """What holds where one of two facts does that exclude each other; None where that is not a fact."""
+    """Return what holds where one of two facts does that exclude each other; None where that is not a fact."""
     p, q = first.polynomial, second.polynomial
     match first.kind, second.kind:
         case "not_negative", "not_negative" if q == -p - 1:
@@ -148,14 +148,9 @@ class _Bounds(NamedTuple):
 
 
 def counted(space: Space, summand: Summand, known: Facts) -> Summand | None:
-    """A summand times the number of places of an index that only stands in its bounds; None where there is none.
+    """Return a summand times the number of places of an index that only stands in its bounds; None without any.
 
     `sum(1 for k in range(n) if k <= i)` is `i + 1`.
-
-    Args:
-        space: sizes and indices.
-        summand: a product.
-        known: what holds besides.
     """
     inner = Formula((Summand(summand.factor, summand.number, summand.powers),))
     used = free_names(space, inner)
@@ -171,15 +166,10 @@ def counted(space: Space, summand: Summand, known: Facts) -> Summand | None:
 
 
 def from_zero(space: Space, summand: Summand, known: Facts) -> Summand | None:
-    """A summand with an index that begins at 0 or has digits, where that leaves no quotient of it; None elsewhere.
+    """Return a summand with an index that begins at 0 or has digits, where that leaves no quotient of it; else None.
 
     An array that was joined of two others is read at one place for `k < a*b`, which is cut into digits of `a` and `b`,
     and at another one from there on.
-
-    Args:
-        space: sizes and indices.
-        summand: a product.
-        known: what holds besides.
     """
     for name in _divided(space, summand):
         bounds = _bounds(space, summand, name, known)
@@ -213,7 +203,7 @@ def _renamed(space: Space, summand: Summand, name: str, bounds: _Bounds) -> Summ
 
 
 def _bounds(space: Space, summand: Summand, name: str, known: Facts) -> _Bounds | None:
-    """The bounds of an index; None where a fact says more of it, or it is not known which of two bounds decides."""
+    """Return the bounds of an index; None where a fact says more of it, or it is open which of two bounds decides."""
     size = space.ranges.get(name)
     low, high = ([], []) if size is None else ([of(0)], [size - 1])
     rest = []
@@ -233,13 +223,13 @@ def _bounds(space: Space, summand: Summand, name: str, known: Facts) -> _Bounds 
 
 
 def _deciding(space: Space, known: Facts, bounds: Iterable[Polynomial], sign: int) -> Polynomial | None:
-    """The bound that is at least all others, or at most where `sign` is -1."""
+    """Return the bound that is at least all others, or at most where `sign` is -1."""
     every = list(dict.fromkeys(bounds))
     return next((p for p in every if all(space.proves(known, (p - other) * sign) for other in every)), None)
 
 
 def _divided(space: Space, summand: Summand) -> list[str]:
-    """The bound indices of which an element of an input has a quotient or a remainder."""
+    """Return the bound indices of which an element of an input has a quotient or a remainder."""
     names = {name for element in elements(space, summand) for p in element.index for name in p.variables}
     parts = {n for name in names & space.divisions.divided.keys() for n in space.divisions.divided[name][0].variables}
     return [name for name in summand.bound if name in parts]

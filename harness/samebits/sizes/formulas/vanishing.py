@@ -37,14 +37,7 @@ from samebits.sizes.places.space import Space
 def with_other_indices(
     space: Space, left: Sequence[Summand], summands: Sequence[Summand], known: Facts
 ) -> list[Summand] | None:
-    """Products of which one has other bound indices and the same sum; None where nothing asks for it.
-
-    Args:
-        space: sizes and indices.
-        left: products of the groups that do not cancel.
-        summands: all products.
-        known: what holds besides.
-    """
+    """Return the products, one of which has other bound indices and the same sum; None where nothing asks for it."""
     for number, summand in enumerate(summands):
         other = (
             _with_digits(space, left, summand) or with_quotient(space, summand) or _at_one_place(space, summand, known)
@@ -55,7 +48,7 @@ def with_other_indices(
 
 
 def _with_digits(space: Space, left: Sequence[Summand], summand: Summand) -> Summand | None:
-    """A product with an index as two digits, as another product has it."""
+    """Return a product with an index as two digits, as another product has it."""
     for other in left:
         wanted = cut_to_fit(space, summand, other) if other is not summand else None
         if wanted is not None:
@@ -70,7 +63,7 @@ def _with_digits(space: Space, left: Sequence[Summand], summand: Summand) -> Sum
 
 
 def cut_to_fit(space: Space, first: Summand, second: Summand) -> tuple[str, Polynomial] | None:
-    """A bound index of the first product of which the second one has digits, and the size of the low digit."""
+    """Return a bound index of the first product of which the second one has digits, and the size of the low digit."""
     for a in elements(space, first):
         for b in elements(space, second):
             if a.name != b.name or len(a.index) != len(b.index):
@@ -86,7 +79,7 @@ def cut_to_fit(space: Space, first: Summand, second: Summand) -> tuple[str, Poly
 def _low_digit(
     space: Space, name: str, mine: Polynomial, other: Polynomial, digits: Sequence[str]
 ) -> Polynomial | None:
-    """The size of the low digit of an index in a place that the other product has with these digits."""
+    """Return the size of the low digit of an index in a place that the other product has with these digits."""
     own = mine.by(name)
     if own is None or not own[0].terms:
         return None
@@ -101,18 +94,11 @@ def _low_digit(
 
 
 def with_quotient(space: Space, summand: Summand) -> Summand | None:
-    """A product with `x == q*m + v` for its fact `x % m == v`, summed over the integer `q` too.
+    """Return a product with `x == q*m + v` for its fact `x % m == v`, summed over `q` too; None without such a fact.
 
     Where `0 <= v < m`, an `x` has the remainder `v` for one integer `q` or for none, so that a sum over all integers
     `q` counts each place once; this `q` is `x // m`. An index of factor 1 or -1 in `x` is then `q*m + v` less the rest,
     and no longer summed. A divisor is at least 1: `Space` divides by no other.
-
-    Args:
-        space: sizes and indices.
-        summand: the product.
-
-    Returns:
-        None where no fact is of this kind.
     """
     for fact in summand.facts:
         opened = _opened(space, summand, fact)
@@ -133,7 +119,7 @@ def with_quotient(space: Space, summand: Summand) -> Summand | None:
 
 
 def _at_one_place(space: Space, summand: Summand, known: Facts) -> Summand | None:
-    """A product with the only value that its facts leave to an index, 0 or a bound; None where no index has one."""
+    """Return a product with the only value that its facts leave to an index, 0 or a bound; None without any."""
     region = (*known, *summand.facts, *space.ranges_of(summand.bound))
     for name in summand.bound:
         for value in dict.fromkeys((of(0), *_between_bounds(space, name, summand))):
@@ -146,7 +132,7 @@ def _at_one_place(space: Space, summand: Summand, known: Facts) -> Summand | Non
 
 
 def _between_bounds(space: Space, name: str, summand: Summand) -> list[Polynomial]:
-    """The values that facts say an index is at least, and at most: of others nothing is asked, as that takes long."""
+    """Return the values that facts say an index is both at least and at most; asking for others takes long."""
     bounds: dict[int, set[Polynomial]] = {1: set(), -1: {space.ranges[name] - 1} if name in space.ranges else set()}
     for fact in summand.facts:
         parts = fact.polynomial.by(name)
@@ -157,7 +143,7 @@ def _between_bounds(space: Space, name: str, summand: Summand) -> list[Polynomia
 
 
 def _opened(space: Space, summand: Summand, fact: Fact) -> tuple[str, tuple[Fact, ...], dict[str, Polynomial]] | None:
-    """A new index of any integer, the facts in place of one that gives a remainder a value, and the quotient."""
+    """Return a new index of any integer, the facts in place of one that gives a remainder a value, and the quotient."""
     bound, divided = set(summand.bound), space.divisions.divided
     for remainder in sorted(fact.polynomial.variables & divided.keys()) if fact.kind == "zero" else ():
         x, divisor, is_remainder = divided[remainder]
@@ -201,7 +187,7 @@ MOST_SUMMANDS = 64
 
 @dataclass
 class _Group:
-    """Products that are the same at every integer place, each with its number there and where it stands.
+    """Holds products that are the same at every integer place, each with its number there and where it stands.
 
     Args:
         of: the product.
@@ -213,12 +199,7 @@ class _Group:
 
 
 class Vanishing:
-    """Shows that formulas are 0.
-
-    Args:
-        ring: of the formulas.
-        same: whether two sources are one, by their structure.
-    """
+    """Shows that formulas are 0."""
 
     def __init__(self, ring: FormulaRing, same: Same) -> None:
         self._ring = ring
@@ -227,7 +208,7 @@ class Vanishing:
         self._answers: dict[tuple[Formula, Facts], bool] = {}
 
     def equal(self, first: Formula, second: Formula, known: Facts) -> bool:
-        """Whether two formulas are shown to be one, where facts hold."""
+        """Tell whether two formulas are shown to be one, where facts hold."""
         if first == second:
             return True
         if first.infinite or second.infinite:
@@ -235,7 +216,7 @@ class Vanishing:
         return self.vanishes(self._ring.subtract(first, second), known)
 
     def vanishes(self, formula: Formula, known: Facts, splits: int = SPLITS) -> bool:
-        """Whether a formula is shown to be 0, where facts hold."""
+        """Tell whether a formula is shown to be 0, where facts hold."""
         key = formula, known
         if key not in self._answers:
             if len(self._answers) >= MOST_ASKED:
@@ -312,7 +293,7 @@ class Vanishing:
         return False
 
     def _stays_inside(self, group: _Group, summand: Summand, binding: Binding, known: Facts) -> bool:
-        """Whether a summand has no place outside of the ranges of a group's indices, as one counted from the end."""
+        """Tell whether a summand has no place outside the ranges of a group's indices, as one counted from the end."""
         space = self._space
         # By names without ranges: those of the group would be taken to lie inside.
         names = {name: variable(f"any {len(space.ranges)} {name}") for name in group.of.bound}
@@ -359,7 +340,7 @@ class Vanishing:
         return True
 
     def _is_zero(self, known: Facts, total: Polynomial, members: list[tuple[Fraction, Polynomial, Facts]]) -> bool:
-        """Whether the numbers of the members that stand at a place add up to 0 at every place."""
+        """Tell whether the numbers of the members that stand at a place add up to 0 at every place."""
         factors = [factor for factor, _, _ in members]
         common = 1
         for factor in factors:
@@ -420,7 +401,7 @@ class Vanishing:
         return any(all(self.equal(a, b, known) for a, b in zip(first.operands, order, strict=True)) for order in orders)
 
     def _same_extreme(self, first: Extreme, second: Extreme, known: Facts) -> bool:
-        """Whether every case of the one is a case of the other, with other names of its indices."""
+        """Tell whether every case of the one is a case of the other, with other names of its indices."""
         if first.kind != second.kind or len(first.cases) != len(second.cases):
             return False
         left = [_case(second, number) for number in range(len(second.cases))]
@@ -452,12 +433,7 @@ def _case(extreme: Extreme, number: int) -> Summand:
 
 
 def without_denominators(ring: FormulaRing, formula: Formula) -> Formula | None:
-    """A formula times all that it is divided by; None where that is nothing, or depends on bound indices.
-
-    Args:
-        ring: of the formula.
-        formula: a sum.
-    """
+    """Return a formula times all that it is divided by; None where that is nothing, or depends on bound indices."""
     lowest: dict[Atom, Fraction] = {}
     for summand in formula.summands:
         for value, exponent in summand.powers:
@@ -489,12 +465,7 @@ def without_denominators(ring: FormulaRing, formula: Formula) -> Formula | None:
 
 
 def unrolled(ring: FormulaRing, formula: Formula) -> Formula | None:
-    """A formula without sums over indices of a few places; None where it has none, or has too many.
-
-    Args:
-        ring: of the formula.
-        formula: any.
-    """
+    """Write out the sums over indices of a few places; None where there are none, or too many places."""
     written: list[Summand] = []
     changed = False
     for summand in formula.summands:
@@ -516,13 +487,13 @@ def unrolled(ring: FormulaRing, formula: Formula) -> Formula | None:
 
 
 def _places(ring: FormulaRing, name: str) -> int:
-    """How many places an index has, where they are few; else 0."""
+    """Return how many places an index has, where they are few; else 0."""
     size = ring.space.ranges[name].constant if name in ring.space.ranges else None
     return size if size is not None and size <= MOST_PLACES else 0
 
 
 def resolved(ring: FormulaRing, formula: Formula, known: Facts) -> Formula:
-    """A formula without the facts that always hold and the summands that never stand, where facts hold."""
+    """Drop the facts that always hold and the summands that never stand, where facts hold."""
     parts = []
     for summand in formula.summands:
         s = ring.renamed(summand) if summand.bound else summand
@@ -568,7 +539,7 @@ def _has_facts(formula: Formula) -> bool:
 
 
 def open_fact(space: Space, formula: Formula, bound: frozenset[str] = frozenset()) -> Fact | None:
-    """A fact in a formula that depends on no bound index: what the formula is depends on whether it holds."""
+    """Return a fact that depends on no bound index: what the formula is depends on whether it holds."""
     for summand in formula.summands:
         fact = _open_in_summand(space, summand, bound)
         if fact is not None:

@@ -55,19 +55,19 @@ class Evaluator(Protocol):
     platform: str | None
 
     def value(self, frame: Any, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
-        """What stands at a place of a value."""
+        """Return what stands at a place of a value."""
 
     def label(self, equation: Any) -> int:
-        """A number of an equation, the same in every evaluation of its program."""
+        """Return a number of an equation, the same in every evaluation of its program."""
 
     def frame_of(self, closed: Any, origins: dict[Any, Any], depth: int = 0) -> Any:
-        """A frame of a jaxpr, with where its inputs come from; a function answers what stands at a place."""
+        """Return a frame of a jaxpr, with where its inputs come from; a function answers what stands at a place."""
 
     def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:
-        """What a `shard_map` has at a place on a device."""
+        """Return what a `shard_map` has at a place on a device."""
 
     def branch(self, demand: Demand, number: int) -> list[MapPiece]:
-        """What a branch of a conditional has at the place of an output."""
+        """Return what a branch of a conditional has at the place of an output."""
 
 
 @dataclass(frozen=True)
@@ -94,55 +94,54 @@ class Demand:
 
     @property
     def space(self) -> Space:
-        """Sizes and indices."""
+        """Return sizes and indices."""
         return self.evaluator.space
 
     @property
     def name(self) -> str:
-        """The primitive."""
+        """Return the primitive."""
         return str(self.equation.primitive.name)
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """The parameters of the equation."""
+        """Return the parameters of the equation."""
         params: Mapping[str, Any] = self.equation.params
         return params
 
     @property
     def label(self) -> int:
-        """The number of the equation."""
+        """Return the number of the equation."""
         return self.evaluator.label(self.equation)
 
     @property
     def count(self) -> int:
-        """How many operands there are."""
+        """Return how many operands there are."""
         return len(self.equation.invars)
 
     def shape(self, operand: int) -> Index:
-        """The shape of an operand."""
+        """Return the shape of an operand."""
         return tuple(self.space.size(size) for size in self.equation.invars[operand].aval.shape)
 
     @property
     def output_shape(self) -> Index:
-        """The shape of the output that is asked for."""
+        """Return the shape of the output that is asked for."""
         return tuple(self.space.size(size) for size in self.equation.outvars[self.number].aval.shape)
 
     def dtype(self, operand: int) -> np.dtype[Any]:
-        """The dtype of an operand."""
+        """Return the dtype of an operand."""
         dtype: np.dtype[Any] = np.dtype(self.equation.invars[operand].aval.dtype)
         return dtype
 
     @property
     def output_dtype(self) -> np.dtype[Any]:
-        """The dtype of the output that is asked for."""
+        """Return the dtype of the output that is asked for."""
         dtype: np.dtype[Any] = np.dtype(self.equation.outvars[self.number].aval.dtype)
         return dtype
 
     def operand(self, operand: int, index: Index, extra: Facts = ()) -> list[MapPiece]:
-        """What stands at a place of an operand, where further facts hold; nothing where they never do.
+        """Return what stands at a place of an operand, where further facts hold; nothing where they never do.
 
-        Returns:
-            Pieces whose facts are the further ones and those that the operand adds.
+        The pieces have the further facts and those that the operand adds.
         """
         own = self.space.simplified(extra)
         if own is None or (own and self.space.contradicts((*self.facts, *own))):
@@ -153,28 +152,28 @@ class Demand:
         return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
 
     def first_alike(self, operand: int) -> int:
-        """The first operand that is the same variable: where one is by cases, both are by the same one."""
+        """Return the first operand that is the same variable: where one is by cases, both are by the same one."""
         invars = self.equation.invars
         return next(number for number, variable in enumerate(invars) if variable is invars[operand])
 
     def broadcast(self, operand: int, extra: Facts = ()) -> list[MapPiece]:
-        """The operand of an elementwise equation at the place of the output."""
+        """Return the operand of an elementwise equation at the place of the output."""
         return self.operand(operand, self.broadcast_index(operand), extra)
 
     def broadcast_index(self, operand: int) -> Index:
-        """Where in an operand the element at the place of the output is; a dimension of 1 has one for all places."""
+        """Return where in an operand the element at the place is; a dimension of 1 has one for all places."""
         shape = self.equation.invars[operand].aval.shape
         if not shape:
             return ()
         return tuple(of(0) if _is_one(size) else place for size, place in zip(shape, self.index, strict=True))
 
     def integers(self, operand: int, index: Index, extra: Facts = ()) -> list[tuple[Facts, Polynomial]]:
-        """The integers at a place of an operand."""
+        """Return the integers at a place of an operand."""
         pieces = self.operand(operand, index, extra)
         return [(piece.facts, self.integer(piece.source, operand)) for piece in pieces]
 
     def integer(self, source: Source, operand: int) -> Polynomial:
-        """The integer or boolean that a source is; an unknown one where it depends on the values of inputs.
+        """Return the integer or boolean that a source is; an unknown one where it depends on the values of inputs.
 
         Raises:
             NotCovered: the operand is a float.
@@ -190,23 +189,23 @@ class Demand:
         return self.space.value_of(source, Polynomial() + 2 if self.dtype(operand).kind == "b" else None)
 
     def zero(self) -> Source:
-        """The constant zero of the output's dtype."""
+        """Return the constant zero of the output's dtype."""
         return constant(np.zeros((), self.output_dtype)[()])
 
     def at(self, facts: Facts) -> Demand:
-        """The same demand where further facts hold."""
+        """Return the same demand where further facts hold."""
         return replace(self, facts=(*self.facts, *facts))
 
     def alone(self) -> Demand:
-        """The same demand without what holds of the place."""
+        """Return the same demand without what holds of the place."""
         return replace(self, facts=())
 
     def on(self, devices: Devices) -> Demand:
-        """The same demand on another device."""
+        """Return the same demand on another device."""
         return replace(self, devices=devices)
 
     def not_covered(self, why: str) -> NotCovered:
-        """The error of this equation."""
+        """Return the error of this equation."""
         return NotCovered(f"{self}: {why}")
 
     def __str__(self) -> str:
@@ -214,12 +213,12 @@ class Demand:
 
 
 def _is_one(size: Any) -> bool:
-    """Whether a dimension is the number 1, which jax broadcasts; a symbol is not, even where it may stand for 1."""
+    """Tell whether a dimension is the number 1, which jax broadcasts; a symbol that may stand for 1 is not."""
     return isinstance(size, int) and size == 1
 
 
 def constant(value: Any) -> Source:
-    """A NumPy scalar: integers and booleans as numbers, all else by its bits."""
+    """Return a NumPy scalar as a source: integers and booleans as numbers, all else by its bits."""
     value = np.asarray(value)[()]
     if value.dtype.kind in "iub":
         return Integer(Polynomial() + int(value))
@@ -227,14 +226,9 @@ def constant(value: Any) -> Source:
 
 
 def few_summed(space: Space, source: Source, assumed: dict[Fact, None]) -> Polynomial | None:
-    """The sum of a few integers as a polynomial; None of any other source.
+    """Return the sum of a few integers as a polynomial; None of any other source.
 
-    The program's sum wraps around; that this one does not is added to what is assumed, where it is not shown.
-
-    Args:
-        space: sizes and indices.
-        source: what is used as a number.
-        assumed: what holds of all inputs that a proof is about.
+    The program's sum wraps around; that this one does not is assumed, where it is not shown.
     """
     if not isinstance(source, Reduction) or source.kind != "sum" or np.dtype(source.dtype).kind not in "iu":
         return None
@@ -279,7 +273,7 @@ ELEMENTWISE = frozenset(
 
 
 def elementwise(demand: Demand) -> list[MapPiece]:
-    """One operation on elements, case by case of its operands."""
+    """Apply an operation to elements, case by case of its operands."""
     combined: list[tuple[Facts, tuple[Source, ...]]] = [((), ())]
     for number in range(demand.count):
         alike = demand.first_alike(number)
@@ -310,14 +304,14 @@ def _applied(demand: Demand, sources: tuple[Source, ...]) -> Source:
 
 
 def operation_text(demand: Demand) -> str:
-    """The primitive with the parameters that its result depends on."""
+    """Return the primitive with the parameters that its result depends on."""
     kept = {key: value for key, value in demand.params.items() if key not in _PLACEMENT}
     words = ", ".join(f"{key}={kept[key]}" for key in sorted(kept) if kept[key] is not None)
     return f"{demand.name}[{words}]:{demand.output_dtype.name}"
 
 
 def cast(source: Source, before: np.dtype[Any], demand: Demand) -> Source:
-    """A source of another dtype in that of an output: the way back of a cast to a wider float is the source again."""
+    """Return a source in the dtype of an output: the way back of a cast to a wider float is the source again."""
     after = demand.output_dtype
     if before == after:
         return source
@@ -334,18 +328,14 @@ def cast(source: Source, before: np.dtype[Any], demand: Demand) -> Source:
 
 
 def is_number(source: Source, number: int) -> bool:
-    """Whether a source is a constant of this value; -0.0 is no 0."""
+    """Tell whether a source is a constant of this value; -0.0 is no 0."""
     if isinstance(source, Integer):
         return source.value.constant == number
     return isinstance(source, Number) and source.text.lstrip("-") == str(float(number)) and source.text[0] != "-"
 
 
 def added_zero(demand: Demand, first: Source, second: Source) -> Source:
-    """The sum of two sources of which one is a constant zero.
-
-    Raises:
-        NotCovered: neither is.
-    """
+    """Return the sum of two sources of which one is a constant zero, with what that promises; else a term."""
     for zero, other in ((first, second), (second, first)):
         if is_number(zero, 0):
             if not isinstance(zero, Integer):
@@ -363,7 +353,7 @@ def _promise(demand: Demand, source: Source, *facts: Any) -> None:
 
 
 def names_in(source: Source) -> list[str]:
-    """The inputs whose elements are in a source."""
+    """Return the inputs whose elements are in a source."""
     if isinstance(source, Element):
         return [source.name]
     if isinstance(source, Term):

@@ -19,7 +19,7 @@ from samebits.sizes.places.solving import digits_of, only_one, substituted
 
 
 def shard_map(demand: Demand) -> list[MapPiece]:
-    """The place on the device that holds it."""
+    """Return what stands at the place on the device that holds it."""
     params, space = demand.params, demand.space
     sizes = added_axes(params)
     spec = params["out_specs"][demand.number]
@@ -44,7 +44,7 @@ def shard_map(demand: Demand) -> list[MapPiece]:
 
 
 def whole_place(spec: Any, sizes: Mapping[str, int], local: Index, shape: Index, devices: Devices) -> Index:
-    """The place in the whole array of a place on a device, of a local shape."""
+    """Return the place in the whole array of a place on a device, of a local shape."""
     places = list(local)
     for axis, names in split_axes(spec, sizes).items():
         number = of(0)
@@ -55,12 +55,12 @@ def whole_place(spec: Any, sizes: Mapping[str, int], local: Index, shape: Index,
 
 
 def names_in_parameter(value: Any) -> tuple[str, ...]:
-    """The mesh axes that a parameter names, which is one of them or several."""
+    """Return the mesh axes that a parameter names, which is one of them or several."""
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
 def group(demand: Demand, names: Sequence[str]) -> tuple[Polynomial, int]:
-    """The number of the device in its group, and how many there are."""
+    """Return the number of the device in its group, and how many there are."""
     sizes = demand.evaluator.axis_sizes
     number, count = of(0), 1
     for name in names:
@@ -73,7 +73,7 @@ def group(demand: Demand, names: Sequence[str]) -> tuple[Polynomial, int]:
 
 
 def _on(demand: Demand, names: Sequence[str], number: Polynomial) -> Devices:
-    """The devices with another number in their group."""
+    """Return the devices with another number in their group."""
     devices = dict(demand.devices)
     for name in reversed(names):
         number, devices[name] = demand.space.divide(number, of(demand.evaluator.axis_sizes[name]), demand.facts)
@@ -131,7 +131,7 @@ def _all_to_all(demand: Demand) -> list[MapPiece]:
 
 
 def _over_devices(demand: Demand, kind: str, names: Sequence[str], index: Index) -> list[MapPiece]:
-    """A sum or an extreme of what stands at a place on every device of a group."""
+    """Sum what stands at a place on every device of a group, or take its extreme."""
     group(demand, names)  # which says what is not followed
     if not is_float(demand.output_dtype) and (kind != "sum" or demand.output_dtype.kind not in "iu"):
         raise demand.not_covered(f"the {kind} of {demand.output_dtype.name} over devices")
@@ -152,7 +152,7 @@ def _over_devices(demand: Demand, kind: str, names: Sequence[str], index: Index)
 
 
 def _alone(demand: Demand, piece: MapPiece) -> Source:
-    """The part of the one device that has it, to which the others add zero."""
+    """Return the part of the one device that has it, to which the others add zero."""
     return added_zero(demand, demand.zero(), piece.source)
 
 
@@ -165,7 +165,7 @@ def _extreme(kind: str) -> Rule:
 
 
 def _reduce_scatter(demand: Demand) -> list[MapPiece]:
-    """The part of a sum that is the device's own."""
+    """Return the part of a sum that is the device's own."""
     params = demand.params
     names, axis = names_in_parameter(params["axis_name"]), params["scatter_dimension"]
     number, _ = group(demand, names)

@@ -15,11 +15,7 @@ Operation = Callable[[str, Sequence[Polynomial]], Polynomial]
 
 
 def dimension(value: Any, operation: Operation) -> Polynomial:
-    """A dimension as a polynomial of the symbols in it.
-
-    Args:
-        value: a number, or a dimension expression of jax.
-        operation: what its divisions, remainders, maxima and minima are.
+    """Return a dimension as a polynomial of the symbols in it; `operation` gives divisions, remainders and extremes.
 
     Raises:
         NotCovered: the printed form is not a known one.
@@ -36,7 +32,7 @@ def dimension(value: Any, operation: Operation) -> Polynomial:
 
 @functools.lru_cache(maxsize=4096)
 def _parsed(text: str) -> ast.expr:
-    """The expression that jax prints, which it does for each equation anew."""
+    """Parse the expression that jax prints, which it does for each equation anew."""
     return ast.parse(text.replace("^", "**"), mode="eval").body
 
 

@@ -7,7 +7,7 @@ from samebits.sizes.places.polynomial import Polynomial, of, variable
 
 
 class CutIndex(Exception):
-    """An index has to be cut into a high and a low digit; the evaluation begins again with them.
+    """An index has to be cut into two digits; the evaluation begins again with them.
 
     Args:
         name: the index.
@@ -20,11 +20,7 @@ class CutIndex(Exception):
 
 
 class Divisions:
-    """The divisions whose results are variables.
-
-    Args:
-        ranges: by index, its size; a remainder is below its divisor.
-    """
+    """Holds the divisions whose results are variables; a remainder is below its divisor."""
 
     def __init__(self, ranges: dict[str, Polynomial]) -> None:
         self.definitions: dict[str, tuple[Fact, ...]] = {}
@@ -34,7 +30,7 @@ class Divisions:
         self.divided: dict[str, tuple[Polynomial, Polynomial, bool]] = {}
 
     def divide(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
-        """Quotient and remainder, rounded down, of a divisor that is at least 1."""
+        """Divide, rounded down, by a divisor that is at least 1: quotient and remainder."""
         whole, p = self.without_multiples(p, divisor)
         if p.terms and p.terms[0][1] < 0:
             # (-1 - x) // m is -1 - x // m, and its remainder is m - 1 - x % m.
@@ -44,7 +40,7 @@ class Divisions:
         return whole + high, low
 
     def without_multiples(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
-        """`(q, r)` with `p = q * divisor + r`, where no remainder of this divisor and no multiple of it is in `r`."""
+        """Return `(q, r)` with `p = q * divisor + r`, where `r` has no remainder or multiple of this divisor."""
         total = of(0)
         while True:
             whole, p = p.divided(divisor)

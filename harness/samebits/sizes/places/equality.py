@@ -60,13 +60,7 @@ _WHOLE_NUMBERS = ("bool", "int", "uint")
 
 
 def rounding_decides(space: Space, facts: Facts, sources: Iterable[Source]) -> bool:
-    """Whether what stands at a place is selected by numbers that are rounded.
-
-    Args:
-        space: sizes and indices.
-        facts: of the place.
-        sources: what stands there.
-    """
+    """Tell whether what stands at a place is selected by numbers that are rounded."""
     names = {name for fact in facts for name in fact.polynomial.variables}
     names |= {name for source in sources for name in variables_in(source)}
     return any(
@@ -75,7 +69,7 @@ def rounding_decides(space: Space, facts: Facts, sources: Iterable[Source]) -> b
 
 
 def _computed_of_floats(space: Space, source: Source) -> bool:
-    """Whether a number is the result of arithmetic on floats, or is selected by one that is."""
+    """Tell whether a number is the result of arithmetic on floats, or is selected by one that is."""
     match source:
         case Integer() | Number() | Element():
             return False  # of an element's index the names are reached too
@@ -96,7 +90,7 @@ def _any_rounded(space: Space, pieces: Sequence[MapPiece]) -> bool:
 
 
 def _is_exact(operation: str) -> bool:
-    """Whether an operation on elements is exact: of whole numbers, a comparison, or a cast that loses nothing."""
+    """Tell whether an operation on elements is exact: of whole numbers, a comparison, or a cast that loses nothing."""
     if operation.startswith(WIDER):
         return True
     before, _, after = operation.partition(" to ")
@@ -106,7 +100,7 @@ def _is_exact(operation: str) -> bool:
 
 
 def _selects(operation: str) -> bool:
-    """Whether an operation on whole arrays only moves or compares what it takes, in an order that is said."""
+    """Tell whether an operation on whole arrays only moves or compares what it takes, in an order that is said."""
     name, dtype = operation.partition("[")[0], operation.rpartition(":")[2]
     if "is_stable=False" in operation:
         return False
@@ -121,13 +115,7 @@ CUTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A place where two programs are not shown to agree.
-
-    Args:
-        facts: what holds of the place.
-        index: the place.
-        first, second: what the programs have there.
-    """
+    """A place where two programs are not shown to agree, and what they have there."""
 
     facts: Facts
     index: Index
@@ -175,7 +163,7 @@ def compare(space: Space, first: Evaluation, second: Evaluation, number: int, sh
 
 
 def _names_of_axes(space: Space) -> Iterator[str]:
-    """Names of indices: i, j, ... without those that sizes have."""
+    """Return names of indices: i, j, ... without those that sizes have."""
     names = (f"{letter}{number or ''}" for number in itertools.count() for letter in "ijklmnop")
     return (name for name in names if name not in space.lowest)
 
@@ -209,7 +197,7 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces, dtype: 
 
 
 def _depends_on_inputs(space: Space, facts: Facts, source: Source) -> bool:
-    """Whether a source is an element of an input or computed of one, or stands there by the value of one."""
+    """Tell whether a source is of an element of an input, or stands there by the value of one."""
     integers = [fact.polynomial for fact in facts] + ([source.value] if isinstance(source, Integer) else [])
     return isinstance(source, Element | Term | WholeResult | Reduction | Carried) or any(
         not integer.variables.isdisjoint(space.sources) for integer in integers
@@ -217,18 +205,16 @@ def _depends_on_inputs(space: Space, facts: Facts, source: Source) -> bool:
 
 
 def _compares_carried(space: Space) -> bool:
-    """Whether computed numbers that two loops carry alike are compared, which has one answer but for rounding."""
+    """Tell whether numbers that two loops carry alike are compared, which has one answer but for rounding."""
     terms = [source for source in space.sources.values() if isinstance(source, Term)]
     return space.scans.shared and any(is_carried(part) for term in terms for part in parts_of(term))
 
 
 class _Formulas:
-    """Whether sources are shown to be one formula over the reals: without assumptions first.
+    """Shows that sources are one formula over the reals: without assumptions first.
 
-    Args:
-        space: sizes and indices.
-        dtype: of the output. Sums of integers are followed in this one alone: one that wraps around in a narrower dtype
-            and is widened then is not the sum of its parts.
+    Sums of integers are followed in the dtype of the output alone: one that wraps around in a narrower dtype and is
+    widened then is not the sum of its parts.
     """
 
     def __init__(self, space: Space, dtype: str) -> None:
@@ -242,16 +228,16 @@ class _Formulas:
 
     @property
     def assumed(self) -> list[str]:
-        """What was assumed of values."""
+        """Return what was assumed of values."""
         return [*(note for forms in self._every for note in forms.notes), *self._alike]
 
     @property
     def over_reals(self) -> bool:
-        """Whether an answer of a comparison was taken for the one that it has over the reals."""
+        """Tell whether an answer of a comparison was taken for the one that it has over the reals."""
         return self._without_nan or bool(self._alike) or any(forms.over_reals for forms in self._every)
 
     def same(self, facts: Facts, first: Source, second: Source) -> bool:
-        """Whether both are shown to be one formula, where facts hold."""
+        """Tell whether both are shown to be one formula, where facts hold."""
         if self._shown(facts, first, second):
             return True
         plain = self._forms[0]
@@ -284,7 +270,7 @@ class _Formulas:
         return any(self._equal(forms, facts, first, second) for forms in self._standing)
 
     def has_sums_of_integers(self, sources: tuple[Source, ...]) -> bool:
-        """Whether sources are sums of integers of the output's dtype, or computed of such."""
+        """Tell whether sources are sums of integers of the output's dtype, or computed of such."""
         names = {name for source in sources if isinstance(source, Integer) for name in source.value.variables}
         named = [self._space.sources.get(name) for name in names]
         is_integer = self._dtype.startswith(("int", "uint"))
@@ -312,7 +298,7 @@ def _is_rounded(source: Source) -> bool:
 
 
 def is_computed(source: Source) -> bool:
-    """Whether a source is more than a constant, an element, perhaps in a wider dtype, or a sum of integers."""
+    """Tell whether a source is more than a constant, an element, perhaps in a wider dtype, or a sum of integers."""
     if isinstance(source, Term) and source.operation.startswith(WIDER):
         return any(map(is_computed, source.operands))
     if isinstance(source, Reduction) and source.dtype.startswith(("int", "uint")):
@@ -321,7 +307,7 @@ def is_computed(source: Source) -> bool:
 
 
 def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
-    """Whether two sources are shown to be one, where facts hold: by their structure."""
+    """Tell whether two sources are shown to be one, where facts hold: by their structure."""
     if first == second:
         return True
     if isinstance(first, Element) and isinstance(second, Element):
@@ -358,7 +344,7 @@ def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
 
 
 def _same_loops(space: Space, first: Scan, second: Scan) -> bool:
-    """Whether two loops are shown to carry the same, number by number, wherever they stand."""
+    """Tell whether two loops are shown to carry the same, number by number, wherever they stand."""
     try:
         for number in range(first.carries):
             if first.start_shape(number) != second.start_shape(number):
@@ -374,7 +360,7 @@ def _same_loops(space: Space, first: Scan, second: Scan) -> bool:
 
 
 def _same_whole(space: Space, facts: Facts, first: Whole, second: Whole) -> bool:
-    """Whether two arrays are shown to be equal at every place, where facts hold."""
+    """Tell whether two arrays are shown to be equal at every place, where facts hold."""
     if first == second:
         return True
     if first.shape != second.shape or first.index != second.index:
@@ -385,7 +371,7 @@ def _same_whole(space: Space, facts: Facts, first: Whole, second: Whole) -> bool
 
 
 def _same_pieces(space: Space, facts: Facts, bound: Set[str], first: Pieces, second: Pieces) -> bool:
-    """Whether two piecewise maps are shown to be equal wherever both are defined, at all bound indices."""
+    """Tell whether two piecewise maps are shown to be equal wherever both are defined, at all bound indices."""
     # What holds of an index of the same name around these arrays is not said of theirs.
     facts = tuple(fact for fact in facts if bound.isdisjoint(reached(space, fact.polynomial.variables)))
     for piece in first:

@@ -36,7 +36,7 @@ MOST = 4096
 
 
 def element_of(space: Space, array: np.ndarray[Any, Any], index: Index, facts: Facts) -> list[MapPiece]:
-    """What stands at a place of a constant array.
+    """Return what stands at a place of a constant array.
 
     Raises:
         NotCovered: it has too many different elements.
@@ -62,7 +62,7 @@ def element_of(space: Space, array: np.ndarray[Any, Any], index: Index, facts: F
 
 
 def _affine(array: np.ndarray[Any, Any], index: Index) -> Integer | None:
-    """The element as a sum of its indices with factors, where the array is one."""
+    """Return the element as a sum of its indices with factors, where the array is one."""
     if array.dtype.kind not in "iu" or not array.size:
         return None
     wide = array.astype(object)
@@ -77,7 +77,7 @@ def _affine(array: np.ndarray[Any, Any], index: Index) -> Integer | None:
 
 
 def conditional(demand: Demand) -> list[MapPiece]:
-    """A place of an output of the branch that is taken: out of range, the first or the last."""
+    """Return a place of an output of the branch that is taken: out of range, the first or the last."""
     last = len(demand.params["branches"]) - 1
     pieces = []
     for facts, which in demand.integers(0, ()):
@@ -93,7 +93,7 @@ def conditional(demand: Demand) -> list[MapPiece]:
 
 
 def platform_index(demand: Demand) -> list[MapPiece]:
-    """The number of the branch of the platform, which becomes a condition of the proof."""
+    """Return the number of the branch of the platform, which becomes a condition of the proof."""
     platform = demand.evaluator.platform
     if platform is None:
         raise demand.not_covered("it is not known on which platform it runs")
@@ -164,12 +164,11 @@ class _Known:
 
 
 class Evaluation:
-    """A program, ready to be asked.
+    """Evaluates a program on demand.
 
     Args:
         space: sizes and indices, shared by the programs that are compared.
-        closed: the closed jaxpr.
-        names: of its inputs.
+        closed, names: the closed jaxpr, and the names of its inputs.
         platform: whose branches of `lax.platform_dependent` run; None where that is not known.
     """
 
@@ -188,18 +187,18 @@ class Evaluation:
         self._frame = self.frame_of(closed, dict(zip(closed.jaxpr.invars, names, strict=True)))
 
     def output(self, number: int, index: Index, facts: Facts = ()) -> list[MapPiece]:
-        """What stands at a place of an output."""
+        """Return what stands at a place of an output."""
         # An index may have been cut since.
         self._known.clear()
         self._scans.clear()
         return self.value(self._frame, self._outputs[number], index, facts, {})
 
     def output_dtype(self, number: int) -> str:
-        """The dtype of an output."""
+        """Return the dtype of an output."""
         return str(self._outputs[number].aval.dtype)
 
     def frame_of(self, closed: Any, origins: dict[Any, Any], depth: int = 0) -> _Scope:
-        """A frame of a jaxpr, with where its inputs come from; a function answers what stands at a place."""
+        """Return a frame of a jaxpr, with where its inputs come from; a function answers what stands at a place."""
         jaxpr = getattr(closed, "jaxpr", closed)
         for var, value in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True):
             origins[var] = _Array(value)
@@ -209,11 +208,11 @@ class Evaluation:
         return _Scope(origins, depth)
 
     def label(self, equation: Any) -> int:
-        """A number of an equation, the same in every evaluation of its program."""
+        """Return a number of an equation, the same in every evaluation of its program."""
         return self._labels.setdefault(id(equation), len(self._labels))
 
     def value(self, frame: Any, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
-        """What stands at a place of a value."""
+        """Return what stands at a place of a value."""
         if hasattr(atom, "val"):
             return element_of(self.space, np.asarray(atom.val, atom.aval.dtype), index, facts)
         origin = frame.origins[atom]
@@ -237,7 +236,7 @@ class Evaluation:
         return known.pieces
 
     def _recorded(self, demand: Demand) -> _Known:
-        """What stands at a place, with all that this assumes and promises, whatever was before."""
+        """Return what stands at a place, with all that this assumes and promises, whatever was before."""
         before = self.assumed, self.promised
         self.assumed, self.promised = {}, {}
         try:
@@ -287,7 +286,7 @@ class Evaluation:
         return self._frames[key]
 
     def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:
-        """What a `shard_map` has at a place on a device."""
+        """Return what a `shard_map` has at a place on a device."""
         sizes, inner = added_axes(demand.params), demand.params["jaxpr"]
         self.axis_sizes |= sizes
         specs = enumerate(zip(demand.equation.invars, demand.params["in_specs"], strict=True))
@@ -297,7 +296,7 @@ class Evaluation:
         return self.value(frame, outvars[demand.number], local, demand.facts, devices)
 
     def branch(self, demand: Demand, number: int) -> list[MapPiece]:
-        """What a branch of a conditional has at the place of an output."""
+        """Return what a branch of a conditional has at the place of an output."""
         inner = demand.params["branches"][number]
         key = id(demand.equation), demand.frame, number
         if key not in self._frames:
@@ -311,13 +310,13 @@ class Evaluation:
 
 @functools.cache
 def _exp_of_negative_square(shape: tuple[Any, ...], dtype: Any) -> Any:
-    """The program that stands for jax's own, which cuts bits of its operand off."""
+    """Return the program that stands for jax's own, which cuts bits of its operand off."""
     import jax
 
     return jax.make_jaxpr(lambda x: jax.lax.exp(-jax.lax.square(x)))(jax.ShapeDtypeStruct(shape, dtype))
 
 
 def _rule(demand: Demand) -> Rule | None:
-    """The rule of an equation."""
+    """Return the rule of an equation."""
     plain = all(var.aval.dtype.kind in "iub" for var in (*demand.equation.invars, *demand.equation.outvars))
     return arithmetic if demand.name in OPERATIONS and plain else RULES.get(demand.name)

@@ -27,17 +27,17 @@ Facts = tuple[Fact, ...]
 
 
 def at_least(first: Polynomial | int, second: Polynomial | int) -> Fact:
-    """The first is at least the second."""
+    """Say that the first is at least the second."""
     return Fact("not_negative", first - second if isinstance(first, Polynomial) else first - _of(second))
 
 
 def below(first: Polynomial | int, second: Polynomial | int) -> Fact:
-    """The first is below the second."""
+    """Say that the first is below the second."""
     return at_least(second, first + 1)
 
 
 def equal(first: Polynomial | int, second: Polynomial | int) -> Fact:
-    """Both are the same number."""
+    """Say that both are the same number."""
     return Fact("zero", first - second if isinstance(first, Polynomial) else first - _of(second))
 
 
@@ -46,14 +46,14 @@ def _of(value: Polynomial | int) -> Polynomial:
 
 
 def opposite(fact: Fact) -> list[Fact]:
-    """The facts of which one holds where a fact does not."""
+    """Return the facts of which one holds where a fact does not."""
     if fact.kind == "not_negative":
         return [below(fact.polynomial, 0)]
     return [at_least(fact.polynomial, 1), at_least(-fact.polynomial, 1)]
 
 
 def complement(facts: Iterable[Fact]) -> list[Facts]:
-    """Where a conjunction does not hold, as disjoint conjunctions."""
+    """Return where a conjunction does not hold, as disjoint conjunctions."""
     before: Facts = ()
     cases: list[Facts] = []
     for fact in facts:
@@ -83,7 +83,7 @@ class Number:
 
     @classmethod
     def of(cls, value: np.generic) -> Number:
-        """A NumPy scalar."""
+        """Return a NumPy scalar."""
         text = str(float(value)) if is_float(value.dtype) else str(value)
         return cls(value.dtype.name, value.tobytes(), text)
 
@@ -191,7 +191,7 @@ class Carried:
 
     @property
     def place(self) -> tuple[Polynomial, ...]:
-        """Time, place and device."""
+        """Return time, place and device."""
         return (self.time, *self.index, *(p for _, p in self.devices))
 
     def __str__(self) -> str:
@@ -214,7 +214,7 @@ Pieces = Sequence[MapPiece]
 
 
 def variables_in(source: Source) -> frozenset[str]:
-    """The indices and sizes that a source is made of."""
+    """Return the indices and sizes that a source is made of."""
     match source:
         case Integer(value=value):
             return value.variables
@@ -237,7 +237,7 @@ def variables_in(source: Source) -> frozenset[str]:
 
 
 def parts_of(source: Source) -> Iterator[Source]:
-    """A source and all that it is made of, each object once: they share their parts."""
+    """Yield a source and all that it is made of, each object once: they share their parts."""
     seen: set[int] = set()
     left: list[Source] = [source]
     while left:

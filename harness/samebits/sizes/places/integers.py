@@ -19,7 +19,7 @@ Operation = Callable[[Demand, list[Polynomial], Facts], Cases]
 
 
 def integer_pieces(demand: Demand, cases: Cases) -> list[MapPiece]:
-    """The pieces of an integer result that its dtype holds; cases that never occur are left out."""
+    """Return the pieces of an integer result that its dtype holds; cases that never occur are left out."""
     pieces = []
     for facts, value in cases:
         own = demand.space.simplified(facts)
@@ -55,7 +55,7 @@ def _fits(demand: Demand, facts: Facts, value: Polynomial) -> None:
 
 
 def arithmetic(demand: Demand) -> list[MapPiece]:
-    """An operation on integers or booleans, case by case of its operands."""
+    """Apply an operation to integers or booleans, case by case of its operands."""
     combined: list[tuple[Facts, list[Polynomial]]] = [((), [])]
     deciding = _DECIDING.get(demand.name) if demand.output_dtype.kind == "b" else None
     for number in range(demand.count):
@@ -120,7 +120,7 @@ def _clamp(demand: Demand, values: list[Polynomial], facts: Facts) -> Cases:
 
 
 def _divided(remainder: bool) -> Operation:
-    """Division as XLA has it: towards zero, a remainder with the sign of what is divided."""
+    """Divide as XLA does: towards zero, a remainder with the sign of what is divided."""
 
     def divided(demand: Demand, values: list[Polynomial], facts: Facts) -> Cases:
         value, divisor = values
@@ -147,7 +147,7 @@ def _divided(remainder: bool) -> Operation:
 
 
 def _wrapped(demand: Demand, value: Polynomial, divisor: Polynomial, known: Facts) -> list[tuple[bool, Facts]]:
-    """Whether a number is at least its divisor, a size, by cases; one case where it is not known to be below twice."""
+    """Tell whether a number is at least its divisor, by cases; one where it is not known to be below twice of it."""
     space = demand.space
     rotated = divisor.constant is None and value.divided(divisor)[0].constant == 0
     if not rotated or space.proves(known, divisor - 1 - value) or not space.proves(known, 2 * divisor - 1 - value):
@@ -156,7 +156,7 @@ def _wrapped(demand: Demand, value: Polynomial, divisor: Polynomial, known: Fact
 
 
 def _number_divided(number: int, divisor: Polynomial, remainder: bool) -> Cases:
-    """A number by a size, by cases of the sizes that are not larger."""
+    """Divide a number by a size, by cases of the sizes that are not larger."""
     sign, most = (1 if number >= 0 else -1), abs(number)
     cases: Cases = [((equal(divisor, size),), of(sign * divmod(most, size)[remainder])) for size in range(1, most + 1)]
     return [*cases, ((at_least(divisor, most + 1),), of(number if remainder else 0))]
@@ -173,7 +173,7 @@ def _absolute(demand: Demand, values: list[Polynomial], facts: Facts) -> Cases:
 
 
 def _logic(function: Callable[[int, int], int]) -> Operation:
-    """An operation on booleans, each 0 or 1 by cases."""
+    """Apply an operation to booleans, each 0 or 1 by cases."""
 
     def logic(demand: Demand, values: list[Polynomial], facts: Facts) -> Cases:
         if demand.output_dtype.kind != "b":

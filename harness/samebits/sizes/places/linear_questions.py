@@ -29,7 +29,7 @@ MOST_ANSWERS = 1 << 14
 
 
 def in_order(fact: Fact) -> tuple[str, object]:
-    """A key that sorts facts alike in every process: their sets are in another order in each."""
+    """Return a key that sorts facts alike in every process: their sets are in another order in each."""
     return fact.kind, fact.polynomial.terms
 
 
@@ -38,12 +38,7 @@ MOST_QUESTIONS = 20_000
 
 
 class LimitReached(NotCovered):
-    """The proof of an output has reached a limit.
-
-    Args:
-        limit: which one.
-        step: the equation that was being evaluated, with its line; empty where none was.
-    """
+    """The proof of an output has reached a limit; `step` is the equation that was being evaluated, if any."""
 
     def __init__(self, limit: str, step: str = "") -> None:
         super().__init__(f"{limit}, reached at {step}" if step else limit)
@@ -66,11 +61,7 @@ class LinearQuestions:
         self.asked = 0
 
     def contradict(self, facts: Facts, never: Sequence[Facts] = ()) -> bool:
-        """Whether it is proved that facts never hold together; False also where z3 cannot decide.
-
-        Args:
-            facts: what holds.
-            never: conjunctions none of which holds.
+        """Tell whether facts are proved never to hold where none of `never` does; False also where z3 cannot decide.
 
         Raises:
             LimitReached: there were too many questions before this one.
@@ -93,7 +84,7 @@ class LinearQuestions:
         return _contradictory(tuple(known), tuple(never))
 
     def _bounds(self, facts: Iterable[Fact]) -> list[Fact]:
-        """The bounds of every product that occurs, and of those that occur in the bounds."""
+        """Return the bounds of every product that occurs, and of those that occur in the bounds."""
         todo = [monomial for fact in facts for monomial, _ in fact.polynomial.terms]
         seen: set[Monomial] = set()
         bounds: list[Fact] = []
@@ -108,7 +99,7 @@ class LinearQuestions:
         return bounds
 
     def _weighted(self, facts: Facts) -> list[Fact]:
-        """Inequalities times the sizes that all of their indices are multiplied by elsewhere.
+        """Multiply inequalities by the sizes that all of their indices are multiplied by elsewhere.
 
         A size is not negative, and neither is what it multiplies: `q < p` says `q*n < p*n + n` where `q*n` and `p*n`
         are numbers of their own.
@@ -131,7 +122,7 @@ class LinearQuestions:
         return weighted
 
     def _bounds_of(self, monomial: Monomial) -> list[Fact]:
-        """A product is at least its smallest factors' product; with one factor at its bounds it is not further away."""
+        """Bound a product by its smallest factors' product, and by what it is with one factor at its bounds."""
         if any(name not in self._ranges and name not in self._lowest for name in monomial):
             return []
         bounds = []
@@ -163,13 +154,7 @@ class _Solver:
         self._product = functools.lru_cache(MOST_ANSWERS)(self._variable)
 
     def is_unsatisfiable(self, known: Facts, never: tuple[Facts, ...], steps: int) -> bool | None:
-        """Whether no values satisfy facts and none of several conjunctions; None where z3 needs more steps.
-
-        Args:
-            known: the facts.
-            never: the conjunctions.
-            steps: the limit.
-        """
+        """Tell whether no values satisfy facts and none of several conjunctions; None where z3 needs more steps."""
         z3 = self._z3
         # Most questions are small: to set up z3's solver of linear arithmetic takes three times as long as to ask them.
         solver = z3.SimpleSolver(ctx=self._context)
@@ -181,7 +166,7 @@ class _Solver:
         return None if answer == z3.unknown else bool(answer == z3.unsat)
 
     def _assertion(self, fact: Fact) -> Any:
-        """A fact in z3's words."""
+        """Return a fact in z3's words."""
         terms = [factor * self._product(monomial) if monomial else factor for monomial, factor in fact.polynomial.terms]
         total = sum(terms, self._z3.IntVal(0, self._context))
         return total >= 0 if fact.kind == "not_negative" else total == 0
@@ -192,7 +177,7 @@ class _Solver:
 
 @functools.cache
 def _shared_solver() -> _Solver:
-    """The one of this process: setting z3 up takes as long as six questions."""
+    """Return the one of this process: setting z3 up takes as long as six questions."""
     return _Solver()
 
 
@@ -202,7 +187,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @functools.lru_cache(MOST_ANSWERS)
 def _contradictory(known: Facts, never: tuple[Facts, ...]) -> bool:
-    """Whether facts are shown never to hold where none of several conjunctions does; False where z3 cannot decide."""
+    """Tell whether facts never hold where none of several conjunctions does; False where z3 cannot decide."""
     with _ONE_AT_A_TIME:
         answer = _shared_solver().is_unsatisfiable(known, never, FEW_STEPS)
     if answer is None:

@@ -35,7 +35,7 @@ _PLACE = "sorted place"
 
 
 def sort(demand: Demand) -> list[MapPiece]:
-    """A place of an output: the operand at the place that the order has there."""
+    """Return a place of an output: the operand at the place that the order has there."""
     params = demand.params
     axis, deciding = params["dimension"], range(params["num_keys"])
     known = _inverted(demand) if params["num_keys"] == 1 else None
@@ -64,7 +64,7 @@ def sort(demand: Demand) -> list[MapPiece]:
 
 
 def _inverted(demand: Demand) -> list[tuple[Facts, Polynomial]] | None:
-    """Where each number stands, by cases, if the keys are the numbers of a permutation that is computed; None else.
+    """Return where each number stands, by cases, if the keys are the numbers of a computed permutation; else None.
 
     As there are as many keys as numbers below the size of the axis, it is enough that each of these is some key.
     """
@@ -89,7 +89,7 @@ def _inverted(demand: Demand) -> list[tuple[Facts, Polynomial]] | None:
 
 
 def _key(demand: Demand, number: int) -> Whole | None:
-    """An operand at bound indices of names that are the same for all sorts; None where it is not of these alone.
+    """Return an operand at bound indices named alike for all sorts; None where it is not of these alone.
 
     What is sorted in two programs, or inside what another sort takes, then has one name.
     """
@@ -107,7 +107,7 @@ def _key(demand: Demand, number: int) -> Whole | None:
 
 
 def _inverse(demand: Demand, wanted: Permutation) -> Polynomial | None:
-    """The order of the numbers of a permutation: its inverse."""
+    """Return the order of the numbers of a permutation: its inverse."""
     whole = wanted.operands[0]
     if len(whole.pieces) != 1 or whole.pieces[0].facts or not isinstance(whole.pieces[0].source, Integer):
         return None
@@ -123,14 +123,14 @@ def _moved_along(known: Permutation, wanted: Permutation) -> Permutation:
 
 
 def scatter(demand: Demand) -> list[MapPiece]:
-    """The update that is written to a place, and the operand where none is."""
+    """Return the update that is written to a place, and the operand where none is."""
     solved = _Updates(demand).written()
     pieces = [piece for facts, place in solved for piece in demand.operand(2, place, facts)]
     return pieces + _elsewhere(demand, [facts for facts, _ in solved])
 
 
 def scatter_add(demand: Demand) -> list[MapPiece]:
-    """The update that is added to a place, where that is one; else the sum of those that are."""
+    """Return the update that is added to a place, where that is one; else the sum of those that are."""
     updates = _Updates(demand)
     try:
         solved = updates.written()
@@ -146,7 +146,7 @@ def scatter_add(demand: Demand) -> list[MapPiece]:
 
 
 def _elsewhere(demand: Demand, written: list[Facts]) -> list[MapPiece]:
-    """The operand where no update is written."""
+    """Return the operand where no update is written."""
     cases: list[Facts] = [()]
     for facts in written:
         cases = [
@@ -178,7 +178,7 @@ class _Updates:
 
     @cached_property
     def _fixed(self) -> dict[int, int]:
-        """By number of a scattered axis, the axis of the operand that it goes along with."""
+        """Map the number of a scattered axis to the axis of the operand that it goes along with."""
         numbers = self.demand.params["dimension_numbers"]
         return dict(zip(numbers.scatter_indices_batching_dims, numbers.operand_batching_dims, strict=True))
 
@@ -189,7 +189,7 @@ class _Updates:
         return [axis for axis in range(len(self.demand.shape(0))) if axis not in left_out]
 
     def _batch(self, own: Index) -> Index:
-        """The places along the scattered axes, with these along those that no axis of the operand goes along with."""
+        """Return the places along the scattered axes, with these where no axis of the operand goes along with one."""
         places = iter(own)
         return tuple(
             self.demand.index[self._fixed[number]] if number in self._fixed else next(places)
@@ -201,7 +201,7 @@ class _Updates:
         return [shape[axis] for number, axis in enumerate(self._scattered) if number not in self._fixed]
 
     def _cases(self, batch: Index) -> list[tuple[Facts, Offsets]]:
-        """Where the update at a place of the batch is written to the place that is asked for."""
+        """Return where the update at a place of the batch is written to the place that is asked for."""
         demand, numbers = self.demand, self.demand.params["dimension_numbers"]
         shape, updates = demand.shape(0), demand.shape(2)
         cases: list[tuple[Facts, Offsets]] = [((), {axis: demand.index[axis] for axis in self._kept})]
@@ -222,7 +222,7 @@ class _Updates:
         return tuple(places[axis] for axis in range(len(places)))
 
     def written(self) -> list[tuple[Facts, Index]]:
-        """The places of the updates that are written, by cases that exclude each other.
+        """Return the places of the updates that are written, by cases that exclude each other.
 
         Raises:
             NotCovered: two updates may be written to one place.
@@ -248,7 +248,7 @@ class _Updates:
         return solved
 
     def added(self) -> list[MapPiece]:
-        """The operand, and the sum of all updates that are written to the place."""
+        """Return the operand, and the sum of all updates that are written to the place."""
         demand = self.demand
         if not is_float(demand.output_dtype) and demand.output_dtype.kind not in "iu":
             return whole_result(demand)
@@ -267,7 +267,7 @@ class _Updates:
         ]
 
     def _by_number(self, bound: Index) -> Index:
-        """The same places in the order of the numbers of a permutation, where that decides what is written."""
+        """Return the same places in the order of a permutation's numbers, where that decides what is written."""
         space = self.demand.space
         unknown = frozenset(digits_of(space, bound))
         values = [fact.polynomial for facts, _ in self._cases(self._batch(bound)) for fact in facts]
@@ -288,7 +288,7 @@ class _Updates:
 
 
 def _merged(space: Space, pieces: Iterable[MapPiece]) -> list[MapPiece]:
-    """Pieces with the same element as one, where the cases that distinguish them are shown to be all."""
+    """Merge pieces with the same element, where the cases that distinguish them are shown to be all."""
     by_source: dict[Source, list[Facts]] = {}
     for piece in pieces:
         by_source.setdefault(piece.source, []).append(piece.facts)
@@ -303,7 +303,7 @@ def _merged(space: Space, pieces: Iterable[MapPiece]) -> list[MapPiece]:
 
 
 def _written(demand: Demand, facts: Facts, start: Polynomial, room: Polynomial) -> list[tuple[Facts, Polynomial]]:
-    """The start of a window that is written, by cases: one out of range is moved in mode `clip`, and dropped else."""
+    """Return the start of a window that is written, by cases: out of range, moved in mode `clip`, and dropped else."""
     note_promises(demand, start)
     return clamped(demand, start, facts, room) if _is_clipped(demand) else [(facts, start)]
 
@@ -311,9 +311,7 @@ def _written(demand: Demand, facts: Facts, start: Polynomial, room: Polynomial) 
 def note_promises(demand: Demand, start: Polynomial) -> None:
     """Note as a condition what an operation promises of indices that are not known: compilers may rely on it.
 
-    Args:
-        demand: of a gather or a scatter; the flag `unique_indices` of a gather does not reach XLA.
-        start: an index of it.
+    The flag `unique_indices` of a gather does not reach XLA.
     """
     if start.variables.isdisjoint(demand.space.inside):
         return
@@ -332,7 +330,7 @@ def _is_clipped(demand: Demand) -> bool:
 def _target(
     demand: Demand, facts: Facts, offsets: dict[int, Polynomial], axis: int, value: Polynomial, length: Polynomial
 ) -> tuple[Facts, dict[int, Polynomial]]:
-    """The facts for a place to be written by a window of this length from this start."""
+    """Say when a place is written by a window of this length from this start."""
     room = demand.shape(0)[axis] - length
     if axis not in offsets:
         return (*facts, equal(value, demand.index[axis])), offsets
@@ -385,7 +383,7 @@ def _moved(places: Index, axis: int, start: Polynomial) -> Index:
 def _started(
     demand: Demand, facts: Facts, start: Polynomial, room: Polynomial
 ) -> list[tuple[Facts, Polynomial, Facts]]:
-    """The start of a window by cases, each with what must hold for it to lie inside."""
+    """Return the start of a window by cases, each with what must hold for it to lie inside."""
     from jax.lax import GatherScatterMode  # here, so that reading facts alone does not import jax
 
     note_promises(demand, start)
@@ -405,7 +403,7 @@ def _started(
 
 
 def _fill(demand: Demand) -> Any:
-    """What a gather gives out of range: `fill_value`, else NaN, or for integers the smallest (unsigned: largest)."""
+    """Return what a gather gives out of range: `fill_value`, NaN, or for integers the smallest (unsigned: largest)."""
     dtype, value = demand.output_dtype, demand.params.get("fill_value")
     if value is None:
         if dtype.kind in "iub":

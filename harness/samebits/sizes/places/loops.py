@@ -44,12 +44,7 @@ _DEPTH = re.compile(rf"\b(?:{TURN}|{SPOT}|{CARRY}) (\d+)")
 
 
 class Scan:
-    """A scan of a program.
-
-    Args:
-        evaluator: of the program.
-        demand: of any of its outputs.
-    """
+    """Holds a scan of a program."""
 
     def __init__(self, evaluator: Evaluator, demand: Demand) -> None:
         self._evaluator = evaluator
@@ -70,7 +65,7 @@ class Scan:
         return getattr(self._closed, "jaxpr", self._closed)
 
     def output(self, demand: Demand) -> list[MapPiece]:
-        """What stands at a place of an output: carried to the end, or stacked over the steps."""
+        """Return what stands at a place of an output: carried to the end, or stacked over the steps."""
         number, index = demand.number, demand.index
         if number < self.carries:
             return self.carried(number, self.length, index, demand.facts, demand.devices)
@@ -80,7 +75,7 @@ class Scan:
         return self.length - 1 - place if self._reverse else place
 
     def carried(self, number: int, time: Polynomial, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
-        """What is carried at a place after so many steps."""
+        """Return what is carried at a place after so many steps."""
         body = self._body
         is_kept = body.outvars[number] is body.invars[self.consts + number]
         if time.constant == 0 or is_kept:
@@ -94,15 +89,15 @@ class Scan:
         return self.step(number, time - 1, index, facts, devices)
 
     def start(self, number: int, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
-        """What is carried before the first step."""
+        """Return what is carried before the first step."""
         return self._evaluator.value(self._frame, self._equation.invars[self.consts + number], index, facts, devices)
 
     def start_shape(self, number: int) -> Index:
-        """The shape of a carried value."""
+        """Return the shape of a carried value."""
         return self.demand.shape(self.consts + number)
 
     def step_with(self, carry: Mapping[int, Place], time: Polynomial, output: int) -> Place:
-        """What the step after so many others gives at places of an output of its body, where some carries are given."""
+        """Return what a step gives at places of an output of its body, where some carries are given."""
         frame = self._frame_of(time, carry)
 
         def at(index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
@@ -111,7 +106,7 @@ class Scan:
         return at
 
     def step(self, number: int, time: Polynomial, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
-        """What the step after so many others gives at a place of an output of its body."""
+        """Return what the step after so many others gives at a place of an output of its body."""
         return self._evaluator.value(self._frame_at(time), self._body.outvars[number], index, facts, devices)
 
     def _frame_at(self, time: Polynomial) -> Any:
@@ -138,24 +133,19 @@ class Scan:
 
 @dataclass(eq=False)
 class _Unknowns:
-    """Carries as unknown arrays, numbered as they are met.
-
-    Args:
-        depth: how many loops around it are looked at in this way.
-        order: the numbers of the carries.
-    """
+    """Numbers carries as unknown arrays, as they are met; `depth` counts the loops around that are looked at so."""
 
     depth: int
     order: list[int] = field(default_factory=list)
 
     def element(self, number: int, index: Index) -> Element:
-        """An element of a carry."""
+        """Return an element of a carry."""
         if number not in self.order:
             self.order.append(number)
         return Element(f"{CARRY} {self.depth}.{self.order.index(number)}", index)
 
     def carries(self, loop: Scan, time: Polynomial) -> dict[int, Place]:
-        """All carries of a loop before a step: the known ones by induction."""
+        """Return all carries of a loop before a step: the known ones by induction."""
 
         def place(number: int) -> Place:
             def at(index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
@@ -171,15 +161,7 @@ Around = tuple[Facts, Devices]
 
 
 def by_induction(loop: Scan, number: int, time: Polynomial, index: Index, around: Around) -> list[MapPiece] | None:
-    """What is carried at a place after so many steps, where steps keep it, write it once or count; None elsewhere.
-
-    Args:
-        loop: the scan.
-        number: of the carried value.
-        time: how many steps.
-        index: the place.
-        around: what holds of it, and the device.
-    """
+    """Return what is carried at a place after so many steps, where steps keep it, write it once or count; else None."""
     if number in loop.not_induced:
         return None
     loop.not_induced.add(number)
@@ -212,7 +194,7 @@ class _Induction:
         return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
 
     def _step(self, time: Polynomial, facts: Facts, untouched: bool = False) -> list[MapPiece]:
-        """What a step makes of carries that are found in turn."""
+        """Return what a step makes of carries that are found in turn."""
         own = self.space.simplified(facts)
         if own is None or (own and self.space.contradicts((*self.around[0], *own))):
             return []
@@ -221,13 +203,13 @@ class _Induction:
         return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
 
     def _untouched(self, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
-        """The carry at the place, which no step before has written."""
+        """Return the carry at the place, which no step before has written."""
         if index != self.index:
             raise NotCovered("a step that writes a place of what another place holds")
         return self.loop.start(self.number, index, facts, devices)
 
     def pieces(self) -> list[MapPiece] | None:
-        """The carried value by cases."""
+        """Return the carried value by cases."""
         unknowns = _Unknowns(_depth_around(self.loop, (self.time, *self.index), self.around[1]), [self.number])
         earlier = _turn(self.loop, unknowns.depth)
         facts, devices = (*self.around[0], below(earlier, self.time)), self.around[1]
@@ -257,7 +239,7 @@ class _Induction:
         return self._written_once([piece.facts for piece in written], earlier)
 
     def _counted(self, written: list[MapPiece], same: Element, earlier: Polynomial) -> list[MapPiece] | None:
-        """A counter, to which every step adds the same number."""
+        """Return the value of a counter, to which every step adds the same number; None of anything else."""
         (piece,) = written
         if piece.facts or not isinstance(piece.source, Integer):
             return None
@@ -270,7 +252,7 @@ class _Induction:
         return integer_pieces(demand, cases)
 
     def _written_once(self, cases: list[Facts], earlier: Polynomial) -> list[MapPiece] | None:
-        """What the one step wrote that writes a place, and the start elsewhere."""
+        """Return what the one step wrote that writes a place, and the start elsewhere."""
         space, facts = self.space, self.around[0]
         solved: list[tuple[Facts, Polynomial]] = []
         for case in cases:
@@ -293,12 +275,7 @@ class _Induction:
 
 
 def as_result(loop: Scan, carried: Carried) -> WholeResult:
-    """A carried value as the result of its loop: of how its carries start, and of what a step makes of them.
-
-    Args:
-        loop: of the value.
-        carried: the value.
-    """
+    """Return a carried value as the result of its loop: of how its carries start, and of what a step makes of them."""
     space, devices = loop.demand.space, dict(carried.devices)
     unknowns = _Unknowns(_depth_around(loop, (carried.time, *carried.index), devices), [carried.number])
     turn = _turn(loop, unknowns.depth)
@@ -318,7 +295,7 @@ def as_result(loop: Scan, carried: Carried) -> WholeResult:
 
 @contextmanager
 def _unrecorded(demand: Demand) -> Iterator[None]:
-    """What is assumed and promised of unknown carries is asked again of the known ones."""
+    """Put back what is assumed and promised of unknown carries: it is asked again of the known ones."""
     evaluator = demand.evaluator
     assumed, promised = dict(evaluator.assumed), dict(evaluator.promised)
     try:
@@ -335,7 +312,7 @@ def _is(space: Space, source: Source, element: Element) -> bool:
 
 
 def _added_to(source: Source, same: Element) -> tuple[Source, ...]:
-    """What is added to an element; the source itself where that is not such a sum."""
+    """Return what is added to an element; the source itself where that is not such a sum."""
     if isinstance(source, Term) and source.operation.startswith("add") and same in source.operands:
         rest = list(source.operands)
         rest.remove(same)
@@ -344,7 +321,7 @@ def _added_to(source: Source, same: Element) -> tuple[Source, ...]:
 
 
 def _turn(loop: Scan, depth: int) -> Polynomial:
-    """Any step of a loop."""
+    """Return any step of a loop."""
     return loop.demand.space.index(f"{TURN} {depth} below {loop.length}", loop.length)
 
 
@@ -354,26 +331,18 @@ def _depth_around(loop: Scan, polynomials: Iterable[Polynomial], devices: Device
 
 
 def depth_of_loops(space: Space, names: Iterable[str]) -> int:
-    """How many loops around the names are looked at with unknown carries."""
+    """Return how many loops around the names are looked at with unknown carries."""
     texts = [text for name in names for text in (name, *space.inside.get(name, ()))]
     return max((int(number) + 1 for text in texts for number in _DEPTH.findall(text)), default=0)
 
 
 def is_carried(source: Source) -> bool:
-    """Whether a source is what a loop carries, known or unknown."""
+    """Tell whether a source is what a loop carries, known or unknown."""
     return isinstance(source, Carried) or (isinstance(source, Element) and source.name.startswith(f"{CARRY} "))
 
 
 def mentions(space: Space, source: Source, facts: Facts, depth: int, whose: str) -> bool:
-    """Whether an unknown carry of this depth decides where a source stands, or one of these is in it.
-
-    Args:
-        space: of indices.
-        source: that a step writes.
-        facts: where it stands.
-        depth: of the loop.
-        whose: how the names of carries begin that must not be in it.
-    """
+    """Tell whether an unknown carry of this depth decides where a source stands, or one named `whose...` is in it."""
     if any(_depends(space, part, depth) for part in parts_of(source)):
         return True
     deciding = [name for fact in facts for name in fact.polynomial.variables]
@@ -383,7 +352,7 @@ def mentions(space: Space, source: Source, facts: Facts, depth: int, whose: str)
 
 
 def _named(space: Space, names: Iterable[str], depth: int, whose: str) -> bool:
-    """Whether names, or what they stand for, are of a carry whose name begins so."""
+    """Tell whether names, or what they stand for, are of a carry whose name begins so."""
     begins = re.compile(rf"{re.escape(whose)}\b")
     todo, seen = list(names), set[str]()
     while todo:
@@ -400,5 +369,5 @@ def _named(space: Space, names: Iterable[str], depth: int, whose: str) -> bool:
 
 
 def _depends(space: Space, source: Source, depth: int) -> bool:
-    """Whether a source is carried by a loop inside the step that is looked at."""
+    """Tell whether a source is carried by a loop inside the step that is looked at."""
     return isinstance(source, Carried) and space.scans[source.name].demand.frame.depth > depth

@@ -24,7 +24,7 @@ ALONE = 1 << 20
 
 
 def candidates(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
-    """Sizes at which the place of a doubt may differ, small ones first."""
+    """Yield sizes at which the place of a doubt may differ, small ones first."""
     import z3  # here, because only doubts need it
 
     context = z3.Context()  # its own, so that the sizes depend on nothing that was asked before
@@ -59,7 +59,7 @@ def candidates(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
 
 
 def small_sizes(lowest: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Sizes to try where z3 finds none: all alike, then no two alike."""
+    """Yield sizes to try where z3 finds none: all alike, then no two alike."""
     for more in (1, 2, 4):
         yield {name: low + more for name, low in lowest.items()}
     yield {name: low + 1 + number for number, (name, low) in enumerate(lowest.items())}
@@ -67,7 +67,7 @@ def small_sizes(lowest: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 
 def sizes_near_constants(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
-    """Sizes just above the numbers that sums in a doubt are cut at, which a smaller array does not reach."""
+    """Yield sizes just above the numbers that sums in a doubt are cut at, which a smaller array does not reach."""
     numbers = {number for source in (doubt.first, doubt.second) for number in _constants(source)}
     for number in sorted(numbers)[:FEW]:
         for large in space.lowest:
@@ -75,7 +75,7 @@ def sizes_near_constants(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]
 
 
 def _constants(source: Source) -> set[int]:
-    """The numbers in facts about bound indices."""
+    """Return the numbers in facts about bound indices."""
     match source:
         case Term(operands=operands):
             return {number for operand in operands for number in _constants(operand)}
@@ -88,7 +88,7 @@ def _constants(source: Source) -> set[int]:
 
 
 def _differences(first: Source, second: Source) -> list[Polynomial]:
-    """The polynomials of which one is not zero where two sources of one kind differ; none where they always do."""
+    """Return the polynomials one of which is not zero where two sources of a kind differ; none if they always do."""
     if isinstance(first, Element) and isinstance(second, Element) and first.name == second.name:
         return [a - b for a, b in zip(first.index, second.index, strict=True)]
     if isinstance(first, Integer) and isinstance(second, Integer):

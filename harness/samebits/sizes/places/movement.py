@@ -20,7 +20,7 @@ def _reshape(demand: Demand) -> list[MapPiece]:
 
 
 def reshaped(demand: Demand, index: Index, shape: Index, other: Index) -> Index:
-    """The place in an array of another shape; axes are joined and cut from the last one on, as few as possible."""
+    """Return the place in an array of another shape; as few axes as possible are joined and cut, from the last on."""
     space = demand.space
     sources = [(place, size) for place, size in zip(index, shape, strict=True) if size.constant != 1]
     targets = [(axis, size) for axis, size in enumerate(other) if size.constant != 1]
@@ -153,12 +153,12 @@ def _select_n(demand: Demand) -> list[MapPiece]:
 
 
 def within(place: Polynomial, size: Polynomial) -> Facts:
-    """That a place lies in an axis of a size."""
+    """Say that a place lies in an axis of a size."""
     return (equal(place, 0),) if size.constant == 1 else (at_least(place, 0), below(place, size))
 
 
 def clamped(demand: Demand, start: Polynomial, facts: Facts, room: Polynomial) -> list[tuple[Facts, Polynomial]]:
-    """A start pushed back to 0 and to the last start with room, by cases."""
+    """Push a start back to 0 and to the last start with room, by cases."""
     space = demand.space
     cases: Sequence[tuple[Facts, Polynomial]] = (
         ((*facts, at_least(start, 0), at_least(room, start)), start),
@@ -169,7 +169,7 @@ def clamped(demand: Demand, start: Polynomial, facts: Facts, room: Polynomial) -
 
 
 def _starts(demand: Demand, first: int, rooms: Sequence[Polynomial]) -> list[tuple[Facts, Index]]:
-    """The clamped starts of a window by cases: one scalar operand for every axis."""
+    """Return the clamped starts of a window by cases: one scalar operand for every axis."""
     cases: list[tuple[Facts, Index]] = [((), ())]
     for number, room in enumerate(rooms):
         cases = [

@@ -52,18 +52,18 @@ class Polynomial:
 
     @property
     def constant(self) -> int | None:
-        """The number that it is; None where it has a variable."""
+        """Return the number that it is; None where it has a variable."""
         if not self.terms:
             return 0
         return self.terms[0][1] if self.terms[0][0] == () else None
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names in it."""
+        """Return the names in it."""
         return frozenset(name for monomial, _ in self.terms for name in monomial)
 
     def by(self, variable: str) -> tuple[Polynomial, Polynomial] | None:
-        """`(a, b)` with `a * variable + b`, the variable in neither; None where it stands in a higher power."""
+        """Return `(a, b)` with `a * variable + b`, the variable in neither; None where it stands in a higher power."""
         factor: list[tuple[Monomial, int]] = []
         rest: list[tuple[Monomial, int]] = []
         for monomial, number in self.terms:
@@ -77,7 +77,7 @@ class Polynomial:
         return _of(factor), Polynomial(tuple(rest))
 
     def substitute(self, values: Mapping[str, Polynomial]) -> Polynomial:
-        """The polynomial with other polynomials in place of variables."""
+        """Put other polynomials in place of variables."""
         if self.variables.isdisjoint(values):
             return self
         total = Polynomial()
@@ -89,7 +89,7 @@ class Polynomial:
         return total
 
     def value(self, numbers: Mapping[str, int]) -> int:
-        """Its value where every variable has one."""
+        """Return its value where every variable has one."""
         total = 0
         for monomial, number in self.terms:
             for name in monomial:
@@ -98,13 +98,13 @@ class Polynomial:
         return total
 
     def quotient(self, divisor: Polynomial) -> Polynomial | None:
-        """The polynomial by which the divisor must be multiplied; None where there is none with whole coefficients."""
+        """Return what the divisor must be multiplied by; None where there is nothing with whole coefficients."""
         whole, rest = self.divided(divisor)
         return whole if not rest.terms else None
 
     @property
     def primitive(self) -> Polynomial:
-        """The polynomial without the variables and the number that all its terms have in common."""
+        """Return the polynomial without the variables and the number that all its terms have in common."""
         if not self.terms:
             return self
         common = Counter(self.terms[0][0])
@@ -114,7 +114,7 @@ class Polynomial:
         return self.divided(divisor)[0]
 
     def divided(self, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
-        """`(q, r)` with `self = q * divisor + r`, where no term of `r` holds the divisor's leading term any more.
+        """Return `(q, r)` with `self = q * divisor + r`, where no term of `r` holds the divisor's leading term.
 
         Raises:
             ZeroDivisionError: the divisor is 0.
@@ -151,19 +151,19 @@ class Polynomial:
 
 
 def variable(name: str) -> Polynomial:
-    """The polynomial that is one variable."""
+    """Return the polynomial that is one variable."""
     return Polynomial((((name,), 1),))
 
 
 def of(value: Polynomial | int) -> Polynomial:
-    """A polynomial, or a number as one."""
+    """Return a polynomial, or a number as one."""
     if isinstance(value, Polynomial):
         return value
     return Polynomial((((), int(value)),)) if value else Polynomial()
 
 
 def product(factors: Iterable[Polynomial]) -> Polynomial:
-    """The product; 1 of nothing."""
+    """Return the product; 1 of nothing."""
     total = of(1)
     for factor in factors:
         total = total * factor
@@ -186,7 +186,7 @@ def _degree(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
 
 
 def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
-    """A monomial divided by another; None where it is not a multiple."""
+    """Return a monomial divided by another; None where it is not a multiple."""
     rest = list(monomial)
     for name in factor:
         if name not in rest:
@@ -196,7 +196,7 @@ def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
 
 
 def weights(p: Polynomial, lowest: Container[str], ranges: Container[str]) -> list[Polynomial]:
-    """The factors of indices in a polynomial, heaviest first."""
+    """Return the factors of indices in a polynomial, heaviest first."""
     factors: dict[Polynomial, None] = {}
     for monomial, factor in p.terms:
         sizes = product(variable(name) for name in monomial if name in lowest)
@@ -208,7 +208,7 @@ def weights(p: Polynomial, lowest: Container[str], ranges: Container[str]) -> li
 
 
 def solution(p: Polynomial, lowest: Container[str]) -> tuple[str, Polynomial] | None:
-    """An index, and what it is where a polynomial of it is zero; None where no index stands there alone.
+    """Return an index, and what it is where a polynomial is zero; None where no index stands there alone.
 
     A size is one where it is a number.
     """
@@ -222,10 +222,9 @@ def solution(p: Polynomial, lowest: Container[str]) -> tuple[str, Polynomial] | 
 
 
 def is_not_negative(p: Polynomial, ranges: Mapping[str, Polynomial], lowest: Mapping[str, int]) -> bool:
-    """Whether a polynomial is shown to be at least 0 wherever there is an index at all; False decides nothing.
+    """Tell whether a polynomial is shown to be at least 0 wherever there is an index at all; False decides nothing.
 
     Args:
-        p: of sizes and indices.
         ranges: by index, its size.
         lowest: by symbol of a size, the smallest value that it takes.
     """
@@ -250,7 +249,7 @@ def is_not_negative(p: Polynomial, ranges: Mapping[str, Polynomial], lowest: Map
 
 
 def largest(p: Polynomial, ranges: Mapping[str, Polynomial], lowest: Mapping[str, int]) -> Polynomial:
-    """An upper bound over all indices, as far as the signs of their factors are known."""
+    """Return an upper bound over all indices, as far as the signs of their factors are known."""
     for name in sorted(p.variables & ranges.keys()):
         parts = p.by(name)
         if parts is not None:

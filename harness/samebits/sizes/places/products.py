@@ -24,10 +24,7 @@ Taken = Mapping[int, Polynomial]
 
 
 def dot_general(demand: Demand) -> list[MapPiece]:
-    """A product of which one operand is a one-hot matrix: an element of the other.
-
-    Any other product of floats is the sum of the products of two elements.
-    """
+    """Return the element that a one-hot operand picks of the other, else the sum of the products of two elements."""
     (contracted, _), _ = demand.params["dimension_numbers"]
     shape = demand.shape(0)
     summed = bound_indices(demand, [shape[axis] for axis in contracted])
@@ -43,7 +40,7 @@ def dot_general(demand: Demand) -> list[MapPiece]:
 
 
 def _places(demand: Demand, summed: Index) -> tuple[Index, Index]:
-    """The places of both operands: batch axes first, then the free axes of the left and of the right."""
+    """Return the places of both operands: batch axes first, then the free axes of the left and of the right."""
     contracted, batched = demand.params["dimension_numbers"]
     places: list[list[Polynomial | None]] = [[None] * len(demand.shape(side)) for side in (0, 1)]
     index = list(demand.index)
@@ -58,7 +55,7 @@ def _places(demand: Demand, summed: Index) -> tuple[Index, Index]:
 
 
 def _picking(demand: Demand, other: int, place: Index) -> Place:
-    """What stands at the place of the other operand that the digits of a row's only 1 say."""
+    """Return what stands at the place of the other operand that the digits of a row's only 1 say."""
 
     def picked(facts: Facts, digits: dict[str, Polynomial]) -> list[MapPiece]:
         pieces = demand.operand(other, substituted(place, digits), facts)
@@ -68,7 +65,7 @@ def _picking(demand: Demand, other: int, place: Index) -> Place:
 
 
 def _product(demand: Demand, source: Source, dtype: np.dtype[Any]) -> Source:
-    """The element, which a sum with zeros preserves if all elements are finite."""
+    """Return the element, which a sum with zeros preserves if all elements are finite."""
     if not isinstance(source, Integer | Number):
         for name in names_in(source):
             for fact in ("finite", "no_negative_zero", "no_subnormal", "no_signalling_nan"):
@@ -77,7 +74,7 @@ def _product(demand: Demand, source: Source, dtype: np.dtype[Any]) -> Source:
 
 
 def conv_general_dilated(demand: Demand) -> list[MapPiece]:
-    """A convolution of floats, with strides, paddings, dilations and groups of features or of the batch.
+    """Convolve floats, with strides, paddings, dilations and groups of features or of the batch.
 
     Source: "Convolution" in the operation semantics of XLA.
     """
@@ -100,7 +97,7 @@ def conv_general_dilated(demand: Demand) -> list[MapPiece]:
 
 
 def _batch_and_feature(demand: Demand, feature: Polynomial) -> Index:
-    """The place along the batch and along the features of the left operand, in the group of the output's feature."""
+    """Return the place along batch and features of the left operand, in the group of the output's feature."""
     left, right, out = demand.params["dimension_numbers"]
     shape, kernel = demand.shape(0), demand.shape(1)
     batch, to_feature = demand.index[out[0]], demand.index[out[1]]
@@ -116,7 +113,7 @@ def _batch_and_feature(demand: Demand, feature: Polynomial) -> Index:
 
 
 def _group(demand: Demand, to_feature: Polynomial, features: Polynomial, groups: Polynomial) -> Polynomial:
-    """The number of the group that a feature of the output is in."""
+    """Return the number of the group that a feature of the output is in."""
     each = features.quotient(groups)
     if each is None:
         raise demand.not_covered(f"{features} features in {groups} groups")
@@ -124,7 +121,7 @@ def _group(demand: Demand, to_feature: Polynomial, features: Polynomial, groups:
 
 
 def _window(demand: Demand, number: int) -> SlidingWindow:
-    """The window along a spatial dimension."""
+    """Return the window along a spatial dimension."""
     params, size = demand.params, demand.space.size
     return SlidingWindow(
         size(params["window_strides"][number]),
@@ -135,11 +132,10 @@ def _window(demand: Demand, number: int) -> SlidingWindow:
 
 
 def ragged_dot_general(demand: Demand) -> list[MapPiece]:
-    """The rows of each group times its matrix, or, where rows are summed over, one matrix for each group.
+    """Multiply the rows of each group by its matrix, or, where rows are summed over, make a matrix for each group.
 
-    Rows after the last group are unknown: what they hold is not documented.
-
-    Source: `jax.lax.ragged_dot_general`, modes 1 and 2; group `g` has `sizes[g]` rows, the groups lie end to end.
+    Rows after the last group are unknown: what they hold is not documented. Source: `jax.lax.ragged_dot_general`, modes
+    1 and 2; group `g` has `sizes[g]` rows, the groups lie end to end.
 
     Raises:
         NotCovered: batch dimensions, a group offset, integers, or groups whose number is a symbol or large.
@@ -160,7 +156,7 @@ def ragged_dot_general(demand: Demand) -> list[MapPiece]:
 def _rows(
     demand: Demand, rows: int, chosen: int, contracted: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> Iterator[MapPiece]:
-    """A row of the result, by the group in which it lies."""
+    """Yield a row of the result, by the group in which it lies."""
     free = [axis for axis in range(len(demand.shape(0))) if axis not in contracted[0]]
     row = demand.index[free.index(rows)]
     for facts, starts in _starts(demand, rows):
@@ -176,7 +172,7 @@ def _rows(
 
 
 def _matrices(demand: Demand, rows: int, contracted: tuple[tuple[int, ...], tuple[int, ...]]) -> Iterator[MapPiece]:
-    """The matrix of a group, a sum over its rows alone."""
+    """Yield the matrix of a group, a sum over its rows alone."""
     group, *places = demand.index
     free = len(demand.shape(0)) - len(contracted[0])
     for facts, starts in _starts(demand, rows):
@@ -191,7 +187,7 @@ def _matrices(demand: Demand, rows: int, contracted: tuple[tuple[int, ...], tupl
 
 
 def _starts(demand: Demand, rows: int) -> list[tuple[Facts, list[Polynomial]]]:
-    """Where each group starts, and where the last one ends, by cases of their sizes."""
+    """Return where each group starts, and where the last one ends, by cases of their sizes."""
     groups, room = demand.shape(2)[-1].constant, demand.shape(0)[rows]
     if groups is None or groups > MOST_GROUPS:
         raise demand.not_covered(f"a ragged product of {demand.shape(2)[-1]} groups, each of which is a case")
@@ -208,7 +204,7 @@ def _starts(demand: Demand, rows: int) -> list[tuple[Facts, list[Polynomial]]]:
 
 
 def _group_sizes(demand: Demand, group: int, room: Polynomial, facts: Facts) -> list[tuple[Facts, Polynomial]]:
-    """The number of rows of a group, by cases; the primitive asks for one that is not negative, else groups overlap."""
+    """Return the number of rows of a group, by cases; the primitive asks for none below 0, as groups would overlap."""
     cases = demand.integers(2, (of(group),), facts)
     for known, size in cases:
         unknown = next((name for name in size.variables if size == variable(name)), None)
@@ -226,18 +222,18 @@ def _assume(demand: Demand, facts: Facts, fact: Fact) -> None:
 
 
 def _place(demand: Demand, operand: int, taken: Taken, free: Index) -> Index:
-    """The place in an operand, of which some axes are taken and the others free."""
+    """Return the place in an operand, of which some axes are taken and the others free."""
     left = iter(free)
     return tuple(taken[axis] if axis in taken else next(left) for axis in range(len(demand.shape(operand))))
 
 
 def _where(demand: Demand, facts: Facts) -> list[Demand]:
-    """The demand where further facts hold; nothing where they never do."""
+    """Return the demand where further facts hold; nothing where they never do."""
     own = demand.space.simplified(facts)
     return [] if own is None or demand.space.contradicts((*demand.facts, *own)) else [demand.at(own)]
 
 
 def _under(demand: Demand, there: Demand, pieces: list[MapPiece]) -> list[MapPiece]:
-    """Pieces of a demand with further facts as pieces of the demand without."""
+    """Return pieces of a demand with further facts as pieces of the demand without."""
     own = there.facts[len(demand.facts) :]
     return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]

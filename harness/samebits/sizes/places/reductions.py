@@ -24,14 +24,14 @@ BOUND = "bound "
 
 
 def whole_result(demand: Demand) -> list[MapPiece]:
-    """A place of the result of an operation on whole arrays; a product of matrices is one too."""
+    """Return a place of the result of an operation on whole arrays; a product of matrices is one too."""
     operands = tuple(_whole(demand, number) for number in range(demand.count))
     text = f"{operation_text(demand)} {demand.number}"
     return [MapPiece((), WholeResult(text, demand.index, operands, _places(demand)))]
 
 
 def _places(demand: Demand) -> Polynomial | None:
-    """How many places there are of which a result is one; None where it is not a place."""
+    """Return how many places there are of which a result is one; None where it is not a place."""
     if demand.name in ("argmax", "argmin"):
         return demand.shape(0)[int(demand.params["axes"][0])]
     if demand.name == "top_k" and demand.number == 1:
@@ -40,7 +40,7 @@ def _places(demand: Demand) -> Polynomial | None:
 
 
 def _whole(demand: Demand, number: int) -> Whole:
-    """An operand at bound indices, which are numbered by how many are around them."""
+    """Return an operand at bound indices, which are numbered by how many are around them."""
     depth = 1 + max(map(depth_of, reached(demand.space, (n for p in demand.index for n in p.variables))), default=-1)
     shape = demand.shape(number)
     index: Index = tuple(demand.space.index(f"{BOUND}{depth}.{number}.{axis}", n) for axis, n in enumerate(shape))
@@ -49,7 +49,7 @@ def _whole(demand: Demand, number: int) -> Whole:
 
 
 def depth_of(name: str) -> int:
-    """How many bound indices are around one, by its name; -1 of any other name."""
+    """Return how many bound indices are around one, by its name; -1 of any other name."""
     return int(name.removeprefix(BOUND).partition(".")[0]) if name.startswith(BOUND) else -1
 
 
@@ -59,7 +59,7 @@ REDUCTIONS = frozenset(_KINDS)
 
 
 def bound_indices(demand: Demand, sizes: Sequence[Polynomial]) -> Index:
-    """New indices below sizes, numbered by how many are around them."""
+    """Make new indices below sizes, numbered by how many are around them."""
     around = {name for p in demand.index for name in p.variables}
     around |= {name for fact in demand.facts for name in fact.polynomial.variables}
     around |= {name for p in demand.devices.values() for name in p.variables}
@@ -68,12 +68,12 @@ def bound_indices(demand: Demand, sizes: Sequence[Polynomial]) -> Index:
 
 
 def names_of(demand: Demand, indices: Index) -> tuple[str, ...]:
-    """The names of bound indices or of their digits."""
+    """Return the names of bound indices or of their digits."""
     return tuple(sorted({name for p in indices for name in p.variables} - demand.space.lowest.keys()))
 
 
 def reduction(demand: Demand) -> list[MapPiece]:
-    """A sum, a largest or a smallest element over axes, or a sum of all elements up to a place."""
+    """Sum over axes or up to a place, or take the largest or smallest element."""
     # A sum of integers wraps around in whatever order; an extreme of them is compared as a result of a whole array.
     if not is_float(demand.output_dtype) and (_KINDS[demand.name] != "sum" or demand.output_dtype.kind not in "iu"):
         return whole_result(demand)
@@ -100,7 +100,7 @@ def _made(demand: Demand, bound: Index, pieces: list[MapPiece]) -> Reduction:
 
 
 def product_of(demand: Demand, summed: Index, places: tuple[Index, Index], where: Facts = ()) -> list[MapPiece]:
-    """A product of matrices: the sum of the products of two elements, or of those where facts hold."""
+    """Multiply matrices: the sum of the products of two elements, or of those where facts hold."""
     pieces = [
         MapPiece(second.facts, Term(f"mul[]:{demand.output_dtype.name}", (first.source, second.source)))
         for first in demand.operand(0, places[0], where)
@@ -129,14 +129,7 @@ class SlidingWindow(NamedTuple):
     spread: Polynomial
 
     def place(self, demand: Demand, size: Polynomial, number: Polynomial, step: Polynomial) -> tuple[Polynomial, Facts]:
-        """The place that a window reads at a step, and that there is one: not in the padding, not in a gap.
-
-        Args:
-            demand: of the operation.
-            size: of the dimension.
-            number: of the window.
-            step: inside of it.
-        """
+        """Return the place that a window reads at a step, and that there is one: not in the padding, not in a gap."""
         place = number * self.stride + step * self.gap - self.low
         if self.spread.constant == 1:
             return place, (at_least(place, 0), below(place, size))
@@ -145,7 +138,7 @@ class SlidingWindow(NamedTuple):
 
 
 def _reduce_window(demand: Demand) -> list[MapPiece]:
-    """A sum, a largest or a smallest element of each window; padding does not count."""
+    """Sum each window, or take its largest or smallest element; padding does not count."""
     if not is_float(demand.output_dtype):
         raise demand.not_covered("windows of a non-float dtype")
     params, size = demand.params, demand.space.size

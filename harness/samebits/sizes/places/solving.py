@@ -14,21 +14,14 @@ Solution = tuple[Facts, dict[str, Polynomial]]
 
 
 def digits_of(space: Space, indices: Iterable[Polynomial]) -> tuple[str, ...]:
-    """The digits that indices are made of."""
+    """Return the digits that indices are made of."""
     return tuple(sorted({name for index in indices for name in index.variables} - space.lowest.keys()))
 
 
 def solve(space: Space, unknown: Sequence[str], facts: Facts, known: Facts) -> Solution | None:
-    """The one value of every unknown digit for which facts hold.
+    """Return the one value of every unknown digit for which facts hold, and what is left of these.
 
-    Args:
-        space: sizes and indices.
-        unknown: the digits to be found.
-        facts: about unknown and known indices; the equations among them are solved.
-        known: what holds besides.
-
-    Returns:
-        The facts that are left, of known indices alone, and the values; None where a digit is left open.
+    The facts that are left are of known indices alone. None where a digit is left open.
     """
     values: dict[str, Polynomial] = {}
     left: list[Fact] = []
@@ -65,7 +58,7 @@ def solve(space: Space, unknown: Sequence[str], facts: Facts, known: Facts) -> S
 
 
 def _only_multiple(space: Space, name: str, facts: Facts, known: Facts) -> Polynomial | None:
-    """The one value of an index with `0 <= p - w * index < w` among facts."""
+    """Return the one value of an index with `0 <= p - w * index < w` among facts."""
     bounds = [fact.polynomial for fact in facts if fact.kind == "not_negative" and name in fact.polynomial.variables]
     for low in bounds:
         parts = low.by(name)
@@ -78,7 +71,7 @@ def _only_multiple(space: Space, name: str, facts: Facts, known: Facts) -> Polyn
 
 
 def _hiding(space: Space, unknown: Sequence[str], facts: Facts) -> list[str]:
-    """The unknown integers that depend on unknown indices, as an index that is an input does."""
+    """Return the unknown integers that depend on unknown indices, as an index that is an input does."""
     names = dict.fromkeys(name for fact in facts for name in sorted(fact.polynomial.variables))
     return [name for name in names if not space.inside.get(name, frozenset()).isdisjoint(unknown)]
 
@@ -86,7 +79,7 @@ def _hiding(space: Space, unknown: Sequence[str], facts: Facts) -> list[str]:
 def _through_permutation(
     space: Space, unknown: Sequence[str], facts: Facts, known: Facts, hiding: Sequence[str]
 ) -> Solution | None:
-    """The solution where unknown indices are the place of a permutation: its number first, then the place of that."""
+    """Solve where unknown indices are the place of a permutation: its number first, then the place of that."""
     hidden = space.permutations.hidden_in(space, hiding, frozenset(unknown))
     if hidden is None:
         return None
@@ -110,7 +103,7 @@ def _through_permutation(
 def _solved_for_one(
     space: Space, equation: Polynomial, names: Sequence[str], known: Facts
 ) -> tuple[str, Polynomial, list[Polynomial]] | None:
-    """One digit's value from `equation == 0`, and the equations that are left."""
+    """Return one digit's value from `equation == 0`, and the equations that are left."""
     for name in names:
         parts = equation.by(name)
         if parts is None:
@@ -134,7 +127,7 @@ def _solved_for_one(
 
 
 def substituted(indices: Iterable[Polynomial], values: dict[str, Polynomial]) -> tuple[Polynomial, ...]:
-    """Indices with the values of their digits."""
+    """Return indices with the values of their digits."""
     return tuple(index.substitute(values) for index in indices)
 
 
@@ -144,16 +137,9 @@ Place = Callable[[Facts, dict[str, Polynomial]], list[MapPiece]]
 
 
 def only_one(demand: Demand, pieces: Sequence[MapPiece], digits: tuple[str, ...], term: Place) -> list[MapPiece] | None:
-    """The terms that are picked, and zero where there is none.
+    """Return the terms that are picked, and zero where there is none.
 
-    Args:
-        demand: of the sum.
-        pieces: of the terms, at bound indices.
-        digits: of these indices.
-        term: what is picked.
-
-    Returns:
-        None where it is not shown that at most one term is not zero.
+    None where it is not shown that at most one term is not zero.
     """
     space = demand.space
     solved: list[tuple[Facts, dict[str, Polynomial]]] = []

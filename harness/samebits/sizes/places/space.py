@@ -55,19 +55,11 @@ class KnownLoops(dict[str, Any]):
         self.shared = False
 
     def begin(self, alike: Alike) -> None:
-        """Forget which scans are the same, as indices may have been cut since.
-
-        Args:
-            alike: decides it for two scans.
-        """
+        """Forget which scans are the same, as indices may have been cut since; `alike` decides it for two of them."""
         self._alike, self._first, self._names, self._assumed, self.shared = alike, [], {}, {}, False
 
     def name_of(self, scan: Any) -> str:
-        """The name of the first scan that is shown to be the same; its own where none is.
-
-        Args:
-            scan: with its `name`, `length` and `carries`, in the frame that its `demand` has.
-        """
+        """Return the name of the first scan that is shown to be the same; its own where none is."""
         name: str = scan.name
         if self._alike is None or name in self._asked:
             return name
@@ -100,7 +92,7 @@ class KnownLoops(dict[str, Any]):
 
 
 def _asked_alone(alike: Alike, first: Any, second: Any) -> tuple[bool, list[tuple[Any, dict[Fact, None]]]]:
-    """Whether two scans are the same, and what their evaluators assume for that, which these do not note yet."""
+    """Tell whether two scans are the same, and what their evaluators assume for that, which these do not note yet."""
     evaluators = first.demand.evaluator, second.demand.evaluator
     before = [dict(evaluator.assumed) for evaluator in evaluators]
     for evaluator in evaluators:
@@ -119,13 +111,13 @@ class NamedValues(Protocol):
     """Unknown integers by name."""
 
     def current(self, p: Polynomial) -> Polynomial:
-        """A polynomial with the digits of every index that has been cut."""
+        """Return a polynomial with the digits of every index that has been cut."""
 
     def value_of(self, source: Source, below: Polynomial | None = None) -> Polynomial:
-        """The unknown integer that a source is."""
+        """Return the unknown integer that a source is."""
 
     def name_of(self, source: Source) -> str:
-        """The variable of an unknown integer that has been asked for."""
+        """Return the variable of an unknown integer that has been asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +142,19 @@ class Permutation:
 
     @property
     def place(self) -> Polynomial:
-        """The place along the axis."""
+        """Return the place along the axis."""
         return self.index[self.axis]
 
     def at(self, place: Polynomial) -> Permutation:
-        """Another place along the axis."""
+        """Return another place along the axis."""
         return replace(self, index=(*self.index[: self.axis], place, *self.index[self.axis + 1 :]))
 
     def undone(self, number: Polynomial) -> Permutation:
-        """The place of a number."""
+        """Return the place of a number."""
         return replace(self.at(number), inverse=not self.inverse)
 
     def undoes(self, other: Permutation) -> bool:
-        """Whether it is the inverse of another at that one's place of the other axes."""
+        """Tell whether it is the inverse of another at that one's place of the other axes."""
         return replace(self.at(other.place), inverse=other.inverse) == other and self.inverse != other.inverse
 
 
@@ -173,7 +165,7 @@ class Permutations:
         self._known: dict[str, Permutation] = {}
 
     def value(self, space: NamedValues, wanted: Permutation) -> Polynomial:
-        """The number at a place: a variable, or what a permutation and its inverse leave as it was."""
+        """Return the number at a place: a variable, or what a permutation and its inverse leave as it was."""
         for name, other in self._known.items():
             if wanted.undoes(other) and space.current(variable(name)) == wanted.place:
                 return other.place
@@ -183,7 +175,7 @@ class Permutations:
         return value
 
     def at_value(self, space: NamedValues, value: Polynomial) -> Permutation | None:
-        """The permutation whose number a value is."""
+        """Return the permutation whose number a value is."""
         for name, known in self._known.items():
             if space.current(variable(name)) == value:
                 return known
@@ -192,15 +184,9 @@ class Permutations:
     def hidden_in(
         self, space: NamedValues, names: Sequence[str], unknown: frozenset[str]
     ) -> tuple[str, Permutation] | None:
-        """The one permutation of whose number some names are digits, and whose place alone is made of unknowns.
+        """Return the one permutation of whose number some names are digits, and whose place alone is made of unknowns.
 
-        Args:
-            space: sizes and indices.
-            names: of variables in which unknown indices are hidden.
-            unknown: these indices.
-
-        Returns:
-            The name of its number, and the permutation; None where it is not one, or is not a number of a place.
+        None where it is not one, or is not a number of a place; its name comes first.
         """
         for name, known in self._known.items():
             if not set(names) <= space.current(variable(name)).variables:
@@ -220,7 +206,7 @@ MOST_CONJUNCTIONS = 20_000
 
 
 class Space:
-    """Sizes, indices and their digits.
+    """Holds sizes, indices and their digits.
 
     Args:
         lowest: by symbol of a size, the smallest value that it takes.
@@ -250,7 +236,7 @@ class Space:
         self._facts = SimpleFacts(self.ranges, self.lowest)
 
     def size(self, value: Any) -> Polynomial:
-        """A dimension of a shape."""
+        """Return a dimension of a shape."""
         return dimensions.dimension(value, self._operation)
 
     def _operation(self, name: str, values: Sequence[Polynomial]) -> Polynomial:
@@ -268,7 +254,7 @@ class Space:
         raise NotCovered(f"the size {name}({', '.join(map(str, values))}) depends on which size is larger")
 
     def index(self, name: str, size: Polynomial) -> Polynomial:
-        """An index below a size: a variable, or the digits that it has been cut into; 0 where there is one place."""
+        """Return an index below a size: a variable, or the digits that it was cut into; 0 where there is one place."""
         if size.constant == 1:
             return of(0)
         if self.ranges.setdefault(name, size) != size:
@@ -278,7 +264,7 @@ class Space:
         return self.current(variable(name))
 
     def current(self, p: Polynomial) -> Polynomial:
-        """A polynomial with the digits of every index that has been cut."""
+        """Return a polynomial with the digits of every index that has been cut."""
         while cut := p.variables & self._digits.keys():
             p = p.substitute({name: self._digits[name] for name in cut})
         return p
@@ -294,7 +280,7 @@ class Space:
                 self.inside[digit] = self.inside[request.name]
 
     def input(self, name: str, index: Sequence[Polynomial]) -> Source:
-        """An element of an input: itself, or the integer that it is declared to be."""
+        """Return an element of an input: itself, or the integer that it is declared to be."""
         if name not in self._equals:
             return Element(name, tuple(index))
         places = {f"index{axis}": place for axis, place in enumerate(index)}
@@ -302,7 +288,7 @@ class Space:
         return Integer(self.current(self._equals[name].substitute(places)))
 
     def value_of(self, source: Source, below: Polynomial | None = None) -> Polynomial:
-        """The unknown integer that a source is; `below` is a size that it is at least 0 and below of, where known."""
+        """Return the unknown integer that a source is, at least 0 and below `below`, where that is known."""
         if below is None and isinstance(source, Element) and source.name in self._below:
             below = self._below[source.name]
             self.bounded[f"every element of {source.name} is in [0, {below})"] = None
@@ -328,19 +314,19 @@ class Space:
             self._contradictory = {facts: True for facts, shown in self._contradictory.items() if shown}
 
     def name_of(self, source: Source) -> str:
-        """The variable of an unknown integer that has been asked for."""
+        """Return the variable of an unknown integer that has been asked for."""
         return self._values[source]
 
     def simplified(self, facts: Facts) -> Facts | None:
-        """Facts without those that always hold and without common weights; None where one never holds."""
+        """Return facts without those that always hold and without common weights; None where one never holds."""
         return self._facts.simplified(facts)
 
     def _bounded(self, p: Polynomial) -> bool:
-        """Whether a polynomial is shown to be at least 0 in the box of all sizes and indices."""
+        """Tell whether a polynomial is shown to be at least 0 in the box of all sizes and indices."""
         return self._facts.is_not_negative(p)
 
     def proves(self, facts: Facts, p: Polynomial) -> bool:
-        """Whether a polynomial is shown to be at least 0 where the facts hold."""
+        """Tell whether a polynomial is shown to be at least 0 where the facts hold."""
         if self._bounded(p):
             return True
         if not facts and p.variables <= self.lowest.keys():
@@ -352,12 +338,9 @@ class Space:
         return self.contradicts((*facts, at_least(-p, 1)))
 
     def proves_equal(self, facts: Facts, first: Polynomial, second: Polynomial, nested: int = NESTED) -> bool:
-        """Whether two polynomials are shown to be equal where the facts hold.
+        """Tell whether two polynomials are shown to be equal where the facts hold.
 
-        Args:
-            facts: what holds.
-            first, second: the polynomials.
-            nested: how deep unknown integers inside the indices of others are compared.
+        Unknown integers inside the indices of others are compared `nested` deep.
         """
         eliminated = self.eliminated(facts)
         if eliminated is None:
@@ -385,7 +368,7 @@ class Space:
         return self.proves(facts, p) and self.proves(facts, -p)
 
     def eliminated(self, facts: Facts) -> tuple[Facts, dict[str, Polynomial]] | None:
-        """Facts with the indices replaced that equations give a value, and these values; None where one never holds."""
+        """Replace the indices that equations give a value; return these values too; None where a fact never holds."""
         values: dict[str, Polynomial] = {}
         left: list[Fact] = []
         facts = tuple(dict.fromkeys((*facts, *self._defined(facts))))
@@ -412,7 +395,7 @@ class Space:
         return None if simple is None else (simple, values)
 
     def contradicts(self, facts: Facts) -> bool:
-        """Whether facts are shown never to hold together."""
+        """Tell whether facts are shown never to hold together."""
         if facts not in self._contradictory:
             if len(self._contradictory) >= MOST_CONJUNCTIONS:
                 raise LimitReached(f"more than {MOST_CONJUNCTIONS} conditions on indices, the limit for one output")
@@ -421,7 +404,7 @@ class Space:
         return self._contradictory[facts]
 
     def covered_by(self, cases: Iterable[Facts], where: Facts = ()) -> bool:
-        """Whether it is shown that one of several conjunctions holds everywhere, or where facts hold."""
+        """Tell whether it is shown that one of several conjunctions holds everywhere, or where facts hold."""
         simple = [self.simplified(facts) for facts in cases]
         known = [facts for facts in simple if facts is not None]
         if () in known:
@@ -430,20 +413,20 @@ class Space:
         return self.questions.contradict((*where, *defined), known)
 
     def ranges_of(self, names: Iterable[str]) -> Facts:
-        """That indices lie in their ranges."""
+        """Say that indices lie in their ranges."""
         facts: list[Fact] = []
         for name in sorted(set(names) & self.ranges.keys()):
             facts += [at_least(variable(name), 0), at_least(self.ranges[name] - 1, variable(name))]
         return tuple(facts)
 
     def all_facts(self, facts: Facts) -> Facts:
-        """Facts with the definitions of what stands in them, and the ranges of what these bring in."""
+        """Add the definitions of what stands in facts, and the ranges of what these bring in."""
         defined = self._defined(facts)
         names = {name for fact in defined for name in fact.polynomial.variables}
         return (*facts, *defined, *self.ranges_of(names))
 
     def _defined(self, facts: Facts) -> list[Fact]:
-        """The definitions of the quotients and remainders in facts."""
+        """Return the definitions of the quotients and remainders in facts."""
         todo = [name for fact in facts for name in fact.polynomial.variables]
         known: dict[str, tuple[Fact, ...]] = {}
         while todo:
@@ -454,7 +437,7 @@ class Space:
         return [fact for facts_of in known.values() for fact in facts_of]
 
     def divide(self, p: Polynomial, divisor: Polynomial, facts: Facts = ()) -> tuple[Polynomial, Polynomial]:
-        """Quotient and remainder, rounded down.
+        """Divide, rounded down: quotient and remainder.
 
         Raises:
             CutIndex: an index has to be cut first.
@@ -483,7 +466,7 @@ class Space:
                     raise CutIndex(name, weight)
 
     def _defined_division(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
-        """Two variables that the equation of a division defines."""
+        """Return two variables that the equation of a division defines."""
         if not self.proves((), divisor - 1):
             # For whatever place: the definition holds wherever its variables stand.
             raise NotCovered(f"a division by {divisor}, which is not shown to be positive")
@@ -491,14 +474,7 @@ class Space:
 
 
 def equal_values(space: Space, facts: Facts, names: Iterable[str], nested: int) -> Facts:
-    """The equations between unknown integers that follow from facts about their indices.
-
-    Args:
-        space: sizes and indices.
-        facts: what holds.
-        names: of variables; those of unknown integers and of their digits count.
-        nested: how deep unknown integers inside indices are compared.
-    """
+    """Return the equations between unknown integers that follow from facts about their indices."""
     wanted = set(names)
     values = [
         (name, source) for name, source in space.sources.items() if space.current(variable(name)).variables & wanted
@@ -523,12 +499,7 @@ def _same_at_equal_indices(space: Space, facts: Facts, first: Source, second: So
 
 
 class SimpleFacts:
-    """Simplifies facts; each is looked at once, as ranges are only added and what is shown of a box stays shown.
-
-    Args:
-        ranges: by index, its size.
-        lowest: by symbol of a size, the smallest value that it takes.
-    """
+    """Simplifies facts; each is looked at once, as ranges are only added and what is shown of a box stays shown."""
 
     def __init__(self, ranges: Mapping[str, Polynomial], lowest: Mapping[str, int]) -> None:
         self._ranges, self._lowest = ranges, lowest
@@ -541,7 +512,7 @@ class SimpleFacts:
         self._simpler.clear()
 
     def simplified(self, facts: Facts) -> Facts | None:
-        """Facts without those that always hold and without common weights; None where one never holds."""
+        """Return facts without those that always hold and without common weights; None where one never holds."""
         known: dict[Fact, None] = {}
         for fact in facts:
             simpler = self._of_one(fact)
@@ -551,7 +522,7 @@ class SimpleFacts:
         return tuple(known)
 
     def _of_one(self, fact: Fact) -> Facts | None:
-        """What is left of one fact without common weights: nothing where it always holds; None where it never does."""
+        """Simplify one fact: nothing is left where it always holds; None where it never does."""
         if fact not in self._simpler:
             if self._never(fact):
                 self._simpler[fact] = None
@@ -563,7 +534,7 @@ class SimpleFacts:
         return self._simpler[fact]
 
     def _lighter(self, fact: Fact) -> list[Fact] | None:
-        """A fact about digits of weight `w` and the rest below `w`: about the digits alone, or about both."""
+        """Split a fact about digits of weight `w` and the rest below `w`: into the digits alone, or both."""
         p, zero = fact.polynomial, fact.kind == "zero"
         for weight in weights(p, self._lowest, self._ranges):
             whole, rest = p.divided(weight)
@@ -579,7 +550,7 @@ class SimpleFacts:
         return None
 
     def is_not_negative(self, p: Polynomial) -> bool:
-        """Whether a polynomial is shown to be at least 0 in the box of all sizes and indices."""
+        """Tell whether a polynomial is shown to be at least 0 in the box of all sizes and indices."""
         if p not in self._not_negative:
             self._not_negative[p] = is_not_negative(p, self._ranges, self._lowest)
         return self._not_negative[p]

@@ -72,12 +72,12 @@ class Attempt:
 
     @property
     def statics(self) -> dict[str, str]:
-        """The static arguments that are sizes, as text."""
+        """Return the static arguments that are sizes, as text."""
         return {name: size.text for name, size in self.family.statics.items() if isinstance(size, SizeOf)}
 
 
 def attempts(point: PairPoint, mesh: MeshSpec, most_fixed: int) -> Iterator[Attempt]:
-    """Families with as few symbols fixed as possible, as long as there is one left.
+    """Yield families with as few symbols fixed as possible, as long as there is one left.
 
     Args:
         point: what is to be proved.
@@ -101,12 +101,7 @@ def attempts(point: PairPoint, mesh: MeshSpec, most_fixed: int) -> Iterator[Atte
 
 
 def symbols_of(point: PairPoint, mesh: MeshSpec | None = None) -> SizeSymbols:
-    """What the sizes of the case are declared to be made of; where shardings are part of types, they divide as well.
-
-    Args:
-        point: with the case.
-        mesh: that it is proved for; of symbols, or None, where that does not matter.
-    """
+    """Return what the sizes of the case are made of; where shardings are part of types, they divide as well."""
     symbols = point.case.size_symbols(f"pair '{point.pair.name}', case '{point.case.id}'", point.pair.axes)
     if point.mode != "explicit" or mesh is None or isinstance(mesh, SymbolicMesh):
         return symbols
@@ -122,7 +117,7 @@ def symbols_of(point: PairPoint, mesh: MeshSpec | None = None) -> SizeSymbols:
 
 
 def mesh_axes(point: PairPoint, mesh: MeshSpec) -> tuple[str, ...]:
-    """The mesh axes that the sizes of a case are declared to depend on."""
+    """Return the mesh axes that the sizes of a case are declared to depend on."""
     case, symbols = point.case, symbols_of(point, mesh)
     free = symbols.free(tuple(case.numbers))
     names = dict.fromkeys((*point.pair.axes, *mesh.names))
@@ -130,14 +125,14 @@ def mesh_axes(point: PairPoint, mesh: MeshSpec) -> tuple[str, ...]:
 
 
 def numbers_on(point: PairPoint, mesh: MeshSpec) -> dict[str, int] | None:
-    """The symbols' values at the declared sizes, on a mesh; on one of symbols, whatever its axes are there."""
+    """Return the symbols' values at the declared sizes, on a mesh; on one of symbols, whatever its axes are there."""
     case, symbols = point.case, symbols_of(point, mesh)
     axes = {} if isinstance(mesh, SymbolicMesh) else {name: mesh.size(name) for name in mesh_axes(point, mesh)}
     return symbols.numbers({**axes, **case.numbers})
 
 
 def covers(family: Family, point: PairPoint, mesh: MeshSpec) -> bool:
-    """Whether the declared shapes on a mesh are among those of a family."""
+    """Tell whether the declared shapes on a mesh are among those of a family."""
     axes = {
         name: mesh.size(name) for name in (*family.symbols, *mesh_axes(point, mesh)) if name not in point.case.numbers
     }
@@ -194,19 +189,19 @@ def _as_text(size: int | None) -> str | None:
 
 
 def _places(dimensions: int) -> dict[str, int]:
-    """The place of an element along each dimension, as symbols."""
+    """Return the place of an element along each dimension, as symbols."""
     return {name: SymbolicSize.made(0, variable(name)) for name in (f"index{axis}" for axis in range(dimensions))}
 
 
 def _drawing(arg: Arg, name: str, dtype: np.dtype[Any], case: Case) -> Callable[..., Any] | None:
-    """How the integers of an argument are drawn: what they select is promised of such ones alone."""
+    """Return how the integers of an argument are drawn: what they select is promised of such ones alone."""
     if dtype.kind not in "iub" or isinstance(arg.values, Given | Normal):
         return None
     return lambda rng, shape: drawn_values(arg, name, rng, shape, dtype, case)
 
 
 def _divided(args: Mapping[str, Arg], case: Case, mesh: MeshSpec, texts: str) -> tuple[tuple[str, str], ...]:
-    """The dimensions that lie on several devices, with their number; axes that no size depends on are 1 there."""
+    """Return the dimensions that lie on several devices, with their number; axes of no size are 1 there."""
     divided: dict[tuple[str, str], None] = {}
     for arg in args.values():
         for size, entry in zip(arg.shape, arg.spec, strict=False):
@@ -222,7 +217,7 @@ def _divided(args: Mapping[str, Arg], case: Case, mesh: MeshSpec, texts: str) ->
 
 
 def _expressions(sizes: Mapping[str, Any]) -> dict[str, str]:
-    """The sizes that are symbols, as text."""
+    """Return the sizes that are symbols, as text."""
     return {name: str(size.polynomial) for name, size in sizes.items() if isinstance(size, SymbolicSize)}
 
 
@@ -231,7 +226,7 @@ def _names(texts: str, name: str) -> bool:
 
 
 def _function(point: PairPoint, side: str, case: Case, mesh: MeshSpec, built: Any) -> Callable[..., Any]:
-    """A side as a function of the arrays of a case, in the order of its arguments, and of its sizes of mesh axes."""
+    """Return a side as a function of the arrays of a case, in their order, and of its sizes of mesh axes."""
     pair = point.pair
     names = tuple(pair.arguments(case, mesh))
     written = implementation(pair, side)
@@ -259,7 +254,7 @@ def _function(point: PairPoint, side: str, case: Case, mesh: MeshSpec, built: An
 
 
 def _name_of(point: PairPoint, written: Callable[..., Any], case: Case, mesh: MeshSpec) -> Hashable | None:
-    """What a side closes over: its code, names and static arguments; None where one of these has no hash."""
+    """Return what a side closes over: its code, names and static arguments; None where one of these has no hash."""
     statics = {n: str(v) if isinstance(v, SymbolicSize) else v for n, v in point.pair.statics(case, mesh).items()}
     name = point.pair.name, case.id, written, tuple(statics.items()), tuple(point.pair.arguments(case, mesh))
     try:
@@ -270,7 +265,7 @@ def _name_of(point: PairPoint, written: Callable[..., Any], case: Case, mesh: Me
 
 
 def axis_sizes(case: Case) -> dict[str, AxisSize]:
-    """The static arguments that are sizes of mesh axes."""
+    """Return the static arguments that are sizes of mesh axes."""
     return {name: value for name, value in case.statics.items() if isinstance(value, AxisSize)}
 
 
@@ -279,11 +274,11 @@ def _axis_names(case: Case) -> set[str]:
 
 
 def _symbolic_statics(case: Case, mesh: MeshSpec) -> dict[str, SymbolicSize]:
-    """The static arguments that are sizes made of symbols."""
+    """Return the static arguments that are sizes made of symbols."""
     values = {name: mesh.size(v.axis) if isinstance(v, AxisSize) else v for name, v in case.statics.items()}
     return {name: value for name, value in values.items() if isinstance(value, SymbolicSize)}
 
 
 def _dim(value: Any, dims: Mapping[str, Any]) -> Any:
-    """The size of an axis as jax has it, in place of the number that the declaration gave."""
+    """Return the size of an axis as jax has it, in place of the number that the declaration gave."""
     return dims[str(value.polynomial)] if isinstance(value, SymbolicSize) else value

@@ -43,13 +43,12 @@ class Remainders:
 
 @dataclass(frozen=True, slots=True)
 class SizeComparison:
-    """A comparison of two sizes with one answer for all of them, which is wrong for some.
+    """Records a comparison of two sizes with one answer for all of them, which is wrong for some.
 
     Args:
         otherwise: where the traced program may be another one; None where that cannot be described, as where a size is
             the key of a dictionary.
-        place: the line that compares them.
-        text: what was compared.
+        place, text: the line that compares them, and what was compared.
     """
 
     otherwise: Zero | NotNegative | Remainders | None
@@ -59,7 +58,7 @@ class SizeComparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """The comparisons of one trace.
+    """Collects the comparisons of one trace.
 
     Args:
         lowest: by symbol, its smallest value.
@@ -94,7 +93,7 @@ class Comparisons:
         self.add(SizeComparison(otherwise, place, f"{first} and {second}"))
 
     def at_least(self, first: Any, second: Any, place: str) -> bool | None:
-        """The answer that code gets to `first >= second`: what holds of large sizes; None where nothing can be said."""
+        """Answer `first >= second` with what holds of large sizes; None where nothing can be said."""
         difference, divisions = _difference(first, second)
         if difference is None or (divisions and _whole(divisions) is None):
             return None
@@ -120,7 +119,7 @@ MOST_REMAINDERS = 8
 
 
 def _difference(first: Any, second: Any) -> tuple[Polynomial | None, list[_Division]]:
-    """The difference of two sizes, and the divisions in it; None where it has other operations."""
+    """Return the difference of two sizes, and the divisions in it; None where it has other operations."""
     divisions: list[_Division] = []
 
     def operation(name: str, values: Any) -> Polynomial:
@@ -137,7 +136,7 @@ def _difference(first: Any, second: Any) -> tuple[Polynomial | None, list[_Divis
 
 
 def _remainder_of(difference: Polynomial, divisions: list[_Division]) -> int | None:
-    """The remainder at which a difference is 0; None where it is another question."""
+    """Return the remainder at which a difference is 0; None where it is another question."""
     parts = difference.by("%1")
     if len(divisions) > 1 or divisions[0].name != "mod" or parts is None or parts[0].constant not in (1, -1):
         return None
@@ -145,7 +144,7 @@ def _remainder_of(difference: Polynomial, divisions: list[_Division]) -> int | N
 
 
 def _whole(divisions: list[_Division]) -> Remainders | None:
-    """All sizes, split by a remainder: in each part a quotient is a size, and a remainder is a number."""
+    """Split all sizes by a remainder: in each part a quotient is a size, and a remainder is a number."""
     for division in divisions:
         if division.by <= MOST_REMAINDERS and not any(name.startswith("%") for name in division.of.variables):
             return Remainders(division.of, division.by, tuple(range(division.by)))
@@ -153,7 +152,7 @@ def _whole(divisions: list[_Division]) -> Remainders | None:
 
 
 def _of_large(difference: Polynomial) -> bool:
-    """Whether a polynomial is positive where all sizes are large and alike."""
+    """Tell whether a polynomial is positive where all sizes are large and alike."""
     most = max(len(monomial) for monomial, _ in difference.terms)
     return sum(factor for monomial, factor in difference.terms if len(monomial) == most) > 0
 
@@ -164,14 +163,9 @@ MOST_SIZES = 8
 
 
 def where_otherwise(comparison: SizeComparison, family: Family) -> list[Family] | None:
-    """The families that cover the sizes at which a comparison has another answer.
+    """Return the families that cover the sizes at which a comparison has another answer; none if there are none.
 
-    Args:
-        comparison: with the answer that the program was traced with.
-        family: that was traced.
-
-    Returns:
-        None where no family is known to cover them; an empty list where there are no such sizes.
+    None where no family is known to cover them.
     """
     match comparison.otherwise:
         case Zero(of=polynomial):
@@ -185,7 +179,7 @@ def where_otherwise(comparison: SizeComparison, family: Family) -> list[Family] 
 
 
 def by_answer(comparison: SizeComparison, family: Family) -> list[Family] | None:
-    """The whole family in parts, in each of which a comparison has one answer; None where it is not cut so."""
+    """Cut the family into parts, in each of which a comparison has one answer; None where it is not cut so."""
     match comparison.otherwise:
         case Remainders(of=polynomial, divisor=divisor) if divisor <= MOST_REMAINDERS:
             every = SizeComparison(Remainders(polynomial, divisor, tuple(range(divisor))), "", "")
@@ -197,7 +191,7 @@ def by_answer(comparison: SizeComparison, family: Family) -> list[Family] | None
 
 
 def _where_zero(difference: Polynomial, family: Family) -> list[Family] | None:
-    """A symbol has the value at which a difference of sizes is 0; None where no symbol can be isolated."""
+    """Give a symbol the value at which a difference of sizes is 0; None where no symbol can be isolated."""
     free = family.free
     for name in sorted(difference.variables):
         parts = difference.by(name)
@@ -222,7 +216,7 @@ def _where_zero(difference: Polynomial, family: Family) -> list[Family] | None:
 
 
 def _where_not_negative(polynomial: Polynomial, family: Family) -> list[Family]:
-    """A symbol is bounded; else code gets this answer for all sizes, which is more than is needed."""
+    """Bound a symbol; else give code this answer for all sizes, which is more than is needed."""
     forced = [replace(family, answers={**family.answers, polynomial: True, -polynomial - 1: False})]
     names = sorted(polynomial.variables)
     parts = polynomial.by(names[0]) if len(names) == 1 else None
@@ -239,7 +233,7 @@ def _where_not_negative(polynomial: Polynomial, family: Family) -> list[Family]:
 
 
 def _where_remainder(polynomial: Polynomial, divisor: int, remainder: int, family: Family) -> list[Family] | None:
-    """A symbol is so many times the divisor and something; None where no symbol decides on the remainder."""
+    """Make a symbol so many times the divisor and something; None where no symbol decides on the remainder."""
     for name in sorted(polynomial.variables):
         parts = polynomial.by(name)
         if parts is None or parts[0].constant is None or math.gcd(parts[0].constant, divisor) != 1:

@@ -78,32 +78,32 @@ class Family:
 
     @property
     def free(self) -> dict[str, int]:
-        """The symbols without a value, with their smallest values."""
+        """Return the symbols without a value, with their smallest values."""
         return {name: low for name, low in self.symbols.items() if name not in self.constants}
 
     @property
     def types(self) -> Hashable:
-        """What a program depends on besides its function and plain static arguments: types, sizes, answers to code."""
+        """Return what a program depends on besides its function and plain static arguments."""
         args = [(name, arg.dtype, tuple(map(self.sizes, arg.shape))) for name, arg in self.args.items()]
         statics = {name: self.sizes(value.text) for name, value in self.statics.items() if isinstance(value, SizeOf)}
         symbols, answers = tuple(self.free.items()), tuple(self.answers.items())
         return tuple(args), tuple(statics.items()), symbols, answers, self.differentiable
 
     def where(self, symbol: str, value: Polynomial) -> Family:
-        """The family with a value for a symbol."""
+        """Return the family with a value for a symbol."""
         constants = {name: p.substitute({symbol: value}) for name, p in self.constants.items()}
         return replace(self, constants={**constants, symbol: value})
 
     def bounded(self, symbol: str, low: int) -> Family:
-        """The family from another smallest value of a symbol on."""
+        """Return the family from another smallest value of a symbol on."""
         return replace(self, symbols={**self.symbols, symbol: low})
 
     def having(self, symbol: str, low: int) -> Family:
-        """The family with one more symbol, of which others can be scaled."""
+        """Return the family with one more symbol, of which others can be scaled."""
         return replace(self, symbols={**self.symbols, symbol: low}, own=self.own | {symbol})
 
     def declared(self, polynomial: Polynomial) -> Polynomial:
-        """A polynomial in declared symbols, where it is one: `8*q` is `2*n - 2` in the part where `n = 4*q + 1`."""
+        """Return a polynomial in declared symbols: `8*q` is `2*n - 2` in the part where `n = 4*q + 1`."""
         for own in self.own & polynomial.variables:
             for name, value in self.constants.items():
                 scaled, parts = value.by(own), polynomial.by(own)
@@ -114,17 +114,17 @@ class Family:
         return polynomial
 
     def sizes(self, text: str | int) -> Polynomial:
-        """A size as a polynomial of the free symbols."""
+        """Return a size as a polynomial of the free symbols."""
         return dimension(text, _no_operation).substitute(self.constants)
 
     def at(self, numbers: Mapping[str, int]) -> Family:
-        """The family at concrete sizes."""
+        """Return the family at concrete sizes."""
         symbols = {name: low for name, low in self.symbols.items() if name not in self.own}
         constants = {name: Polynomial() + number for name, number in numbers.items()}
         return replace(self, symbols=symbols, constants=constants, answers={}, own=frozenset())
 
     def divides(self, numbers: Mapping[str, int]) -> bool:
-        """Whether what is split over devices divides by their number, at concrete sizes."""
+        """Tell whether what is split over devices divides by their number, at concrete sizes."""
         family = self.at(numbers)
         return all(
             (family.sizes(size).constant or 0) % (family.sizes(devices).constant or 1) == 0
@@ -133,7 +133,7 @@ class Family:
 
     @property
     def below(self) -> dict[str, Polynomial]:
-        """By argument of integers with a bound, what all of them are below of."""
+        """Return by argument of integers with a bound, what all of them are below of."""
         return {name: self.sizes(arg.below) for name, arg in self.args.items() if arg.below is not None}
 
     @property
@@ -142,12 +142,12 @@ class Family:
         return {name: self.sizes(arg.equals) for name, arg in self.args.items() if arg.equals is not None}
 
     def elements(self, numbers: Mapping[str, int]) -> int:
-        """The number of elements of the largest argument at concrete sizes."""
+        """Return the number of elements of the largest argument at concrete sizes."""
         family = self.at(numbers)
         return max(math.prod(family.sizes(size).constant or 0 for size in arg.shape) for arg in self.args.values())
 
     def numbers(self, free: Mapping[str, int]) -> dict[str, int]:
-        """The values of the declared symbols where the free ones have these."""
+        """Return the values of the declared symbols where the free ones have these."""
         fixed = {name: p.value(free) for name, p in self.constants.items()}
         return {name: fixed[name] if name in fixed else free[name] for name in self.symbols if name not in self.own}
 

@@ -68,7 +68,7 @@ class _Programs:
     tried: dict[tuple[int, ...], dict[str, str]] = field(default_factory=dict)
 
     def different_at(self, numbers: Mapping[str, int]) -> dict[str, str]:
-        """By output that differs at concrete sizes, the first place; asked once."""
+        """Return by output that differs at concrete sizes, the first place; asked once."""
         key = tuple(numbers.values())
         if key not in self.tried:
             self.tried[key] = different_at(self.functions, self.family, self.direction, numbers)
@@ -89,8 +89,7 @@ def prove_all_sizes(
 
     Args:
         reference, variant: take the arguments of the family by position and its static ones by keyword.
-        family: the shapes.
-        direction: `forward`, or `gradient`.
+        family, direction: the shapes; `forward`, or `gradient`.
         depth: how many comparisons of sizes in traced code are followed one inside the other.
         sides: their programs of this family, where they are traced already.
         turn: which of the concrete sizes what is shown is tried at; None for all of them (see `denied`).
@@ -121,14 +120,14 @@ def prove_all_sizes(
 
 
 def _holds_without_values(proof: SizesProof) -> bool:
-    """Whether something is shown of sizes alone: the values that a program is tried with may be beyond a condition."""
+    """Tell whether something is shown of sizes alone: values that a program is tried with may break a condition."""
     return proof.verdict in ("proved", "rounding") and not any("[...]" in text for text in proof.conditions)
 
 
 def _proved(
     functions: tuple[Function, Function], family: Family, direction: str, depth: int, sides: Sides | None = None
 ) -> list[SizesProof]:
-    """What the programs of a family show of their outputs, and those of its parts where sizes are compared."""
+    """Return what the programs of a family show of their outputs, and those of its parts where sizes are compared."""
     try:
         first, second = sides or (traced(function, family, direction) for function in functions)
     except NotTraced as error:
@@ -182,7 +181,7 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
 
 
 def _limits(space: Space, facts: Iterable[Fact]) -> list[Fact]:
-    """What has to fit into the integers of the programs, without what follows from the rest."""
+    """Return what has to fit into the integers of the programs, without what follows from the rest."""
     kept: list[Fact] = []
     for fact in dict.fromkeys(facts):
         if not any(space.proves((), fact.polynomial - other.polynomial) for other in kept):
@@ -191,7 +190,7 @@ def _limits(space: Space, facts: Iterable[Fact]) -> list[Fact]:
 
 
 def _text(family: Family, fact: Fact) -> str:
-    """A fact in the declared symbols, with its free term on the other side."""
+    """Write a fact in the declared symbols, with its free term on the other side."""
     polynomial = family.declared(fact.polynomial)
     number = dict(polynomial.terms).get((), 0)
     rest = polynomial - number
@@ -201,7 +200,7 @@ def _text(family: Family, fact: Fact) -> str:
 
 
 def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> SizesProof:
-    """Concrete sizes at which both programs, evaluated, differ."""
+    """Return concrete sizes at which both programs, evaluated, differ."""
     tried: dict[str, None] = {}
     family = programs.family
     refuted: SizesProof | None = None
@@ -226,7 +225,7 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
 
 
 def _unbounded(family: Family, space: Space, doubt: Doubt) -> str:
-    """What to declare where a doubt is about integers of which no bound is known."""
+    """Return what to declare where a doubt is about integers of which no bound is known."""
     names = {name for fact in doubt.facts for name in fact.polynomial.variables}
     sources = [space.sources[name] for name in sorted(names & space.sources.keys())]
     for source in sources:
@@ -240,7 +239,7 @@ def _unbounded(family: Family, space: Space, doubt: Doubt) -> str:
 
 
 def _sizes_to_try(programs: _Programs, space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
-    """What z3 says, then small sizes, then as many times larger as the most devices that a dimension is split over.
+    """Yield what z3 says, then small sizes, then these times the most devices that a dimension is split over.
 
     Where a side stays at 64 from a distance of 64 on, both agree at the first place that z3 names: one more of each
     size is tried too.
@@ -259,7 +258,7 @@ def _sizes_to_try(programs: _Programs, space: Space, doubt: Doubt) -> Iterator[d
 def _in_parts(
     functions: tuple[Function, Function], family: Family, direction: str, depth: int, compared: Sequence[SizeComparison]
 ) -> list[SizesProof]:
-    """Proofs of the parts of a family with one answer each; nothing where code compares no sizes, or not so deep."""
+    """Prove the parts of a family with one answer each; nothing where code compares no sizes, or not so deep."""
     for comparison in compared if depth else ():
         parts = by_answer(comparison, family)
         if parts:
@@ -274,7 +273,7 @@ def _in_parts(
 def _with_other_answers(
     programs: _Programs, proofs: list[SizesProof], compared: Sequence[SizeComparison], depth: int
 ) -> list[SizesProof]:
-    """Proofs with the sizes besides at which comparisons in traced code have another answer."""
+    """Weaken proofs by the sizes at which comparisons in traced code have another answer."""
     for comparison in compared:
         families = where_otherwise(comparison, programs.family) if depth else None
         if families is None:
@@ -287,7 +286,7 @@ def _with_other_answers(
 
 
 def _of_both(proofs: list[SizesProof], inner: list[SizesProof], part: Family) -> list[SizesProof]:
-    """What holds of a family and of a part of it, by output."""
+    """Combine what holds of a family and of a part of it, by output."""
     by_leaf = {proof.leaf: _without_own(proof, part) for proof in inner}
     if proofs[0].leaf == "*" and inner[0].leaf != "*":
         proofs = [replace(proofs[0], leaf=proof.leaf) for proof in inner]
@@ -295,7 +294,7 @@ def _of_both(proofs: list[SizesProof], inner: list[SizesProof], part: Family) ->
 
 
 def _without_own(proof: SizesProof, part: Family) -> SizesProof:
-    """A proof of a part without the smallest values of symbols that the declaration does not have."""
+    """Drop the smallest values of symbols that the declaration does not have."""
     own = {f"{name} >= {part.symbols[name]}" for name in part.own}
     return replace(proof, conditions=tuple(condition for condition in proof.conditions if condition not in own))
 
@@ -304,7 +303,7 @@ _STRENGTH = ("different", "error", "rounding", "proved")
 
 
 def _weaker(first: SizesProof, second: SizesProof) -> SizesProof:
-    """What holds of both parts of a family: the weaker verdict, the conditions of both."""
+    """Combine what holds of both parts of a family: the weaker verdict, the conditions of both."""
     weaker = min(first, second, key=lambda proof: _STRENGTH.index(proof.verdict))
     weaker = replace(weaker, asked=first.asked + second.asked)
     if weaker.verdict in ("different", "error"):

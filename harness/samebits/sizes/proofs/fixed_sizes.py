@@ -16,12 +16,9 @@ from samebits.sizes.proofs.witnesses import denied
 
 
 def with_kept(proof: PairProof, general: Attempt | None, why: str) -> PairProof:
-    """A proof with the sizes that stay as declared because the code of a side needs them as numbers.
+    """Add the sizes that stay as declared because the code of a side needs them as numbers, and why.
 
-    Args:
-        proof: what is shown with these numbers.
-        general: the family with symbols for them, which code cannot be traced for; None where there is none.
-        why: it cannot be traced.
+    The family `general` has symbols for them, and cannot be traced; None where there is none.
     """
     if general is None:
         return proof
@@ -30,12 +27,7 @@ def with_kept(proof: PairProof, general: Attempt | None, why: str) -> PairProof:
 
 
 def tried_at_others(proof: PairProof, point: PairPoint, general: Attempt | None, why: str) -> PairProof:
-    """A proof with sizes as numbers, with its refutation at other sizes where there is one.
-
-    Args:
-        proof, general, why: as for `with_kept`.
-        point: that it is of.
-    """
+    """Refute a proof with sizes as numbers at other sizes, where the sides differ there."""
     if general is None:
         return proof
     proof = with_kept(proof, general, why)

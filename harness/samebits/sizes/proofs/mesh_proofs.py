@@ -73,11 +73,7 @@ MOVING = frozenset(
 
 
 def one_moved_dtype(programs: Iterable[Any]) -> str | None:
-    """The dtype of `WITH_ZEROS` whose numbers programs only move; None where they do more, or have another float.
-
-    Args:
-        programs: open jaxprs.
-    """
+    """Return the dtype of `WITH_ZEROS` whose numbers programs only move; None for more, or another float."""
     dtypes: set[str] = set()
     for jaxpr in programs:
         dtypes.update(_floats((*jaxpr.invars, *jaxpr.outvars, *jaxpr.constvars)))
@@ -103,11 +99,8 @@ def in_any_float(program: WrittenProgram, dtype: str) -> WrittenProgram | None:
 def _in_any_float(text: Any, dtype: str) -> Any:
     """Return a text with one word for its dtype; None where it holds other numbers of it than zeros and plain NaNs.
 
-    Those two are distinguished in every dtype, and so are the places where they stand.
-
-    Args:
-        text: nested tuples, in which a constant is `("array", shape, dtype, bytes)` or `("float", "0.0")`.
-        dtype: such as `bfloat16`.
+    Those two are distinguished in every dtype, and so are the places where they stand. A text is of nested tuples, in
+    which a constant is `("array", shape, dtype, bytes)` or `("float", "0.0")`.
     """
     if isinstance(text, str):
         return ANY_FLOAT if text == dtype else text
@@ -123,7 +116,7 @@ def _in_any_float(text: Any, dtype: str) -> Any:
 
 
 def _constant(shape: Any, dtype: str, data: bytes) -> Any:
-    """A constant of zeros, or of NaNs as `jnp.nan` is one, in any dtype; None of anything else."""
+    """Return a constant of zeros, or of NaNs as `jnp.nan` is one, in any dtype; None of anything else."""
     if not any(data):
         return "array", shape, ANY_FLOAT, b""
     nan = np.array(np.nan, dtype).tobytes()
@@ -135,14 +128,9 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def known_by(family: Family, sides: Sides, direction: str) -> Hashable | None:
-    """What a proof depends on: the shapes and both programs; None where these are not all that code does.
+    """Return what a proof depends on: the shapes and both programs; None where these are not all that code does.
 
     Programs that only move their floating-point numbers have one key for all dtypes of these.
-
-    Args:
-        family: the shapes.
-        sides: the programs.
-        direction: `forward` or `gradient`.
     """
     texts = [written(side.closed) for side in sides]
     if None in texts or any(side.comparisons or side.asked for side in sides):
@@ -161,15 +149,7 @@ def known_by(family: Family, sides: Sides, direction: str) -> Hashable | None:
 def as_part(
     general: Attempt, leaves: Sequence[SizesProof], attempt: Attempt, sides: Sides, direction: str
 ) -> tuple[SizesProof, ...] | None:
-    """The proofs of a family that hold for another one too; None where that is not shown.
-
-    Args:
-        general: the family of which something is shown.
-        leaves: what is shown of it, for all sizes.
-        attempt: the other family.
-        sides: its programs.
-        direction: `forward` or `gradient`.
-    """
+    """Move the proofs of a general family to another one whose programs these are; None where that is not shown."""
     values = values_in(general.family, attempt.family)
     if values is None or any(side.comparisons or side.asked for side in sides):
         return None
@@ -194,12 +174,7 @@ def as_part(
 
 
 def values_in(general: Family, family: Family) -> dict[str, Polynomial] | None:
-    """Solve for the sizes at which `general` has the shapes of `family`; None if there are none.
-
-    Args:
-        general: the family whose symbols get values.
-        family: the other one.
-    """
+    """Solve for the sizes at which `general` has the shapes of `family`; None if there are none."""
     pairs = _sizes_of_both(general, family)
     if pairs is None:
         return None
@@ -220,7 +195,7 @@ def values_in(general: Family, family: Family) -> dict[str, Polynomial] | None:
 
 
 def _sizes_of_both(first: Family, second: Family) -> list[tuple[Polynomial, Polynomial]] | None:
-    """The sizes of two families beside each other; None where they are not of the same arguments."""
+    """Return the sizes of two families beside each other; None where they are not of the same arguments."""
     of_first, of_second = (
         [(name, arg.dtype, len(arg.shape), arg.below is None, arg.equals is None) for name, arg in family.args.items()]
         for family in (first, second)
@@ -242,7 +217,7 @@ def _sizes_of_both(first: Family, second: Family) -> list[tuple[Polynomial, Poly
 
 
 def _from_on(size: Polynomial, low: int, free: Mapping[str, int]) -> bool:
-    """Whether a size is at least a number at all values of its symbols; it grows with each of them."""
+    """Tell whether a size is at least a number at all values of its symbols; it grows with each of them."""
     return all(factor > 0 for monomial, factor in size.terms if monomial) and size.value(free) >= low
 
 
@@ -251,7 +226,7 @@ def _lowest(family: Family) -> tuple[str, ...]:
 
 
 def _moved(conditions: Sequence[str], values: Mapping[str, Polynomial], left_out: set[str]) -> list[str] | None:
-    """Conditions in the symbols of another family; None where one of what changes is not an inequality of sizes."""
+    """Write conditions in the symbols of another family; None where one that changes is not an inequality of sizes."""
     changed = {name for name, size in values.items() if size != variable(name)}
     moved = []
     for condition in conditions:
@@ -290,16 +265,12 @@ class MeshProof:
 
     @property
     def is_shown(self) -> bool:
-        """Whether every leaf is shown for all sizes."""
+        """Tell whether every leaf is shown for all sizes."""
         return all(for_all(leaf) is not None for leaf in self.proof.leaves)
 
 
 class MeshProofs:
-    """Proves points of pairs on meshes.
-
-    Args:
-        most_fixed: how many sizes of a case may be numbers.
-    """
+    """Proves points of pairs on meshes, with at most so many sizes of a case as numbers."""
 
     def __init__(self, most_fixed: int) -> None:
         self._most_fixed = most_fixed
@@ -307,13 +278,7 @@ class MeshProofs:
         self._by_point: dict[Hashable, MeshProof] = {}
 
     def first(self, point: PairPoint, mesh: MeshSpec, why_mesh: str | None) -> MeshProof:
-        """Prove a point for the devices of its mesh, with as few sizes as numbers as its code allows.
-
-        Args:
-            point: as declared.
-            mesh: of the point.
-            why_mesh: why it is for one mesh alone.
-        """
+        """Prove a point for the devices of its mesh, with as few sizes as numbers as its code allows."""
         why, general = "", None
         if numbers_on(point, mesh) is None:
             return MeshProof(undecided(f"no value of the symbols gives the sizes of the case and of mesh {mesh.id}"))
@@ -333,13 +298,7 @@ class MeshProofs:
         return _named(MeshProof(tried), mesh, why_mesh) if tried.elsewhere else MeshProof(nothing)
 
     def of_programs(self, attempt: Attempt, sides: Sides, point: PairPoint) -> MeshProof:
-        """Prove two programs; of the same ones, in this or in another dtype that they only move, it is shown once.
-
-        Args:
-            attempt: their family.
-            sides: the programs.
-            point: that they are of.
-        """
+        """Prove two programs; of the same ones, in this or in another dtype that they only move, it is shown once."""
         program = known_by(attempt.family, sides, point.direction)
         known = self._known(attempt, sides, program)
         # Code may do otherwise in this dtype in ways that tracing does not see, so this one is tried too.
@@ -353,8 +312,7 @@ class MeshProofs:
         """Prove a point on another mesh than its own; None where that needs a proof of its own and none is asked for.
 
         Args:
-            point: with its sizes on that mesh.
-            mesh: that mesh.
+            point, mesh: with its sizes on that mesh.
             like: what is shown on the mesh of the point: the same sizes are numbers there.
             others: what is shown on meshes whose programs may be these, for more sizes.
             asking: whether it is proved by itself where no other proof holds for it.
@@ -378,13 +336,7 @@ class MeshProofs:
         return _named(self._by_point[key], mesh, like.proof.why_mesh)
 
     def fault(self, point: PairPoint, mesh: MeshSpec, like: MeshProof) -> MeshProof:
-        """Look for a fault on another mesh, at concrete sizes alone; what is not refuted there is undecided.
-
-        Args:
-            point: with its sizes on that mesh.
-            mesh: that mesh.
-            like: what is left undecided on the mesh of the point: the same sizes are numbers there.
-        """
+        """Look for a fault on another mesh, at concrete sizes alone; what is not refuted there is undecided."""
         nothing = MeshProof(undecided("nothing is shown on the mesh of the point, and no fault was met here"))
         fixed = _sizes_of(like.proof.fixed)
         try:
@@ -399,7 +351,7 @@ class MeshProofs:
         return _named(self._by_point[key], mesh, like.proof.why_mesh)
 
     def _known(self, attempt: Attempt, sides: Sides, program: Hashable | None) -> MeshProof | None:
-        """The proof of another point or mesh that has the same programs of the same shapes (`known_by`)."""
+        """Return the proof of another point or mesh that has the same programs of the same shapes (`known_by`)."""
         leaves = None if program is None else self._by_program.get(program)
         return None if leaves is None else MeshProof(proof_of(attempt, leaves), attempt, 0, _operations(sides))
 
@@ -416,12 +368,12 @@ class MeshProofs:
 
 
 def _operations(sides: Sides) -> tuple[str, ...]:
-    """The operations of the variant: programs of which these are not the same need no closer look."""
+    """Name the operations of the variant: programs of which these are not the same need no closer look."""
     return tuple(equation.primitive.name for equation in equations(sides[1].closed.jaxpr))
 
 
 def _sizes_of(symbols: Iterable[str]) -> set[str]:
-    """The sizes that symbols stand for: of a dimension that is split, in explicit mode, the symbol is of one part."""
+    """Return the sizes that symbols stand for: in explicit mode, that of a split dimension is of one part."""
     return {symbol.removesuffix("_shard") for symbol in symbols}
 
 
@@ -431,7 +383,7 @@ def _traced(attempt: Attempt, point: PairPoint) -> Sides:
 
 
 def _refuted(attempt: Attempt, point: PairPoint) -> MeshProof | None:
-    """The refutation of a point at concrete sizes; None where the sides differ at none of those that are tried."""
+    """Refute a point at concrete sizes; None where the sides differ at none of those that are tried."""
     sizes, differing = searched(attempt.functions, attempt.family, point.direction)
     if not differing:
         return None
@@ -446,7 +398,7 @@ def _refuted(attempt: Attempt, point: PairPoint) -> MeshProof | None:
 
 
 def _by_others(attempt: Attempt, sides: Sides, point: PairPoint, others: Sequence[MeshProof]) -> MeshProof | None:
-    """The proof of another mesh that has the same programs, for more sizes than these."""
+    """Return the proof of another mesh that has the same programs, for more sizes than these."""
     operations = _operations(sides)
     for other in others:
         if other.attempt is not None and other.is_shown and other.operations == operations:
@@ -457,11 +409,11 @@ def _by_others(attempt: Attempt, sides: Sides, point: PairPoint, others: Sequenc
 
 
 def _named(shown: MeshProof, mesh: MeshSpec, why_mesh: str | None) -> MeshProof:
-    """What is shown, with the mesh for which it is."""
+    """Name the mesh for which something is shown."""
     return replace(shown, proof=shown.proof.on_mesh(mesh.id if mesh.axes or why_mesh else None, why_mesh))
 
 
 def _name_of(point: PairPoint, mesh: MeshSpec, attempt: Attempt) -> Hashable:
-    """A point with its sizes and its mesh."""
+    """Return a point with its sizes and its mesh."""
     at = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.mode, point.platform)
     return (*at, mesh.id, tuple(point.case.numbers.items()), tuple(attempt.fixed.items()))

@@ -23,7 +23,7 @@ class SymbolicSize(int):
 
     @classmethod
     def made(cls, number: int, polynomial: Polynomial) -> SymbolicSize:
-        """A number with what it is made of."""
+        """Return a number with what it is made of."""
         size = cls(number)
         size.polynomial = polynomial
         return size
@@ -46,18 +46,12 @@ class SymbolicSize(int):
 
 
 def polynomial_of(size: int) -> Polynomial:
-    """A size as a polynomial; a plain number as a constant."""
+    """Return a size as a polynomial; a plain number as a constant."""
     return size.polynomial if isinstance(size, SymbolicSize) else of(int(size))
 
 
 def with_symbols(case: Case, symbols: SizeSymbols, fixed: Mapping[str, int]) -> Case:
-    """A case whose sizes are expressions of symbols.
-
-    Args:
-        case: as declared.
-        symbols: what its sizes are made of.
-        fixed: symbols that are numbers.
-    """
+    """Make the sizes of a case expressions of symbols, but for those that are fixed."""
     sizes = {name: _size(name, number, symbols, fixed) for name, number in case.sizes.items()}
     statics = {
         name: _size(name, value, symbols, fixed)
@@ -69,7 +63,7 @@ def with_symbols(case: Case, symbols: SizeSymbols, fixed: Mapping[str, int]) -> 
 
 
 def _size(name: str, number: int, symbols: SizeSymbols, fixed: Mapping[str, int]) -> int:
-    """A size with what it is made of; a plain number where all its symbols are numbers."""
+    """Return a size with what it is made of; a plain number where all its symbols are numbers."""
     if name not in symbols.expressions and not is_symbol(name):
         return number
     polynomial = expression(symbols.text(name)).substitute({symbol: of(value) for symbol, value in fixed.items()})
@@ -77,7 +71,7 @@ def _size(name: str, number: int, symbols: SizeSymbols, fixed: Mapping[str, int]
 
 
 def expression(text: str) -> Polynomial:
-    """A declared expression as a polynomial."""
+    """Return a declared expression as a polynomial."""
     return dimension(text, _no_operation)
 
 
@@ -100,17 +94,17 @@ class SymbolicMesh(MeshSpec):
 
     @classmethod
     def over(cls, mesh: MeshSpec, case: Case, symbols: SizeSymbols) -> SymbolicMesh:
-        """A mesh with symbols for the sizes of its axes and of those that a case names."""
+        """Return a mesh with symbols for the sizes of its axes and of those that a case names."""
         declared = {value.axis: 1 for value in case.statics.values() if isinstance(value, AxisSize)}
         axes = {**declared, **dict(mesh.axes)}
         return cls(axes=tuple(axes.items()), taken=tuple(case.numbers), symbols=symbols)
 
     @property
     def symbolic(self) -> tuple[str, ...]:
-        """The axes whose sizes are symbols."""
+        """Return the axes whose sizes are symbols."""
         return tuple(name for name in self.names if name not in self.taken)
 
     def size(self, axis: str) -> int:
-        """The size of an axis, as a symbol."""
+        """Return the size of an axis, as a symbol."""
         number = dict(self.axes).get(axis, 1)
         return _size(axis, number, self.symbols, {}) if axis in self.symbolic else number

@@ -60,7 +60,7 @@ _ORDER = {"__ge__": (False, False), "__le__": (True, False), "__gt__": (True, Tr
 
 
 def _operators(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
-    """The comparisons of jax's sizes, which note what they are asked."""
+    """Return the comparisons of jax's sizes, which note what they are asked."""
     compare, module = kind.__eq__, inspect.getfile(kind)
 
     def recorded(self: Any, other: Any) -> Any:
@@ -109,7 +109,7 @@ _OF_BITS = ("and", "or", "xor", "lshift", "rshift")
 
 
 def _readings(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
-    """What else distinguishes a symbol from an integer, noted; each has the result that it has without."""
+    """Return what else distinguishes a symbol from an integer, noted; each has the result that it has without."""
     hashed, text, as_integer, inherited = kind.__hash__, kind.__str__, kind.__int__, kind.__getattribute__
 
     def note(what: str, size: Any) -> None:
@@ -166,7 +166,7 @@ def _readings(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
 
 
 def _caller(*passed: str) -> FrameType | None:
-    """The frame that asks, outside of some files; None where it is jax's, or NumPy's that jax calls."""
+    """Return the frame that asks, outside of some files; None where it is jax's, or NumPy's that jax calls."""
     frame = inspect.currentframe()
     while frame is not None and (frame.f_code.co_filename in passed or frame.f_code.co_filename.startswith(_NUMPY)):
         frame = frame.f_back
@@ -174,11 +174,9 @@ def _caller(*passed: str) -> FrameType | None:
 
 
 def is_of_code(code: CodeType, names: Mapping[str, Any]) -> bool:
-    """Whether Python code is a user's or a library's, whose comparisons count, and neither jax's nor this package's.
+    """Tell whether Python code is a user's or a library's, whose comparisons count, not jax's nor this package's.
 
-    Args:
-        code: what is executed.
-        names: its global names, which show whose code it is where it was compiled from a text.
+    Global names show whose code it is where it was compiled from a text.
     """
     file = code.co_filename
     # A method of a dataclass has no file, and the names of its module; an interactive session has none at all.
@@ -187,7 +185,7 @@ def is_of_code(code: CodeType, names: Mapping[str, Any]) -> bool:
 
 @functools.cache
 def _is_tracing(file: str) -> bool:
-    """Whether a file is of jax or of this package."""
+    """Tell whether a file is of jax or of this package."""
     return file.startswith(_TRACING) and not file.startswith(f"{CARRIED}{os.sep}")
 
 

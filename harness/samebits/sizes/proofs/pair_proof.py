@@ -47,26 +47,22 @@ class PairProof:
     why_kept: str | None = None
 
     def on_mesh(self, mesh: str | None, why_mesh: str | None) -> PairProof:
-        """The proof with the mesh that it is for, also where it is refuted at other sizes."""
+        """Name the mesh that the proof is for, also where it is refuted at other sizes."""
         there = {leaf: replace(proof, mesh=mesh, why_mesh=why_mesh) for leaf, proof in self.elsewhere.items()}
         return replace(self, mesh=mesh, why_mesh=why_mesh, elsewhere=there)
 
     def on_mesh_of(self, leaf: SizesProof) -> PairProof:
-        """The proof on the mesh that a leaf is about: where it is refuted, that may be another one."""
+        """Return the proof on the mesh that a leaf is about: where it is refuted, that may be another one."""
         return self.elsewhere.get(leaf.leaf, self)
 
     def place_of(self, leaf: SizesProof) -> str:
-        """Where a leaf is refuted: the sizes, and the mesh where it is not the one of the point."""
+        """Say where a leaf is refuted: the sizes, and the mesh where it is not the one of the point."""
         sizes = [f"{name}={number}" for name, number in leaf.sizes.items()]
         there = self.on_mesh_of(leaf).mesh
         return f"{f'on {there} ' if there not in (None, self.mesh) else ''}at {', '.join(sizes)}"
 
     def with_sums(self, needed: Collection[RequiredFact]) -> PairProof:
-        """The proof on one device, for more devices only where it takes for granted what sums over devices need.
-
-        Args:
-            needed: facts that must hold of inputs where arrays are split over several devices.
-        """
+        """Leave the proof for more devices only where it takes for granted what their sums need of inputs."""
         devices = dict(self.devices)
         for leaf in self.leaves:
             if leaf.verdict == "proved" and not set(needed) <= set(leaf.promises):
@@ -74,7 +70,7 @@ class PairProof:
         return replace(self, devices=devices)
 
     def family(self, leaf: SizesProof) -> SizesShown:
-        """The sizes that the proof of a leaf is about."""
+        """Return the sizes that the proof of a leaf is about."""
         own = self.on_mesh_of(leaf)
         return SizesShown(
             shapes=own.shapes,
@@ -93,16 +89,16 @@ class PairProof:
 
 
 def for_all(leaf: SizesProof) -> Literal["proved", "rounding"] | None:
-    """What is shown of a leaf for all sizes."""
+    """Return what is shown of a leaf for all sizes."""
     return leaf.verdict if leaf.verdict in ("proved", "rounding") else None
 
 
 def proof_of(attempt: Attempt, leaves: Sequence[SizesProof]) -> PairProof:
-    """The proof of a family of a point, from those of its leaves."""
+    """Return the proof of a family of a point, from those of its leaves."""
     shapes = {name: f"{arg.dtype}[{', '.join(map(str, arg.shape))}]" for name, arg in attempt.family.args.items()}
     return PairProof(tuple(leaves), shapes, attempt.fixed, attempt.sizes, attempt.axes, attempt.statics)
 
 
 def undecided(why: str) -> PairProof:
-    """Nothing is shown of any leaf."""
+    """Say that nothing is shown of any leaf."""
     return PairProof((SizesProof("*", "error", reason=why),), {}, {})

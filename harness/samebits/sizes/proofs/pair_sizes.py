@@ -45,7 +45,7 @@ MOST_DEVICES = 16
 
 
 def in_order(most: int) -> Iterator[int]:
-    """The numbers of devices up to the most, those on which most is run first.
+    """Yield the numbers of devices up to the most, those on which most is run first.
 
     One device comes first, since the proof there often holds for others; then the largest and the powers of two.
     """
@@ -54,19 +54,14 @@ def in_order(most: int) -> Iterator[int]:
 
 
 def few(most: int) -> Iterator[int]:
-    """The numbers of devices on which a fault is looked for where nothing is shown: one, an odd one and the largest."""
+    """Yield the numbers of devices to look for a fault on where nothing is shown: one, an odd one, the largest."""
     yield from (number for number in dict.fromkeys((1, most, 3)) if number <= most)
 
 
 def point_on(point: PairPoint, mesh: MeshSpec, there: MeshSpec) -> PairPoint | None:
-    """The point on another mesh of the same axes; None where its symbols do not allow that number of devices.
+    """Return the point on another mesh of the same axes; None where its symbols do not allow that number of devices.
 
     Sizes that are made of the number of devices become other numbers, and all other symbols keep theirs.
-
-    Args:
-        point: as declared, on its mesh.
-        mesh: of the point.
-        there: the other one.
     """
     try:
         numbers, symbols = numbers_on(point, mesh), symbols_of(point, there)
@@ -112,17 +107,7 @@ class _Axis:
 
 
 def on_other_numbers(proofs: MeshProofs, point: PairPoint, mesh: MeshSpec, own: MeshProof, most: int) -> PairProof:
-    """What is shown of a point on its mesh, with the numbers of devices for which it holds too.
-
-    A leaf that is refuted on another number is refuted.
-
-    Args:
-        proofs: proves points on meshes.
-        point: the point, on its mesh.
-        mesh: its mesh.
-        own: what is shown there.
-        most: up to which number of devices on an axis it is asked.
-    """
+    """Prove a point on other numbers of devices of its mesh; a leaf that is refuted on one of them is refuted."""
     if own.attempt is None or all(leaf.verdict == "different" for leaf in own.proof.leaves):
         return own.proof
     axes = [_Axis(name) for name in mesh.names]
@@ -158,19 +143,19 @@ def on_other_numbers(proofs: MeshProofs, point: PairPoint, mesh: MeshSpec, own: 
 
 
 def _cost(shown: MeshProof) -> int:
-    """How many questions a proof asked, with what a search counts for."""
+    """Return how many questions a proof asked, with what a search counts for."""
     return shown.asked + (0 if shown.is_shown else SEARCH)
 
 
 def _with_numbers(shown: MeshProof, point: PairPoint, moved: PairPoint) -> MeshProof:
-    """What is shown on another number of devices, with the sizes that are other numbers there."""
+    """Return what is shown on another number of devices, with the sizes that are other numbers there."""
     before, numbers = point.case.numbers, moved.case.numbers
     changed = {name: str(number) for name, number in numbers.items() if number != before[name]}
     return replace(shown, proof=replace(shown.proof, sizes={**changed, **shown.proof.sizes}))
 
 
 def _together(own: PairProof, axes: list[_Axis], most: int) -> PairProof:
-    """One proof of what is shown on a mesh and on other numbers of its devices."""
+    """Make one proof of what is shown on a mesh and on other numbers of its devices."""
     elsewhere = _refuted(own, axes)
     leaves, devices = [], {}
     for leaf in _named_leaves(own, elsewhere):
@@ -190,7 +175,7 @@ def _together(own: PairProof, axes: list[_Axis], most: int) -> PairProof:
 
 
 def _refuted(own: PairProof, axes: list[_Axis]) -> dict[str, PairProof]:
-    """By leaf that is not refuted on the mesh itself, the proof with the fewest devices that refutes it."""
+    """Return by leaf that is not refuted on the mesh itself, the proof with the fewest devices that refutes it."""
     known = {leaf.leaf for leaf in own.leaves if leaf.verdict == "different"}
     refuting: dict[str, PairProof] = {}
     for _, proof in sorted(((n, p.proof) for axis in axes for n, p in axis.proofs.items()), key=lambda entry: entry[0]):
@@ -201,7 +186,7 @@ def _refuted(own: PairProof, axes: list[_Axis]) -> dict[str, PairProof]:
 
 
 def _named_leaves(own: PairProof, elsewhere: Mapping[str, PairProof]) -> list[SizesProof]:
-    """The leaves of a proof; by their names where it has one for all of them and another one has names."""
+    """Return the leaves of a proof; by their names where it has one for all of them and another one has names."""
     if own.leaves[0].leaf != "*" or not elsewhere:
         return list(own.leaves)
     names = [leaf.leaf for leaf in next(iter(elsewhere.values())).leaves]
@@ -209,12 +194,12 @@ def _named_leaves(own: PairProof, elsewhere: Mapping[str, PairProof]) -> list[Si
 
 
 def _leaf(proof: PairProof, name: str) -> SizesProof:
-    """What a proof says of a leaf."""
+    """Return what a proof says of a leaf."""
     return next((leaf for leaf in proof.leaves if leaf.leaf == name), proof.leaves[0])
 
 
 def _shown_on(axis: _Axis, leaf: SizesProof, most: int) -> DevicesShown:
-    """The numbers of an axis on which no less is shown of a leaf than on the mesh itself, for the same inputs."""
+    """Return the numbers of an axis on which no less is shown of a leaf than on the mesh, for the same inputs."""
     numbers, reasons = [], dict(axis.left_out)
     for number, shown in sorted(axis.proofs.items()):
         there = _leaf(shown.proof, leaf.leaf)
@@ -229,7 +214,7 @@ def _shown_on(axis: _Axis, leaf: SizesProof, most: int) -> DevicesShown:
 
 
 def _less(there: SizesProof, leaf: SizesProof) -> str | None:
-    """Why less is shown of a leaf elsewhere; None where it is not less."""
+    """Say why less is shown of a leaf elsewhere; None where it is not less."""
     if for_all(there) is None:
         reason = there.reason
         return reason if len(reason) <= MOST_REASON else f"{reason[: MOST_REASON - 1]}…"
@@ -241,11 +226,7 @@ def _less(there: SizesProof, leaf: SizesProof) -> str | None:
 
 
 def strictest(conditions: Iterable[str]) -> tuple[str, ...]:
-    """Conditions without those that follow from another one, as `2*rows <= 9` does from `16*rows <= 9`.
-
-    Args:
-        conditions: such as `rows >= 1`; sizes are at least 1.
-    """
+    """Drop conditions that follow from another one, as `2*rows <= 9` does from `16*rows <= 9`: sizes are at least 1."""
     texts = tuple(dict.fromkeys(conditions))
     sizes = {text: read for text in texts if (read := _at_most(text)) is not None}
     return tuple(
@@ -259,7 +240,7 @@ def strictest(conditions: Iterable[str]) -> tuple[str, ...]:
 
 
 def _at_most(condition: str) -> tuple[Polynomial, int] | None:
-    """The size that is at most a number, and the number; None of any other condition."""
+    """Return the size that is at most a number, and the number; None of any other condition."""
     matched = _AT_MOST.fullmatch(condition)
     try:
         return None if matched is None else (expression(matched["size"]), int(matched["number"]))
@@ -268,7 +249,7 @@ def _at_most(condition: str) -> tuple[Polynomial, int] | None:
 
 
 def _is_more(size: Polynomial, other: Polynomial) -> bool:
-    """Whether a size is another one and more, at all values of its symbols."""
+    """Tell whether a size is another one and more, at all values of its symbols."""
     return size != other and all(factor > 0 for _, factor in (size - other).terms)
 
 
@@ -296,10 +277,6 @@ class PairSizes:
 
         Where it asks, other numbers of devices on each axis are proved one by one. On one device, what is one program
         has the same bits, whatever it computes.
-
-        Args:
-            point: the point.
-            mesh: of the point.
         """
         point = replace(point, programs=self._programs)
         proof = self._shown(point, mesh)
@@ -383,13 +360,7 @@ class PairSizes:
 
 
 def one_program(point: PairPoint, mesh: MeshSpec, most_fixed: int = 3) -> PairProof | None:
-    """The proof that both sides of a point are one program at every size; None where they are not shown to be.
-
-    Args:
-        point: the point.
-        mesh: of one device.
-        most_fixed: how many sizes of the case may be numbers.
-    """
+    """Prove that both sides of a point are one program at every size; None where they are not shown to be."""
     if numbers_on(point, mesh) is None:
         return None
     why, general = "", None
@@ -416,7 +387,7 @@ def one_program(point: PairPoint, mesh: MeshSpec, most_fixed: int = 3) -> PairPr
 
 
 def _why_one_mesh(queries: Sequence[Query]) -> str | None:
-    """Why what asked so is proved on one mesh; None where it asked for the platform at most, which is a condition."""
+    """Say why what asked so is proved on one mesh; None where it asked for the platform alone, which is a condition."""
     for query in queries:
         if query.asks != {"platform"}:
             return f"{query.place}{ASKS['mesh' not in query.asks]}"

@@ -34,7 +34,7 @@ class _AxisSlice(NamedTuple):
     dropped: bool
 
     def of(self, x: Any) -> Any:
-        """The slice of an array, with the operations that jax has for it."""
+        """Slice an array, with the operations that jax has for it."""
         starts, limits, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
         starts[self.axis], limits[self.axis], strides[self.axis] = self.start, self.limit, self.stride
         part = lax.slice(x, starts, limits, strides)
@@ -42,13 +42,10 @@ class _AxisSlice(NamedTuple):
 
 
 def with_slices(closed: Any) -> Any:
-    """A program with the slices that jax writes as gathers for symbols alone, and their transposes.
+    """Return a program with the slices that jax writes as gathers for symbols alone, and their transposes.
 
     Programs without symbols stay as they are: there a gather is what runs. A gather that code itself asks for may be
     taken for a slice here, and is distinguished from one where both programs are traced with numbers.
-
-    Args:
-        closed: a closed jaxpr.
     """
     changed = each_level(closed.jaxpr, _sliced)
     return closed if changed is closed.jaxpr else closed.replace(jaxpr=changed)
@@ -64,7 +61,7 @@ def _sliced(jaxpr: Any) -> Any:
 
 
 def _in_place_of(eqn: Any, function: Callable[[Any], Any], operand: Any) -> list[Any]:
-    """The equations of a function of one operand, with the result of another equation."""
+    """Return the equations of a function of one operand, with the result of another equation."""
     kind = jax.ShapeDtypeStruct(operand.aval.shape, operand.aval.dtype)
     inner = jax.make_jaxpr(function)(kind).jaxpr
     names = {inner.invars[0]: operand, inner.outvars[0]: eqn.outvars[0]}
@@ -76,7 +73,7 @@ def _in_place_of(eqn: Any, function: Callable[[Any], Any], operand: Any) -> list
 
 
 def _function(eqn: Any, origins: dict[Any, Any]) -> tuple[Callable[[Any], Any], Any] | None:
-    """What a gather or a scatter-add of a slice is, as a function of an operand; None for any other equation."""
+    """Return what a gather or scatter-add of a slice is, as a function of an operand; None for any other equation."""
     name, params = eqn.primitive.name, eqn.params
     if name not in ("gather", "scatter-add", "scatter_add") or not _of_symbols(eqn.invars[0].aval.shape):
         return None
@@ -110,7 +107,7 @@ def _function(eqn: Any, origins: dict[Any, Any]) -> tuple[Callable[[Any], Any], 
 
 
 def _window(shape: Sequence[Any], collapsed: Sequence[int], dims: Sequence[int], updates: Sequence[Any]) -> Any:
-    """The size of the window of a scatter along each axis of its operand."""
+    """Return the size of the window of a scatter along each axis of its operand."""
     kept = [axis for axis in range(len(shape)) if axis not in collapsed]
     if len(kept) != len(dims):
         return None
@@ -127,7 +124,7 @@ def _slice(
     window: Sequence[int],
     sizes: Sequence[Any],
 ) -> _AxisSlice | None:
-    """The slice of an array of a shape, whose part lies at places along one axis; None where it is not one."""
+    """Return the slice of an array of a shape, whose part lies at places along one axis; None where it is not one."""
     if len(axes) != 1:
         return None
     (axis,), (start, step) = axes, places
@@ -152,7 +149,7 @@ def _of_symbols(shape: Sequence[Any]) -> bool:
 
 
 def _is_zero(atom: Any, origins: dict[Any, Any]) -> bool:
-    """Whether an array is a broadcast zero."""
+    """Tell whether an array is a broadcast zero."""
     eqn = origins.get(atom) if not hasattr(atom, "val") else None
     if eqn is None or eqn.primitive.name != "broadcast_in_dim":
         return False
@@ -161,7 +158,7 @@ def _is_zero(atom: Any, origins: dict[Any, Any]) -> bool:
 
 
 def _places(atom: Any, origins: dict[Any, Any]) -> _Strided | None:
-    """The index of a gather, `[1]` or `[n, 1]`, as places; None where it is computed otherwise."""
+    """Return the index of a gather, `[1]` or `[n, 1]`, as places; None where it is computed otherwise."""
     eqn = None if hasattr(atom, "val") else origins.get(atom)
     if eqn is None or eqn.primitive.name != "broadcast_in_dim" or atom.aval.shape[-1] != 1:
         return None
@@ -173,18 +170,13 @@ def _places(atom: Any, origins: dict[Any, Any]) -> _Strided | None:
 
 
 def size_of(atom: Any, origins: dict[Any, Any]) -> Any:
-    """The size or number that an integer is; None where it is computed otherwise.
-
-    Args:
-        atom: a variable or a literal.
-        origins: by variable, the equation that it is a result of.
-    """
+    """Return the size or number that an integer is; None where it is computed otherwise."""
     number = _integers(atom, origins)
     return None if number is None or number.step != 0 else number.start
 
 
 def _integers(atom: Any, origins: dict[Any, Any]) -> _Strided | None:
-    """Integers of at most one dimension as places."""
+    """Return integers of at most one dimension as places."""
     if hasattr(atom, "val"):
         is_number = atom.aval.dtype.kind == "i" and atom.aval.ndim == 0
         return _Strided(int(atom.val), 0) if is_number else None
@@ -217,9 +209,6 @@ def same_on_one_device(first: Any, second: Any) -> bool:
 
     What jax writes otherwise for symbols alone is written as for numbers, which says nothing of code that writes it so
     itself: the programs at numbers have to be compared too.
-
-    Args:
-        first, second: of the same inputs and outputs; dimensions may be symbols.
     """
     text = written(with_slices(first))
     return text is not None and text == written(with_slices(second))

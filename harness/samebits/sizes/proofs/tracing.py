@@ -28,14 +28,11 @@ from samebits.sizes.proofs.symbolic_slices import size_of
 
 # The counted loops of a program that is traced with symbols for sizes, as jax has them where sizes are numbers.
 def with_scans(closed: Any, *, differentiable: bool = False) -> Any:
-    """A program whose counted `while` loops are scans; itself where it has none.
+    """Return a program whose counted `while` loops are scans; itself where it has none.
 
     A loop counts where its predicate compares a carried integer with a size, and each step adds 1 to that integer,
-    which starts at a size or a number. A loop that may end before it begins stays as it is.
-
-    Args:
-        closed: a closed jaxpr.
-        differentiable: only loops of `lax.fori_loop`, since a `lax.while_loop` has no gradient at any size.
+    which starts at a size or a number. A loop that may end before it begins stays as it is. Where `differentiable`,
+    only loops of `lax.fori_loop` count: a `lax.while_loop` has no gradient at any size.
     """
     if not any(eqn.primitive.name == "while" for eqn in equations(closed.jaxpr)):
         return closed
@@ -66,7 +63,7 @@ def _scanned(jaxpr: Any, differentiable: bool) -> Any:
 
 
 def _operands(eqn: Any) -> list[Any]:
-    """The constants and carries of the body of a `while`."""
+    """Return the constants and carries of the body of a `while`."""
     return list(eqn.invars[eqn.params["cond_nconsts"] :])
 
 
@@ -75,7 +72,7 @@ def _renamed(atoms: Iterable[Any], names: dict[Any, Any]) -> list[Any]:
 
 
 def _scan_of(eqn: Any, origins: dict[Any, Any], differentiable: bool) -> Any:
-    """The jaxpr of a scan with the body of a `while`; None where its steps are not counted."""
+    """Return the jaxpr of a scan with the body of a `while`; None where its steps are not counted."""
     steps = None if eqn.effects else _steps(eqn, origins, differentiable)
     if steps is None:
         return None
@@ -95,7 +92,7 @@ def _scan_of(eqn: Any, origins: dict[Any, Any], differentiable: bool) -> Any:
 
 
 def _steps(eqn: Any, origins: dict[Any, Any], differentiable: bool) -> Any:
-    """How many steps a `while` takes, as a size; None where that is not seen."""
+    """Return how many steps a `while` takes, as a size; None where that is not seen."""
     test, tests = eqn.params["cond_jaxpr"].jaxpr, eqn.params["cond_nconsts"]
     body, consts = eqn.params["body_jaxpr"].jaxpr, eqn.params["body_nconsts"]
     before, starts = body.invars[consts:], eqn.invars[tests + consts :]
@@ -128,7 +125,7 @@ def _made_by(jaxpr: Any) -> dict[Any, Any]:
 
 
 def _compared(test: Any) -> tuple[Any, Any]:
-    """What a predicate says is below what; None twice where it says something else."""
+    """Return what a predicate says is below what; None twice where it says something else."""
     eqn = _made_by(test).get(test.outvars[0]) if not hasattr(test.outvars[0], "val") else None
     if eqn is None or eqn.primitive.name not in ("lt", "gt"):
         return None, None
@@ -137,7 +134,7 @@ def _compared(test: Any) -> tuple[Any, Any]:
 
 
 def _adds_one(body: Any, before: Any, after: Any) -> bool:
-    """Whether a step adds 1 to an integer that it carries."""
+    """Tell whether a step adds 1 to an integer that it carries."""
     eqn = _made_by(body).get(after) if not hasattr(after, "val") else None
     if eqn is None or eqn.primitive.name != "add" or before.aval.dtype.kind != "i":
         return False
@@ -147,11 +144,7 @@ def _adds_one(body: Any, before: Any, after: Any) -> bool:
 
 # The arguments of a family as jax has them: types with symbols in their shapes, and sizes among static arguments.
 def jax_types(family: Family) -> tuple[list[Any], dict[str, Any]]:
-    """The types of the arguments, and the static ones, with sizes as jax has them.
-
-    Args:
-        family: of shapes.
-    """
+    """Return the types of the arguments, and the static ones, with sizes as jax has them."""
     free = family.free
     symbols = {}
     if free:
@@ -176,7 +169,7 @@ def jax_types(family: Family) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _of_products(family: Family) -> list[str]:
-    """That a product of sizes is at least any of its factors' products, which jax does not conclude by itself."""
+    """Say that a product of sizes is at least any of its factors' products, which jax does not conclude by itself."""
     statics = [value.text for value in family.statics.values() if isinstance(value, SizeOf)]
     sizes = [family.sizes(text) for text in (*(size for arg in family.args.values() for size in arg.shape), *statics)]
     products = dict.fromkeys(monomial for size in sizes for monomial, _ in size.terms if len(set(monomial)) > 1)
@@ -193,7 +186,7 @@ MOST_PROGRAMS = 512
 
 @dataclass(frozen=True, slots=True)
 class OnMesh:
-    """A function that is traced in the context of a mesh.
+    """Traces a function in the context of a mesh.
 
     Args:
         function: takes the arguments by position and the static ones by keyword.
@@ -211,7 +204,7 @@ class OnMesh:
             return self.function(*arrays, **sizes)
 
     def placed(self, name: str, kind: Any) -> Any:
-        """The type of an argument with its sharding, of which code sees the mesh alone where types do not have it."""
+        """Return the type of an argument with its sharding; where types have none, code sees the mesh alone."""
         spec = self.specs.get(name, jax.sharding.PartitionSpec())
         sharding = jax.sharding.NamedSharding(self.mesh, spec)
         return jax.ShapeDtypeStruct(kind.shape, kind.dtype, sharding=sharding)
@@ -238,7 +231,7 @@ class TracedOnce:
         return self.function(*arrays, **sizes)
 
     def of(self, family: Family, direction: str) -> TracedFamily:
-        """Its program for a family: the gradient is that of the program that the other direction has."""
+        """Return its program for a family: the gradient is that of the program that the other direction has."""
         program: TracedFamily = self._kept(
             (self.name, direction, family.types),
             lambda: _traced(self.function, family, direction, self._called(family)),
@@ -282,12 +275,7 @@ Sides = tuple[TracedFamily, TracedFamily]
 
 
 class NotTraced(NotCovered):
-    """Code raises where it meets a symbol.
-
-    Args:
-        message: what it raises.
-        comparisons: those of sizes before that.
-    """
+    """Code raises where it meets a symbol, with the comparisons of sizes before that."""
 
     def __init__(self, message: str, comparisons: tuple[SizeComparison, ...]) -> None:
         super().__init__(message)
@@ -295,12 +283,7 @@ class NotTraced(NotCovered):
 
 
 def traced(function: Callable[..., Any], family: Family, direction: str = "forward") -> TracedFamily:
-    """A function's program for a family, with symbols where these are free.
-
-    Args:
-        function: takes the arguments by position and the static ones by keyword.
-        family: the shapes.
-        direction: `forward`, or `gradient` for the pull-back of cotangents.
+    """Return a function's program for a family, with symbols where these are free.
 
     Raises:
         NotTraced: the function needs a number where it gets a symbol.
@@ -317,21 +300,14 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
 
 
 def each_once(functions: Sequence[Callable[..., Any]]) -> list[TracedOnce]:
-    """Functions whose programs are kept as long as these objects are."""
+    """Return functions whose programs are kept as long as these objects are."""
     programs: dict[Hashable, TracedFamily] = {}
     return [f if isinstance(f, TracedOnce) else TracedOnce(f, number, programs) for number, f in enumerate(functions)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Called:
-    """A function's program as it was called.
-
-    Args:
-        closed: its jaxpr.
-        types: of the arguments.
-        outputs: their types, as a tree.
-        comparisons, asked: of sizes, and about this process.
-    """
+    """Holds a function's program as it was called, with the types of its arguments and outputs."""
 
     closed: Any
     types: tuple[Any, ...]
@@ -359,7 +335,7 @@ def _called(function: Callable[..., Any], family: Family) -> _Called:
 
 
 def _traced(function: Callable[..., Any], family: Family, direction: str, called: _Called) -> TracedFamily:
-    """The program of a function that was called, or that of its pull-back.
+    """Return the program of a function that was called, or that of its pull-back.
 
     Raises:
         NotTraced: a gradient needs a number where it gets a symbol, or there is none.
@@ -380,7 +356,7 @@ def _traced(function: Callable[..., Any], family: Family, direction: str, called
 
 
 def _of_process(queries: Sequence[Query]) -> tuple[Query, ...]:
-    """The queries about the devices and the platform of this process, each once."""
+    """Return the queries about the devices and the platform of this process, each once."""
     return tuple(dict.fromkeys(query for query in queries if query.asks != {"mesh"}))
 
 
@@ -388,12 +364,7 @@ def _of_process(queries: Sequence[Query]) -> tuple[Query, ...]:
 def _tracing(
     function: Callable[..., Any], family: Family, before: tuple[SizeComparison, ...] = ()
 ) -> Iterator[list[SizeComparison]]:
-    """Collect what traced code asks of sizes, on the mesh of its function.
-
-    Args:
-        function: whose code is traced.
-        family: of shapes.
-        before: what it asked before.
+    """Collect what traced code asks of sizes, on the mesh of its function, after what it asked `before`.
 
     Raises:
         NotTraced: the code raised.
@@ -424,7 +395,7 @@ def _whole_tracebacks() -> Iterator[None]:
 
 
 def _of_cotangent(kind: Any) -> Any:
-    """The type of a cotangent: reduced over the axes over which the output is unreduced, and the other way round."""
+    """Return the type of a cotangent: reduced over the axes over which the output is unreduced, and vice versa."""
     spec = getattr(kind.sharding, "spec", None)
     if spec is None or not (spec.unreduced or spec.reduced):
         return kind
@@ -434,14 +405,14 @@ def _of_cotangent(kind: Any) -> Any:
 
 
 def _chosen(family: Family, types: Sequence[Any]) -> list[int]:
-    """The numbers of the arguments that a gradient is taken of."""
+    """Return the numbers of the arguments that a gradient is taken of."""
     if family.differentiable is not None:
         return [number for number, name in enumerate(family.args) if name in family.differentiable]
     return [number for number, kind in enumerate(types) if jax.numpy.issubdtype(kind.dtype, jax.numpy.inexact)]
 
 
 def _pull_back(flat: Callable[..., Any], outputs: Any, chosen: Sequence[int]) -> Callable[..., Any]:
-    """The gradients with respect to the chosen arguments of cotangents of outputs, which a function gives flat."""
+    """Return the function of cotangents that gives the gradients of chosen arguments, for a flat function."""
     structure = jax.tree.structure(outputs)
 
     def pull(*arrays: Any) -> Any:
@@ -466,7 +437,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def other_types(space: Space, sides: Sides) -> str | None:
-    """How the outputs of two programs differ in names, number, shape or dtype; or their inputs, as cotangents do."""
+    """Say how outputs of two programs differ in names, number, shape or dtype; or their inputs, as cotangents do."""
     for what, first, second in (
         ("outputs", *(_in_words(space, side.outputs, side.closed.out_avals) for side in sides)),
         ("inputs", *(_in_words(space, side.inputs, side.closed.in_avals) for side in sides)),

@@ -38,15 +38,7 @@ Where their bound is declared, some are larger."""
 def formulas_at(
     functions: Sequence[Callable[..., Any]], family: Family, direction: str, numbers: Mapping[str, int]
 ) -> Iterator[dict[str, FieldIdentity]]:
-    """What fields say of every output at concrete sizes, once for each draw of inputs.
-
-    Draws at which fields say nothing, as where a number is infinite, are left out.
-
-    Args:
-        functions: the reference and the variant.
-        family: of shapes.
-        direction: `forward` or `gradient`.
-        numbers: by symbol, its value.
+    """Yield what fields say of every output at concrete sizes, for each draw of inputs of which they say something.
 
     Raises:
         NotCovered: the functions cannot be traced at these sizes.
@@ -67,13 +59,7 @@ def formulas_at(
 def formulas_differ_at(
     functions: Sequence[Callable[..., Any]], family: Family, direction: str, numbers: Mapping[str, int]
 ) -> dict[str, str]:
-    """By output that is another formula at concrete sizes, the first place; what is not shown to differ is left out.
-
-    Args:
-        functions: the reference and the variant.
-        family: of shapes.
-        direction: `forward` or `gradient`.
-        numbers: by symbol, its value.
+    """Return by output that is another formula at concrete sizes the first place; what is not shown is left out.
 
     Raises:
         NotCovered: the functions cannot be traced at these sizes.
@@ -87,7 +73,7 @@ def formulas_differ_at(
 
 
 def has_free_integers(side: TracedFamily, family: Family) -> bool:
-    """Whether a program has arrays of integers that neither their case draws nor a formula gives."""
+    """Tell whether a program has arrays of integers that neither their case draws nor a formula gives."""
     return any(
         np.dtype(aval.dtype).kind in "iu" and aval.shape and name not in family.equals and not _is_drawn(family, name)
         for name, aval in zip(side.inputs, side.closed.in_avals, strict=True)
@@ -99,13 +85,9 @@ def _is_drawn(family: Family, name: str) -> bool:
 
 
 def inputs_at(side: TracedFamily, draw: int, family: Family, *, alike: bool = False) -> list[Input]:
-    """The inputs of a program: numbers, and integers as they are declared, else small ones.
+    """Draw the inputs of a program: numbers, and integers as they are declared, else small ones.
 
-    Args:
-        side: the program.
-        draw: which of the draws.
-        family: at concrete sizes.
-        alike: whether free integers of an array are all the same, so that as many as can be select one place.
+    With `alike`, free integers of an array are all the same, so that as many as can be select one place.
 
     Raises:
         NotCovered: the declared values are not drawn in these shapes.
@@ -135,7 +117,7 @@ def inputs_at(side: TracedFamily, draw: int, family: Family, *, alike: bool = Fa
 
 
 def _up_to(bound: int, small: Any, rng: np.random.Generator) -> Any:
-    """Integers of which half are drawn below a bound and one is the largest: what they select lies on any device.
+    """Draw half of the integers below a bound, and make one the largest: what they select lies on any device.
 
     The others stay small, so that some are equal. A single integer is the largest half of the time: beside the end of
     an array, functions agree that do not elsewhere.
@@ -147,7 +129,7 @@ def _up_to(bound: int, small: Any, rng: np.random.Generator) -> Any:
 
 
 def _at_places(equals: Polynomial, shape: tuple[int, ...]) -> Any:
-    """Integers that are what a polynomial of their places says."""
+    """Return integers that are what a polynomial of their places says."""
     places: dict[str, Any] = {f"index{axis}": index for axis, index in enumerate(np.indices(shape, np.int64))}
     return np.broadcast_to(equals.value(places), shape)
 

@@ -63,13 +63,7 @@ NESTED = 4
 def moved_apart_at(
     functions: Sequence[Function], family: Family, direction: str, numbers: Mapping[str, int]
 ) -> dict[str, str]:
-    """By output that holds other elements at concrete sizes, the first place, by labels.
-
-    Args:
-        functions: the reference and the variant.
-        family: of shapes.
-        direction: `forward` or `gradient`.
-        numbers: by symbol, its value.
+    """Return by output that holds other elements at concrete sizes the first place, by labels.
 
     Raises:
         NotCovered: the programs do more than move data, or cannot be traced at these sizes.
@@ -94,16 +88,9 @@ def moved_apart_at(
 def different_at(
     functions: Sequence[Function], family: Family, direction: str, numbers: Mapping[str, int]
 ) -> dict[str, str]:
-    """By output that differs at concrete sizes, the first place: by labels, else as formulas.
+    """Return by output that differs at concrete sizes the first place: by labels, else as formulas.
 
-    Args:
-        functions: the reference and the variant.
-        family: of shapes.
-        direction: `forward` or `gradient`.
-        numbers: by symbol, its value.
-
-    Returns:
-        Nothing where the outputs are equal, where that is not known, or where a side raises at these sizes.
+    Nothing where the outputs are equal, where that is not known, or where a side raises at these sizes.
     """
     if family.elements(numbers) > MOST_ELEMENTS:
         return {}
@@ -116,14 +103,9 @@ def different_at(
 
 
 def searched(functions: Sequence[Function], family: Family, direction: str) -> tuple[dict[str, int], dict[str, str]]:
-    """Sizes at which outputs differ, with the places; both empty where none of the sizes tried shows it.
+    """Return sizes at which outputs differ, with the places; both empty where none of the sizes tried shows it.
 
     Of sizes that differ, those that a mesh divides are preferred: they can be run.
-
-    Args:
-        functions: the reference and the variant.
-        family: of shapes.
-        direction: `forward` or `gradient`.
     """
     functions = each_once(functions)
     tried: list[dict[str, int]] = []
@@ -159,17 +141,11 @@ def searched(functions: Sequence[Function], family: Family, direction: str) -> t
 def denied(
     functions: Sequence[Function], family: Family, direction: str, turn: int | None = None
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """The smallest sizes, or ones that code names, at which outputs differ, with the places; both empty without any.
+    """Try the smallest sizes and ones that code names, and return those at which outputs differ, with the places.
 
-    What is proved is tried there: code may distinguish a symbol from an integer unseen (`n is 16`), and jax
-    itself may, where a dimension is 1.
-
-    Args:
-        functions: the reference and the variant.
-        family: of shapes.
-        direction: `forward` or `gradient`.
-        turn: which of these sizes is tried, counted round; None for all of them. What is proved on several numbers of
-            devices is tried at all sizes on one of them, and on each other one at the next size in turn.
+    Code may distinguish a symbol from an integer unseen (`n is 16`), and jax itself may, where a dimension is 1. With a
+    `turn`, one of these sizes is tried, counted round: what is proved on several numbers of devices is tried at all
+    sizes on one of them, and on each other one at the next size in turn.
     """
     functions = each_once(functions)
     small = itertools.islice(small_sizes(family.free), FEWEST)
@@ -195,7 +171,7 @@ def _other_formulas_at(
 
 
 def sizes_to_try(functions: Sequence[Function], family: Family) -> Iterator[dict[str, int]]:
-    """Values of the free symbols that code may treat differently: small ones, and at the numbers that it names."""
+    """Yield values of free symbols that code may treat differently: small ones, and near the numbers that it names."""
     devices = math.lcm(*(family.sizes(text).constant or 1 for _, text in family.divided))
     for free in _different_looking(functions, family):
         yield free
@@ -220,7 +196,7 @@ def _of_code_and_smallest(functions: Sequence[Function], family: Family) -> Iter
 
 
 def _around(number: int, family: Family) -> Iterator[dict[str, int]]:
-    """Sizes of which one dimension, its part on a device or a static argument is a number, or the next possible one."""
+    """Yield sizes at which a dimension, its part on a device or a static argument is a number, or the next possible."""
     lowest = family.free
     statics = [value.text for value in family.statics.values() if isinstance(value, SizeOf)]
     texts = dict.fromkeys([*(str(size) for arg in family.args.values() for size in arg.shape), *statics])
@@ -237,7 +213,7 @@ def _around(number: int, family: Family) -> Iterator[dict[str, int]]:
 
 
 def _other_types(first: TracedFamily, second: TracedFamily) -> dict[str, str]:
-    """By output of another shape or dtype, both; the first one where the programs have other outputs or inputs."""
+    """Return by output of another shape or dtype both; the first where the programs have other outputs or inputs."""
     if first.outputs != second.outputs:
         return {
             first.outputs[0]: f"the outputs are {first.outputs} in the reference and {second.outputs} in the variant"
@@ -258,7 +234,7 @@ def _other_kinds(sides: Iterable[tuple[str, Any, Any]]) -> dict[str, str]:
 
 
 def numbers_in(function: Any, depth: int = NESTED) -> set[int]:
-    """The integers that stand in the code of a function and of the functions of its own module that it names."""
+    """Return the integers that stand in the code of a function and of the functions of its own module that it names."""
     numbers: set[int] = set()
     seen: dict[int, Any] = {}
     level = [function]
@@ -284,7 +260,7 @@ def numbers_in(function: Any, depth: int = NESTED) -> set[int]:
 
 
 def _parts(function: Any) -> list[Any]:
-    """The functions that an object calls: a part of one, one on a mesh, one with rules of its own for gradients."""
+    """Return the functions that an object calls: a part of one, one on a mesh, one with its own rules for gradients."""
     if isinstance(function, functools.partial):
         return [value for value in (function.func, *function.args, *function.keywords.values()) if callable(value)]
     if isinstance(function, types.FunctionType | types.MethodType | types.BuiltinFunctionType | type):
@@ -294,7 +270,7 @@ def _parts(function: Any) -> list[Any]:
 
 
 def _values_of(function: Any, code: types.CodeType) -> list[Any]:
-    """What the code of a function names: what it closes over, and the user's globals."""
+    """Return what the code of a function names: what it closes over, and the user's globals."""
     values = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
     if is_of_code(code, function.__globals__):
         values += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
@@ -302,7 +278,7 @@ def _values_of(function: Any, code: types.CodeType) -> list[Any]:
 
 
 def _of_value(value: Any) -> set[int]:
-    """The integers of a number or of a small table that code names."""
+    """Return the integers of a number or of a small table that code names."""
     if isinstance(value, tuple | list | set | frozenset | dict):
         return {number for inner in value for number in _of_value(inner)} if len(value) <= LARGEST_TABLE else set()
     return {value} if isinstance(value, int) and not isinstance(value, bool) else set()
@@ -327,7 +303,7 @@ def _is_filled(cell: Any) -> bool:
 
 
 def longest_scan(jaxpr: Any) -> int:
-    """The most steps of a loop in a program of concrete sizes, those of loops inside loops multiplied."""
+    """Return the most steps of a loop in a program of concrete sizes, those of loops inside loops multiplied."""
     longest = 1
     for equation in jaxpr.eqns:
         inner = max((longest_scan(body) for body in _bodies(equation.params.values())), default=1)
