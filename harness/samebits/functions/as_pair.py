@@ -30,16 +30,9 @@ from samebits.schema.values import Given
 
 # How arguments lie on a mesh where none is declared: in automatic sharding every layout is a right one.
 def split_by_default(args: Mapping[str, ArgTree], mesh: MeshSpec) -> tuple[dict[str, ArgTree], str | None]:
-    """Return the arguments split over a mesh, unless one of them says how it lies.
+    """Return the arguments split over a mesh, unless one of them says how it lies, and what a reader should know.
 
     The dimensions of each array take the axes of the mesh in their order, each axis once, where the sizes divide.
-
-    Args:
-        args: by name, with the sizes of their dimensions as numbers.
-        mesh: whose axes are distributed.
-
-    Returns:
-        The arguments, and what a reader should know about them; None where nothing was changed.
     """
     leaves = {path: arg for name, tree in args.items() for path, arg in tree.leaves(name).items()}
     if mesh.devices == 1 or any(arg.spec for arg in leaves.values()):
@@ -77,14 +70,10 @@ _UNNAMED = ("", "lambda", "unnamed_function")
 def side_names(
     reference: Callable[..., Any], variant: Callable[..., Any], texts: tuple[str, str] = ("", "")
 ) -> tuple[str, str]:
-    """Return what two functions are called: their names, with the module where those are equal.
+    """Name two functions, with the module where their names are equal, or as `texts` of a command name them.
 
     A `functools.partial` has the name of its function after `partial_`, an object that of its class; a lambda is the
     `reference` or the `variant`.
-
-    Args:
-        reference, variant: the functions.
-        texts: how a command names them, as in `module:function`; empty where none does.
     """
     sides = (reference, variant)
     own = (
@@ -112,8 +101,7 @@ def check_renames(
 
     Args:
         renamed: by the name of an argument, what the second function calls it.
-        names: of the arguments of the call.
-        variant: the second function.
+        names, variant: of the arguments of the call, and the second function.
         option: names it in messages.
         by_name: whether an argument whose own name the second function has too is passed as that one.
 
@@ -266,12 +254,7 @@ def _require_concrete(call: Mapping[str, Any]) -> None:
 
 
 def takes_mesh(side: Callable[..., Any], mesh: MeshSpec) -> bool:
-    """Return whether a function has a parameter `mesh` to fill: without a mesh, only one that has no default.
-
-    Args:
-        side: one of two functions.
-        mesh: of the comparison.
-    """
+    """Tell whether a function has a parameter `mesh` to fill: without a mesh, only one that has no default."""
     parameters = [p for p in parameters_of(side) or () if p.name == MESH]
     return any(mesh.axes or p.default is p.empty for p in parameters)
 
@@ -420,7 +403,7 @@ def _specs_by_name(specs: Any, positional: Sequence[str], call: Mapping[str, Any
 def _with_context_mesh(
     request: CompareRequest, statics: Mapping[str, Any], mesh: MeshSpec
 ) -> tuple[dict[str, Any], list[tuple[tuple[str, str], ...]]]:
-    """The static arguments, with the mesh of the context for a side that takes one, and the names on each side."""
+    """Add the mesh of the context to the static arguments of a side that takes one, with its name on each side."""
     names: list[dict[str, str]] = [{}, dict(request.options.rename)]
     takes = [takes_mesh(side, mesh) for side in (request.reference, request.variant)]
     if any(takes) and MESH not in {*statics, *request.keywords}:

@@ -22,11 +22,7 @@ from samebits.schema.pair import Pair
 
 
 def left_at_defaults(pair: Pair) -> dict[str, Any]:
-    """Return the parameters that both functions have and the call leaves out, with their defaults in the reference.
-
-    Args:
-        pair: of two functions.
-    """
+    """Return the parameters that both functions have and the call leaves out, with their defaults in the reference."""
     if pair.adapt:  # its parameters are other ones
         return {}
     case, mesh = pair.cases[0], MeshSpec.parse((*pair.meshes, *pair.wide_meshes)[0])
@@ -56,10 +52,7 @@ def _defaults(side: Callable[..., Any]) -> dict[str, Any]:
 def with_call_assumptions(leaves: Sequence[Finding], pair: Pair, *, assuming: bool = True) -> tuple[Finding, ...]:
     """Add to the leaves, where all hold, what the call leaves out, and how the sides differ at another boolean.
 
-    Args:
-        leaves: of a comparison of two functions.
-        pair: of the functions.
-        assuming: whether defaults are listed where no difference was seen.
+    Where `assuming`, defaults are listed even if no difference was seen.
     """
     if not all(leaf.ruling.ok or leaf.ruling.verdict == "skipped" for leaf in leaves):
         return tuple(leaves)

@@ -42,7 +42,7 @@ class ComparingPrograms:
 
     @property
     def verdict(self) -> str | None:
-        """`proved` where every direction is the same program, so that the bits are equal; else None: they may be."""
+        """Return `proved` where every direction is the same program, so that the bits are equal; else None."""
         return "proved" if self.leaves and not self.errors and all(leaf.verdict for leaf in self.leaves) else None
 
     def raise_for_status(self) -> None:

@@ -50,12 +50,7 @@ class InferredArguments:
 def infer_arguments(
     reference: Callable[..., Any], variant: Callable[..., Any], declared: Mapping[str, Arg], statics: Mapping[str, Any]
 ) -> InferredArguments:
-    """Return the arguments of two functions, for a declaration.
-
-    Args:
-        reference, variant: the functions.
-        declared: the arrays that are known, by the reference's names.
-        statics: the static arguments.
+    """Return the arguments of two functions, for a declaration; those that are `declared` have the reference's names.
 
     Raises:
         RequestError: no guess fits both functions, a name is not a parameter, or there is no array at all.
@@ -178,7 +173,7 @@ def _needed(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _renamed(names: tuple[str, ...], variant: Callable[..., Any], statics: Mapping[str, Any]) -> dict[str, str]:
-    """What the variant calls the arguments that it has no parameter for: its own remaining ones, in their order."""
+    """Return what the variant calls the arguments that it has no parameter for: its remaining ones, in their order."""
     parameters = parameters_of(variant)
     if parameters is None:
         return {}
@@ -189,7 +184,7 @@ def _renamed(names: tuple[str, ...], variant: Callable[..., Any], statics: Mappi
 
 
 def _guesses(missing: tuple[str, ...]) -> Iterator[dict[str, Arg]]:
-    """Assignments of guesses to names: the same float array for all, then combinations with few integers first."""
+    """Yield assignments of guesses to names: the same float array for all, then combinations, few integers first."""
     floats = [arg for arg in GUESSES if not isinstance(arg.values, Integers)]
     yield from (dict.fromkeys(missing, arg) for arg in floats)
     if len(missing) > MOST:

@@ -49,18 +49,18 @@ class Comparing:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the whole: the gravest of all leaves, such as `rounding` where any leaf is only rounding."""
+        """Return the verdict on the whole: the gravest of all leaves, such as `rounding` where one is only rounding."""
         verdicts = {leaf.ruling.verdict for leaf in self._counted()}
         return next((verdict for verdict in _GRAVEST if verdict in verdicts), "error")
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared, and every leaf reaches what was required."""
+        """Tell whether something was compared, and every leaf reaches what was required."""
         return bool(self.leaves) and not self.problems and all(leaf.ruling.ok for leaf in self._counted())
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """What the leaves that hold assume, and other values could break: each with how it could be false."""
+        """Return what the leaves that hold assume, and other values could break: each with how it could be false."""
         return breakable(self.leaves)
 
     def noted(self) -> Comparing:
@@ -99,7 +99,7 @@ class Comparing:
         return "\n".join(lines)
 
     def _counted(self) -> tuple[Finding, ...]:
-        """The leaves less those of a reference that cannot run on the mesh, which leaves its variants as they are."""
+        """Leave out a reference that cannot run on the mesh, which leaves its variants as they are."""
         counted = (
             leaf for leaf in self.leaves if leaf.ruling.verdict != "skipped" or leaf.place.variant != self.reference
         )
@@ -144,12 +144,7 @@ class OtherInputsWarning(UserWarning):
 
 
 def warn_of_other_inputs(name: str, leaves: Sequence[Finding]) -> None:
-    """One warning, at the caller's line, where leaves that hold differ at other inputs; nothing where none does.
-
-    Args:
-        name: of the comparison.
-        leaves: its results.
-    """
+    """Warn once, at the caller's line, where leaves that hold differ at other inputs."""
     notes = [note for leaf in leaves if leaf.ruling.ok for note in _notes(leaf)]
     if notes:
         from samebits.report.words import plural

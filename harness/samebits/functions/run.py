@@ -72,11 +72,6 @@ def run_functions(request: CompareRequest) -> Comparing:
 def run_pair(pair: Pair, request: Request, *, assuming: bool = True) -> Comparing:
     """Return the verdicts on a declared pair, as `samebits check` gives them for it.
 
-    Args:
-        pair: the declaration.
-        request: what of it.
-        assuming: whether a verdict may rest on assumptions beyond shapes and rounding.
-
     Raises:
         DeclarationError: the pair cannot be checked as declared.
         RequestError: the request names something that the pair does not have.
@@ -105,14 +100,7 @@ def compared(
     notes: Iterable[str] = (),
     problems: Iterable[Problem] = (),
 ) -> Comparing:
-    """Make the record of a comparison with the notes made meanwhile, and note it down for the report of this process.
-
-    Args:
-        pair: what was compared.
-        leaves: its results.
-        begin: by `time.perf_counter()`.
-        notes, problems: of it.
-    """
+    """Record a comparison with the notes made meanwhile, for the report of this process too."""
     return Comparing(
         name=pair.name,
         reference=pair.reference_name,
@@ -126,10 +114,6 @@ def compared(
 def to_prove(pair: Pair, sizes: Mapping[str, str] | Literal["all"] | None) -> tuple[Pair, tuple[str, ...]]:
     """Return the pair of two functions as it is proved, without gradients that do not exist, and notes.
 
-    Args:
-        pair: of the functions.
-        sizes: as the option of `samebits.prove`.
-
     Raises:
         RequestError, CouldNotRun, DeclarationError: as `with_gradients`.
     """
@@ -140,12 +124,7 @@ def to_prove(pair: Pair, sizes: Mapping[str, str] | Literal["all"] | None) -> tu
 
 
 def function_plan(pair: Pair, devices: int | None = None) -> Plan:
-    """Return the points of two functions: those of the variant, and on a mesh those of the reference too.
-
-    Args:
-        pair: of the functions.
-        devices: how many there are; None asks jax.
-    """
+    """Return the points of two functions: those of the variant, and on a mesh those of the reference too."""
     import jax
 
     return plan(pair, function_request(pair), len(jax.devices()) if devices is None else devices)
@@ -174,11 +153,6 @@ def rerun() -> str:
 
 def with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tuple[str, ...]]:
     """Return the pair with gradients where there are any to compare, and notes about those left out.
-
-    Args:
-        pair: of the functions.
-        programs: where traced programs are shared.
-        built: the mesh; None without one.
 
     Raises:
         RequestError: the reference returns no array.
@@ -260,15 +234,10 @@ def _built(request: CompareRequest, pair: Pair) -> Any:
 
 
 def without_zero_gradients(pair: Pair, sides: TracedSides, sites: Mapping[str, Site]) -> tuple[Pair, tuple[str, ...]]:
-    """Return the pair without the gradients that are zero by construction on both sides, with a note about them.
+    """Drop the gradients that are zero by construction on both sides, with a note about them.
 
     Comparing two arrays of such zeros would say nothing. Where only one of the two functions ignores an argument, the
     gradients are compared and differ.
-
-    Args:
-        pair: of two functions.
-        sides: its programs.
-        sites: where each side runs.
     """
     from samebits.programs.host_trees import named_leaves
 

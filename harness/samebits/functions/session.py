@@ -22,11 +22,7 @@ class SharedPrograms:
         self._tested = False
 
     def effort(self, *, assuming: bool = True) -> Effort:
-        """How hard the points of a comparison are tried: only the first one of a process tests the checker itself.
-
-        Args:
-            assuming: whether a verdict may rest on assumptions.
-        """
+        """Return how hard the points of a comparison are tried: only the first of a process tests the checker."""
         effort = Effort(selftest=not self._tested, idle_axes=True, assuming=assuming and REPORTING.assuming)
         self._tested = True
         return effort

@@ -85,11 +85,8 @@ def identity(module: HloModule, taken: tuple[int, ...] = (), *, one_device: bool
 def ordered_identity(module: HloModule, *, one_device: bool = False, cuda: bool = False) -> str:
     """Return the ordered digest of `identity` alone, in half of the time.
 
-    Args:
-        module: compiled.
-        one_device: it runs on one device, where how arrays are split says nothing.
-        cuda: it runs on a GPU of NVIDIA, where the order of some operands says nothing. XLA chooses it by the numbers
-            that instructions happen to have.
+    With `cuda` it runs on a GPU of NVIDIA, where the order of some operands says nothing: XLA chooses it by the numbers
+    that instructions happen to have.
     """
     return _Hasher(module, False, one_device, cuda).whole(())
 
@@ -99,10 +96,7 @@ def instruction_digests(
 ) -> dict[int, bytes]:
     """Return the ordered digest of each instruction of a computation, with all that its value is computed from.
 
-    Args:
-        module: compiled.
-        number: of the computation.
-        arguments: digests that the parameters stand for, by their numbers; without them each parameter is its own.
+    Without digests of `arguments`, by their numbers, each parameter is its own.
     """
     return _Hasher(module, sort=False, one_device=False).instructions(number, arguments)
 
@@ -110,9 +104,7 @@ def instruction_digests(
 def entry_arguments(module: HloModule, taken: tuple[int, ...]) -> dict[int, bytes]:
     """Digest the entry's parameters as arguments of the function, for `instruction_digests`.
 
-    Args:
-        module: compiled.
-        taken: which arguments of the function the parameters are; jit drops unused arguments and renumbers the others.
+    `taken` are the arguments that the parameters are; jit drops unused arguments and renumbers the others.
     """
     digests = {}
     for inst in module.computations[module.entry].instructions.values():
@@ -155,10 +147,7 @@ class _Hasher:
     def computation(self, number: int, arguments: Mapping[int, _Digest] | None = None, loaded: bool = False) -> _Digest:
         """Digest a computation: its root and all that it computes, with its parameters numbered or standing for values.
 
-        Args:
-            number: of the computation.
-            arguments: what the parameters stand for.
-            loaded: whether they are read from memory, so that an addition is contracted with none of them.
+        Parameters that are `loaded` are read from memory, so that an addition is contracted with none of them.
         """
         if arguments is None and number in self.alone:
             return self.alone[number]

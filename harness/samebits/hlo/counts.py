@@ -50,22 +50,22 @@ class InstructionCounts:
 
     @property
     def while_loops(self) -> int:
-        """Loops in the text of the program."""
+        """Count loops in the text of the program."""
         return self.opcodes.get("while", 0)
 
     @property
     def gathers(self) -> int:
-        """Gathers: reads by an array of indices."""
+        """Count gathers: reads by an array of indices."""
         return self.opcodes.get("gather", 0)
 
     @property
     def scatters(self) -> int:
-        """Updates by an array of indices."""
+        """Count updates by an array of indices."""
         return self.opcodes.get("scatter", 0)
 
     @property
     def copies(self) -> int:
-        """Copies between layouts or memories."""
+        """Count copies between layouts or memories."""
         return self.opcodes.get("copy", 0)
 
 

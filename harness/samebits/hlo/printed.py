@@ -33,11 +33,7 @@ _CLOSING = {"{": "}", "(": ")", "[": "]"}
 
 
 class PrintedModule:
-    """A module as XLA prints it.
-
-    Args:
-        text: what `HloModule.to_string()` gives.
-    """
+    """Holds a module as XLA prints it."""
 
     def __init__(self, text: str) -> None:
         self._lines: dict[str, str] = {}
@@ -53,16 +49,11 @@ class PrintedModule:
 
     @property
     def names(self) -> list[str]:
-        """Of all instructions, in the order of the text."""
+        """Name all instructions, in the order of the text."""
         return list(self._lines)
 
     def text(self, name: str, renamed: Callable[[str], str]) -> str:
-        """Return an instruction without its own name, and without metadata and configurations.
-
-        Args:
-            name: of the instruction, as the module has it.
-            renamed: gives the name to print for an operand or a called computation.
-        """
+        """Return an instruction without its own name, and without metadata and configurations, its operands renamed."""
         line = _COMMENT.sub("", self._lines.get(name, ""))
         for attribute in _UNREAD:
             line = _without(line, attribute)

@@ -116,22 +116,22 @@ class Comparison(Shown):
 
     @property
     def typed(self) -> bool:
-        """Whether the leaves have the same place and another dtype or weak type."""
+        """Tell whether the leaves have the same place and another dtype or weak type."""
         return bool({"dtype", "weak type"} & set(self.kinds)) and "structure" not in self.kinds
 
     @property
     def equal(self) -> bool:
-        """Whether every bit is the same."""
+        """Tell whether every bit is the same."""
         return not self.kinds
 
     @property
     def kind(self) -> Kind | None:
-        """The gravest class of difference, None where the bits are equal."""
+        """Return the gravest class of difference, None where the bits are equal."""
         return next((kind for kind in KINDS if kind in self.kinds), None)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """Its classes, the largest first."""
+        """Return its classes, the largest first."""
         largest = sorted(self.kinds.items(), key=lambda entry: -entry[1])
         return tuple(
             Difference(kind=k, elements=n, max_ulp=self.farthest.get(k), farthest=self.across.get(k))

@@ -18,13 +18,9 @@ MOST = 2
 
 
 def fills(first: Array, second: Array, considered: Array) -> NDArray[np.bool_]:
-    """Return which elements fill masked places: the same number on both sides, far above one and all that differs.
+    """Tell which elements fill masked places: the same number on both sides, far above one and all that differs.
 
     Numbers of many values are not a fill, however large; and without a difference there is none.
-
-    Args:
-        first, second: both sides, in float64.
-        considered: which elements are, all of them finite.
     """
     size = np.abs(np.where(considered, second, 0))
     largest = float(np.max(size, where=considered & (first != second), initial=0))

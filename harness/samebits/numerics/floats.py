@@ -101,11 +101,8 @@ def from_bits(bits: Array, dtype: Any) -> Array:
 def ordinals(array: Array) -> NDArray[np.int64]:
     """Return each float's place on its number line (0 for both zeros, 1 for the smallest positive number).
 
-    Args:
-        array: floats of any format; NaNs get a place too, which means nothing.
-
-    Returns:
-        int64 of the same shape. Differences fit: finite float64 numbers lie within +-2^63, subtract with `distance`.
+    NaNs get a place too, which means nothing. Differences of the int64 fit: finite float64 numbers lie within +-2^63,
+    subtract with `distance`.
     """
     bits = raw_bits(array)
     if not has_sign(array.dtype):

@@ -24,9 +24,7 @@ from samebits.schema.meshes import MeshSpec
 def sites_alone(sides: TracedSides, site: Site) -> Iterator[Site]:
     """Yield the ways to have a side on one device: without a mesh, then under a mesh of one device.
 
-    Args:
-        sides: of the pair, whose axes the mesh of one device has where the point has no mesh.
-        site: on the mesh, whose axes the smaller one has: first with their types, then all of type auto.
+    That has the axes of the site, or of the pair where it has no mesh: first with their types, then all of type auto.
     """
     axes = site.mesh.names or sides.pair.axes
     if not axes or not site.case.context_meshes:
@@ -47,7 +45,7 @@ def site_alone(sides: TracedSides, side: str, site: Site) -> Site:
 
 
 def on_mesh_of(sides: TracedSides, variant: str, site: Site) -> Site:
-    """Where the reference and a variant run on the mesh of a point: on the mesh object that one of them brings along.
+    """Return where the reference and a variant run on the mesh of a point: on the mesh that one of them brings along.
 
     A point without a mesh is on one device, as the reference alone is.
 
@@ -62,10 +60,7 @@ def on_mesh_of(sides: TracedSides, variant: str, site: Site) -> Site:
 def baseline(sides: TracedSides, on_mesh: Site, *, runs: bool = True) -> tuple[Site, str | None]:
     """Return where the reference runs that others are compared with, and a remark where that is not one device.
 
-    Args:
-        sides: the programs.
-        on_mesh: the point on its mesh.
-        runs: whether it must run there; else it suffices that it can be traced.
+    Where it need not run there, it suffices that it can be traced.
     """
     reference = sides.pair.reference_name
     alone = site_alone(sides, reference, on_mesh)
@@ -79,7 +74,7 @@ def baseline(sides: TracedSides, on_mesh: Site, *, runs: bool = True) -> tuple[S
 
 
 def own_mesh(sides: TracedSides, side: str, site: Site) -> Mesh | None:
-    """The first mesh of several devices that a side brings along itself: of its program, else of its variables."""
+    """Return the first mesh of several devices that a side brings along: of its program, else of its variables."""
     program = sides.forward(side, site)
     if program.error is not None:
         return next(filter(_is_of_several, values_around(sides.functions[side])), None)
@@ -92,7 +87,7 @@ def own_mesh(sides: TracedSides, side: str, site: Site) -> Mesh | None:
 
 
 def on_own_mesh(sides: TracedSides, side: str, site: Site) -> Site:
-    """A site on the very mesh that a side brings along, where that has the axes of the point; else the site itself.
+    """Return the site on the very mesh that a side brings along, where that has the axes of the point; else the site.
 
     Its devices can be in another order, and jax holds an abstract mesh against its kind of devices.
 

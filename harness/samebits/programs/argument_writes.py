@@ -60,29 +60,23 @@ def touched(outputs: Any) -> tuple[str, ...]:
 
 
 def fresh(value: Any) -> Any:
-    """A copy of a dict or list, for one call: one without arrays, such as an empty cache, may be filled by it."""
+    """Copy a dict or list for one call: one without arrays, such as an empty cache, may be filled by it."""
     if type(value) is dict:
         return {key: fresh(entry) for key, entry in value.items()}
     return [fresh(entry) for entry in value] if type(value) is list else value
 
 
 class Watched:
-    """The arguments of a call as they were before it.
-
-    Args:
-        arguments: by name; those that are single arrays cannot be written into.
-    """
+    """Remembers the arguments of a call as they were before it; those that are single arrays cannot be written into."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._arguments = arguments
         self._before = {name: _flat(name, value) for name, value in arguments.items()}
 
     def outcome(self, outputs: Any, wanted: Sequence[str] = ()) -> Any:
-        """What a side returned, with what it wrote into the arguments; itself where nothing is written or wanted.
+        """Return what a side returned with what it wrote into the arguments; itself where nothing is written or wanted.
 
-        Args:
-            outputs: what it returned.
-            wanted: the paths of leaves that another side writes; where this one does not, they are as before.
+        Wanted are leaves that another side writes; where this one does not, they are as before.
         """
         paths: set[str] = set(wanted)
         changes: list[tuple[str, str, str]] = []
@@ -114,12 +108,7 @@ class WrittenLeaves:
         self._by_case: dict[Hashable, tuple[str, ...]] = {}
 
     def note(self, side: str, case: Case, outputs: Any) -> None:
-        """Keep what a side writes; the first trace in a case counts.
-
-        Args:
-            side, case: which.
-            outputs: of the side, or their types.
-        """
+        """Keep what a side writes; the first trace in a case counts."""
         self._by_side.setdefault((side, ByIdentity(case)), touched(outputs))
 
     def of_any(
@@ -127,10 +116,7 @@ class WrittenLeaves:
     ) -> tuple[str, ...]:
         """Return the leaves that any side writes; the same at each call for a case.
 
-        Args:
-            case, trees: and its arguments; where none is a tree, no side can write.
-            sides: of the pair.
-            trace: traces and notes a side that was not traced in this case; where that fails, it writes nothing.
+        A side that was not traced in this case is, which notes it; where that fails, it writes nothing.
         """
         key = ByIdentity(case)
         if key not in self._by_case:
@@ -144,11 +130,7 @@ class WrittenLeaves:
 
 
 def writes_apart(first: Any, second: Any) -> str | None:
-    """Return how two sides differ in which leaves of their arguments they write, as text; None where they do not.
-
-    Args:
-        first, second: the structures of the outputs of the reference and of the variant.
-    """
+    """Say how two sides differ in which leaves of their arguments they write; None where they do not."""
     sides = [_auxiliary(structure) for structure in (first, second)]
     if sides[0] == sides[1]:
         return None

@@ -44,7 +44,7 @@ _RECORDER = _Recorder()
 
 @contextlib.contextmanager
 def recorded(questions: Asked) -> Iterator[None]:
-    """Inside, questions are recorded there."""
+    """Record questions there, inside."""
     _RECORDER.open.append(questions)
     try:
         yield

@@ -21,34 +21,21 @@ _PRIMITIVES = ("callback", "debug_print", "infeed", "outfeed")
 
 
 def calls_python(jaxpr: Any, text: str) -> bool:
-    """Return whether a program calls back into Python, where nothing can be read off about what it computes.
-
-    Args:
-        jaxpr: of the program, closed or not.
-        text: its StableHLO.
-    """
+    """Tell whether a program calls back into Python, where nothing can be read off about what it computes."""
     return _CALLS_PYTHON.search(text) is not None or any(
         word in equation.primitive.name for equation in equations(jaxpr) for word in _PRIMITIVES
     )
 
 
 def captured_arrays(jaxpr: Any) -> str:
-    """Return a digest of the arrays that a program has captured, where its StableHLO may leave them out; else nothing.
-
-    Args:
-        jaxpr: of the program, closed or not.
-    """
+    """Digest the arrays that a program has captured, where its StableHLO may leave them out; else nothing."""
     import jax
 
     return constants_of(jaxpr) if getattr(jax.config, "jax_use_simplified_jaxpr_constants", True) else ""
 
 
 def constants_of(jaxpr: Any) -> str:
-    """A digest of all arrays that a program has captured, as they are now: those of NumPy may be changed in place.
-
-    Args:
-        jaxpr: of the program, closed or not.
-    """
+    """Digest all arrays that a program has captured, as they are now: those of NumPy may be changed in place."""
     captured = [*getattr(jaxpr, "consts", ())]
     for equation in equations(jaxpr):
         captured += [variable.val for variable in equation.invars if getattr(getattr(variable, "val", None), "ndim", 0)]
@@ -96,21 +83,13 @@ _RULES = ("call_hi_primitive", "custom_jvp_call", "custom_vjp_call")
 
 
 def own_rules(closed: Any) -> tuple[str, ...]:
-    """List the functions in a program whose rule is not jax's own, as `name at file:line`.
-
-    Args:
-        closed: a closed jaxpr.
-    """
+    """List the functions in a program whose rule is not jax's own, as `name at file:line`."""
     called = [e for e in equations(closed.jaxpr) if e.primitive.name in _RULES]
     return tuple(dict.fromkeys(source for source in map(_source, called) if not _is_of_jax(source)))
 
 
 def own_stops(closed: Any) -> tuple[str, ...]:
-    """List the places where code outside of jax stops gradients, as `file:line`.
-
-    Args:
-        closed: a closed jaxpr.
-    """
+    """List the places where code outside of jax stops gradients, as `file:line`."""
     stops = [e for e in equations(closed.jaxpr) if e.primitive.name == "stop_gradient"]
     return tuple(dict.fromkeys(place for place in map(_caller, stops) if place is not None))
 

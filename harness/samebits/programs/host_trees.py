@@ -52,12 +52,7 @@ def named_leaves(tree: Any, direction: str) -> dict[str, Any]:
 
 
 def inexact_leaves(outputs: Any, has_aux: bool) -> dict[str, Any]:
-    """Return the leaves of what a side returned that a cotangent is pulled back from, by path.
-
-    Args:
-        outputs: of the side, or their types.
-        has_aux: whether it returned (outputs, auxiliary), of which only the first has cotangents.
-    """
+    """Return the leaves of a side's outputs that cotangents are pulled back from; with `has_aux` of the first."""
     first = "out" + jax.tree_util.keystr((jax.tree_util.SequenceKey(0),))
     return {
         path: leaf
@@ -69,14 +64,7 @@ def inexact_leaves(outputs: Any, has_aux: bool) -> dict[str, Any]:
 def to_host(
     outputs: Any, program: Program, direction: str, fetched: Mapping[str, Any] = MappingProxyType({})
 ) -> HostTree:
-    """Fetch an output; its weak types are read from the trace.
-
-    Args:
-        outputs: of the program.
-        program: which gave them.
-        direction: `forward` or `gradient`.
-        fetched: arrays by path that are on the host already, as those that span processes.
-    """
+    """Fetch an output; its weak types are read from the trace. What is on the host already is `fetched`, by path."""
     info = named_leaves(program.traced.out_info, direction)
     leaves = {
         path: Leaf(
@@ -91,11 +79,6 @@ def to_host(
 
 def declared_tree(program: Program, direction: str, written: bool = True) -> HostTree:
     """Return the output of a traced program as `to_host` would fetch it, zeros for its numbers.
-
-    Args:
-        program: the traced program.
-        direction: `forward` or `gradient`.
-        written: whether what it writes into its arguments is part of it.
 
     Raises:
         CouldNotRun: a leaf has no dtype of NumPy, such as a random key.
@@ -162,7 +145,7 @@ def same_structure(reference: HostTree, optimized: HostTree) -> bool:
 
 
 def _are_equal(reference: Any, optimized: Any) -> bool:
-    """Whether jax takes two structures for one; where their static data cannot be compared, what is printed counts."""
+    """Tell whether jax takes two structures for one; where it cannot compare static data, what is printed counts."""
     if reference is None or optimized is None:
         return True
     try:

@@ -45,12 +45,6 @@ def bind(where: str, function: Callable[..., Any], names: Iterable[str], rename:
 
     A function without a readable signature, such as one that is built in, takes them by position, in their order.
 
-    Args:
-        where: the pair and the side, for the message.
-        function: the side.
-        names: the declared arguments and static arguments.
-        rename: by declared name, the parameter's name where the function has no parameter of the declared one.
-
     Raises:
         DeclarationError: the function has no parameter for an argument, or one without a default is not declared.
     """
@@ -98,7 +92,7 @@ def bind(where: str, function: Callable[..., Any], names: Iterable[str], rename:
 def without_unknown(
     function: Callable[..., Any], names: Iterable[str], optional: Iterable[str], rename: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The names less the optional ones that a function has no parameter for; all where it has no readable signature."""
+    """Leave out optional names that a function has no parameter for; all stay where it has no readable signature."""
     names, optional, parameters = tuple(names), tuple(optional), parameters_of(function)
     if not optional or parameters is None or any(p.kind is p.VAR_KEYWORD for p in parameters):
         return names
@@ -145,13 +139,7 @@ def class_remark(function: Callable[..., Any]) -> str:
 def in_other_order(
     reference: Callable[..., Any], variant: Callable[..., Any], names: Iterable[str], rename: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The arguments that both sides take by position too, in the reference's order where the variant's is another.
-
-    Args:
-        reference, variant: two sides, called with the arguments by name.
-        names: the declared arguments and static arguments, without those that are matched on purpose.
-        rename: by declared name, what the variant calls it.
-    """
+    """Return the arguments that both sides take by position too, in the reference's order where that differs."""
     first, second = (
         [p.name for p in parameters_of(side) or () if p.kind in _POSITIONAL] for side in (reference, variant)
     )
@@ -167,12 +155,7 @@ def order_remark(
     rename: Mapping[str, str],
     called: str,
 ) -> str | None:
-    """Return what to say where calls by position would give the variant other arguments than calls by name; else None.
-
-    Args:
-        reference, variant, names, rename: as for `in_other_order`.
-        called: the name of the variant.
-    """
+    """Say that calls by position would give the variant other arguments than calls by name; None where not."""
     moved = in_other_order(reference, variant, names, rename)
     if not moved:
         return None
@@ -186,15 +169,7 @@ def order_remark(
 def other_defaults(
     function: Callable[..., Any], other: Callable[..., Any], names: Iterable[str]
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the parameters that two functions share, no declaration gives, and that have different defaults.
-
-    Args:
-        function, other: two sides.
-        names: the declared arguments.
-
-    Returns:
-        Both defaults by the parameter's name.
-    """
+    """Return the defaults of both functions by shared parameter, where no declaration gives it and they differ."""
     defaults = [
         {p.name: p.default for p in parameters_of(side) or () if p.default is not inspect.Parameter.empty}
         for side in (function, other)
@@ -274,14 +249,7 @@ def implementation(pair: Pair, side: str) -> Callable[..., Any]:
 def bound(
     pair: Pair, side: str, function: Callable[..., Any], names: Iterable[str], optional: Iterable[str] = ()
 ) -> Binding:
-    """Return how a side is called with the arguments of a case.
-
-    Args:
-        pair: the declaration.
-        side: the name of the side.
-        function: what it is.
-        names: the declared arguments and static arguments; for a variant with `adapt`, those that its map gives.
-        optional: those of them that a side need not take.
+    """Return how a side is called with the arguments of a case; optional ones it need not take.
 
     Raises:
         DeclarationError: the side has no parameter for one of them, or one without a default is not declared.
@@ -321,9 +289,7 @@ def check_call(pair: Pair, case: Case, names: tuple[str, ...]) -> None:
 def function_named(text: str, root: Path | None = None) -> Callable[..., Any]:
     """Return a function by `module:function`, `module:Class.method` or `FILE.py:function`.
 
-    Args:
-        text: names it.
-        root: the tree in which modules are looked up first; only the current folder and the environment by default.
+    Modules are looked up in the tree `root` first.
 
     Raises:
         DeclarationError: it is not of this form, the module does not import, or it has no such function.
@@ -378,7 +344,7 @@ def _functions_of(module: Any) -> list[str]:
 
 
 def _with_a_colon(text: str, root: Path | None) -> str:
-    """What was meant by a name without a colon: a module, a file, or a function after a dot; empty where none is."""
+    """Say what was meant by a name without a colon: a module, a file, a function after a dot; empty where unclear."""
     if text.endswith(".py"):
         return f"; write {text}:NAME" if Path(text).is_file() else ""
     module_name, _, function = text.rpartition(".")

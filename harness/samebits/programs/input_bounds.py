@@ -33,12 +33,7 @@ def arg_below(arg: Arg, name: str, case: Case) -> int | None:
 
 
 def arg_equals(arg: Arg, name: str, case: Case, places: Mapping[str, Any]) -> Any:
-    """Return what each element of an argument is; None where that is not declared.
-
-    Args:
-        arg, name: the argument.
-        case: with its sizes.
-        places: by `index0`, `index1`, ... the place of the element along a dimension, or the places of all of them.
+    """Return what each element of an argument is, at these `places`; None where that is not declared.
 
     Raises:
         DeclarationError: it names what is not a size, a static integer or a place.

@@ -43,12 +43,6 @@ def made_array(
 ) -> Array:
     """Return the elements of an argument, made by a function of the user's.
 
-    Args:
-        make: the function.
-        rng, shape: what it is given.
-        dtype: of the argument.
-        where: case and argument, for errors.
-
     Raises:
         DeclarationError: it raised, or its values are of another shape, do not fit into the dtype, or are constant.
     """
@@ -93,11 +87,6 @@ def uniform_array(
 ) -> Array:
     """Draw floats of `[low, high]`, all different where the dtype has as many in the range.
 
-    Args:
-        values: the range.
-        rng, shape, dtype: of the array.
-        where: case and argument, for errors.
-
     Raises:
         DeclarationError: the dtype is not one of real floats, or the range holds no two of its numbers.
     """
@@ -118,7 +107,7 @@ def uniform_array(
 
 
 def _distinct(array: Array, ends: Array) -> Array:
-    """Without repeats, each moved to the next free number of the range; as it is where the range has too few."""
+    """Move repeats to the next free number of the range; keep them where the range has too few numbers."""
     first, last = (int(place) for place in floats.ordinals(ends))
     count = array.size
     if last - first + 1 < count:
@@ -156,18 +145,10 @@ def given_array(values: Given, shape: tuple[int, ...], dtype: np.dtype[Any], whe
 
 
 def variation(array: Array, rng: np.random.Generator, *, nonnegative: bool = False) -> Array:
-    """Return another array of the same kind; see `Given`.
+    """Return another array of the same kind; see `Given`. Integers and bools are the same.
 
     A check of given arrays alone would miss what their values hide: a scale of ones that is not applied, a bias of
-    zeros that is not added.
-
-    Args:
-        array: of any shape and dtype.
-        rng: the source of the differences.
-        nonnegative: what zeros become, as those of a second moment must stay; else they get both signs.
-
-    Returns:
-        An array of the same shape and dtype; integers and bools are the same.
+    zeros that is not added. Zeros get both signs, but where they must stay `nonnegative`, as in a second moment.
     """
     if not _is_varied(array):
         return array
@@ -180,19 +161,11 @@ def variation(array: Array, rng: np.random.Generator, *, nonnegative: bool = Fal
 
 
 def redrawn(array: Array, rng: np.random.Generator, copies: int = 0) -> Array:
-    """Return what a further draw is a variation of: the array, its elements in another order.
+    """Return what a further draw is a variation of: the array, its elements (or those of each copy) in another order.
 
     Sums that nearly cancel in the array nearly cancel in each of its variations too, so that variations alone are not
-    independent draws of how accurate a program is.
-
-    Args:
-        array: of any shape and dtype.
-        rng: the source of the order.
-        copies: how many copies are stacked along the leading axis, each of which gets an order of its own; 0 for none.
-
-    Returns:
-        An array of the same shape and dtype. What looks structured keeps its places, and so do integers and bools. The
-        slices of an axis keep their elements where these are of different means or magnitudes.
+    independent draws of how accurate a program is. What looks structured keeps its places, and so do integers and
+    bools. The slices of an axis keep their elements where these are of different means or magnitudes.
     """
     if copies:
         return np.stack([redrawn(part, rng) for part in array])
@@ -206,11 +179,7 @@ def redrawn(array: Array, rng: np.random.Generator, copies: int = 0) -> Array:
 
 
 def keeps_places(values: Given) -> bool:
-    """Return whether the further draws of a given array depend on each other: some of its floats keep their places.
-
-    Args:
-        values: the array.
-    """
+    """Tell whether the further draws of a given array depend on each other: some of its floats keep their places."""
     array = np.asarray(values.array)
     if not _is_varied(array) or not np.any(array):  # zeros are drawn anew
         return False
@@ -333,19 +302,15 @@ def key_implementation(dtype: str) -> str:
 
 
 def differentiable(args: Mapping[str, Arg], dtype: str) -> tuple[str, ...]:
-    """The arguments whose gradient is compared: floats, real or complex, not declared otherwise, in their order."""
+    """Return the arguments whose gradient is compared: floats, not declared otherwise, in their order."""
     dtypes = {name: arg_dtype(arg, dtype) for name, arg in args.items() if arg.differentiable}
     return tuple(name for name in dtypes if floats.is_float(dtypes[name]) or floats.is_complex(dtypes[name]))
 
 
 def records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int = 0) -> dict[str, Record]:
-    """The argument records of a case: `ordinary`, `varied` where arrays are given, `special` where values are declared.
+    """Return the records of a case: `ordinary`, `varied` of given arrays, `special` where special values are declared.
 
     The mesh matters only through shapes that depend on it; values are seeded by pair, case, dtype, argument and draw.
-
-    Args:
-        pair, case, dtype, mesh: whose arguments.
-        draw: the draw that every check compares is 0; a further one has other values of the same distribution.
 
     Raises:
         DeclarationError: values of the wrong shape or dtype, constant or without a finite number, or equal rows.
@@ -387,13 +352,7 @@ def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int) -> d
 
 
 def cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) -> Array:
-    """Return a cotangent for one output leaf.
-
-    Args:
-        kind: one of `COTANGENTS`.
-        shape, dtype: of the output.
-        names: what seeds it: pair, case, dtype and leaf.
-    """
+    """Return a cotangent of a kind of `COTANGENTS` for an output leaf; names of pair, case, dtype and leaf seed it."""
     if kind == "one_hot":
         flat = np.zeros(math.prod(shape), dtype)
         if flat.size:
@@ -434,10 +393,10 @@ def drawn_values(
 
 
 def distinct_normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], values: Normal) -> Array:
-    """Normal numbers without repeats where the dtype has room for them; integers and bools uniform over their range.
+    """Draw normal numbers, without repeats where the dtype has room for them; integers and bools are uniform.
 
-    Repeats are nudged upward along the number line, which moves a value by a few ulps at most as long as the
-    array fills less than an eighth of the numbers between 2^-6 and 4; larger arrays keep their repeats.
+    Repeats are nudged upward along the number line, which moves a value by a few ulps at most as long as the array
+    fills less than an eighth of the numbers between 2^-6 and 4; larger arrays keep their repeats.
     """
     count = math.prod(shape)
     if dtype.kind == "b":
@@ -491,7 +450,7 @@ def _integers(
 
 
 def _refuse_equal_rows(array: Array, where: str) -> None:
-    """Equal rows along any axis would hide that two of them changed places."""
+    """Reject equal rows along any axis: they would hide that two of them changed places."""
     if array.dtype.kind == "b" or floats.width(array.dtype) < 8:
         return
     for axis, length in enumerate(array.shape):
@@ -504,7 +463,7 @@ def _refuse_equal_rows(array: Array, where: str) -> None:
 
 
 def plant_specials(array: Array, special: tuple[str, ...], rng: np.random.Generator) -> Array:
-    """A copy with special values planted at random places; each appears as often as fits in a quarter of the array."""
+    """Copy with special values planted at random places; each appears as often as fits in a quarter of the array."""
     if floats.is_complex(array.dtype):
         raise DeclarationError(f"special values ({', '.join(special)}) are of real numbers; got {array.dtype.name}")
     specials = special_values(array.dtype, special)

@@ -26,14 +26,7 @@ def trace_alone(
     types: tuple[Any, ...],
     around: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Any:
-    """Return the traced program of a function.
-
-    Args:
-        who: pair, side and direction, for notes and errors.
-        active: the contexts of jax in which it is traced.
-        function: called while it is traced.
-        types: of its arguments.
-        around: puts back what the function changes.
+    """Trace a function; `around` puts back what it changes.
 
     Raises:
         DeclarationError: it drew from a global random generator, and other draws give a different program.
@@ -65,7 +58,7 @@ def traced_or_none(
     make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]],
     around: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Any:
-    """As `trace_alone`, of what `make` gives; None where anything of it raises."""
+    """Trace what `make` gives, as `trace_alone` does; None where anything of it raises."""
     try:
         return trace_alone(who, active, *make(), around)
     except BaseException as error:  # `sys.exit()` is no `Exception`

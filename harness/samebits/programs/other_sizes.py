@@ -38,14 +38,7 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
 
 
 def at_sizes(pair: Pair, sizes: Mapping[str, int]) -> Pair:
-    """Return a pair at other sizes.
-
-    Args:
-        pair: the declaration.
-        sizes: by the names of sizes and integer static arguments of cases.
-
-    Returns:
-        The declaration, in which cases without them, and those whose symbols they do not fit, are as declared.
+    """Return a pair at other sizes; cases without these, and those whose symbols they do not fit, are as declared.
 
     Raises:
         RequestError: no case has them.
@@ -83,12 +76,7 @@ def is_at(case: Case, sizes: Mapping[str, int]) -> bool:
 
 
 def no_sizes(pair: Pair, case: Case, mesh: MeshSpec) -> str:
-    """Say that a case has no sizes to prove for all values of, and how its first array would be declared with some.
-
-    Args:
-        pair, case: the declaration.
-        mesh: on which the shapes are those of the case.
-    """
+    """Say that a case has no sizes to prove for all values of, and how to declare its first array with some."""
     shapes = ((path, arg.shape) for path, arg in pair.arguments(case, mesh).items() if arg.shape)
     path, shape = next(((path, shape) for path, shape in shapes if all(type(size) is int for size in shape)), ("", ()))
     text = "the case has no sizes"
@@ -99,12 +87,7 @@ def no_sizes(pair: Pair, case: Case, mesh: MeshSpec) -> str:
 
 
 def sizeless_note(pair: Pair, mesh: MeshSpec) -> str | None:
-    """Return what to say where proofs for all sizes are asked for of a pair without sizes; None for one that has some.
-
-    Args:
-        pair: the declaration.
-        mesh: one of its meshes.
-    """
+    """Say that a pair has no sizes, where proofs for all sizes are asked for; None for one that has some."""
     if any(case.numbers for case in pair.cases):
         return None
     return f"pair '{pair.name}': --all-sizes proves nothing of it: {no_sizes(pair, pair.cases[0], mesh)}"

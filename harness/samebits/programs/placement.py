@@ -99,13 +99,7 @@ def require_held(dtype: np.dtype[Any], where: str) -> None:
 
 
 def cotangent_layout(output: Any, declared: PartitionSpec, mesh: Mesh | AbstractMesh) -> PartitionSpec:
-    """Return how the cotangent of an output lies: as its type says over explicit axes, and as declared over the others.
-
-    Args:
-        output: the abstract value of the output.
-        declared: over all axes.
-        mesh: on which it was traced.
-    """
+    """Return how the cotangent of an output lies: as its type says over explicit axes, else as declared."""
     explicit = mesh.explicit_axes
     if not explicit:
         return declared
@@ -137,7 +131,7 @@ def place(
 
 
 def put(array: Array, where: Any) -> jax.Array:
-    """Return one host array on its devices; of those of other processes, each process places its own part."""
+    """Put one host array on its devices; of those of other processes, each process places its own part."""
     if not where.is_fully_addressable:
         # `jax.device_put` would have all processes compare the whole array, in a collective without a time limit.
         return jax.make_array_from_callback(np.shape(array), where, lambda index: np.asarray(array)[index])
@@ -170,7 +164,7 @@ def device_number(device: jax.Device) -> int:
 
 
 def parts(sharding: Any, shape: tuple[int, ...]) -> dict[Index, list[int]]:
-    """By the part of an array of this shape, the numbers of the devices that hold it, in the order of the mesh."""
+    """Map each part of an array of this shape to the devices that hold it, in the order of the mesh."""
     holders: dict[Index, list[int]] = {}
     for device, index in sharding.devices_indices_map(shape).items():
         part = tuple(piece.indices(size)[:2] for piece, size in zip(index, shape, strict=True))
@@ -216,11 +210,7 @@ def idle_axes(arrays: Iterable[Any], mesh: MeshSpec) -> list[str]:
 
 
 def on_host(value: Any) -> Array:
-    """Return one array on the host; asked for by name, so that a user's `jax_transfer_guard` lets it pass.
-
-    Args:
-        value: a jax array, or anything that NumPy makes an array of.
-    """
+    """Return one array on the host; asked for by name, so that a user's `jax_transfer_guard` lets it pass."""
     return np.asarray(jax.device_get(value))
 
 

@@ -87,12 +87,7 @@ class LoadedPair:
 
 
 def plan(pair: Pair, request: Request, devices: int) -> Plan:
-    """Return the points of a pair that a request asks for.
-
-    Args:
-        pair: the declaration, at the sizes of the request.
-        request: what is asked for.
-        devices: how many there are.
+    """Return the points of a pair, at the sizes of the request, that a request asks for.
 
     Raises:
         RequestError: a filter names something that the pair does not have, or leaves nothing.
@@ -176,7 +171,7 @@ def _values(setting: PointSetting) -> tuple[str, ...]:
 
 
 def directions_of(pair: Pair, case: Case, setting: PointSetting) -> tuple[Direction, ...]:
-    """Forward, and gradient where there is a float argument to differentiate; a refusing case has no gradient."""
+    """Return forward, and gradient where a float argument can be differentiated; a refusing case has no gradient."""
     if not pair.gradients or any(not refusal.variants for refusal in case.refuses):
         return ("forward",)
     if case.transform in ("remat", "second_derivative"):
@@ -186,7 +181,7 @@ def directions_of(pair: Pair, case: Case, setting: PointSetting) -> tuple[Direct
 
 
 def allows(declared: tuple[str, ...] | None, mesh: str) -> bool:
-    """Whether a case runs on a mesh; one that the pair does not list, asked for by name, is for unrestricted cases."""
+    """Tell whether a case runs on a mesh; one asked for by name that the pair lacks is for unrestricted cases."""
     return declared is None or mesh in declared
 
 

@@ -40,7 +40,7 @@ _MOST = Path("/proc/sys/vm/max_map_count")
 
 
 def is_crowded() -> bool:
-    """Whether this process has used a large share of its memory mappings; False where the system does not say."""
+    """Tell whether this process uses a large share of its memory mappings; False where the system does not say."""
     try:
         return _MAPPINGS.read_bytes().count(b"\n") > SHARE * int(_MOST.read_bytes())
     except (OSError, ValueError):  # not Linux, or /proc is not mounted
@@ -81,7 +81,7 @@ class CompileSetup:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """The jax contexts of this setup."""
+        """Enter the jax contexts of this setup."""
         with contextlib.ExitStack() as stack:
             if self.x64:
                 stack.enter_context(jax.enable_x64(True))
@@ -137,7 +137,7 @@ class Program:
     stablehlo: StableHlo | None = None
 
     def result(self) -> Any:
-        """The compiled program; waits for its thread, and has it compiled again where its machine code was freed.
+        """Return the compiled program; wait for its thread, and compile it again where its machine code was freed.
 
         Raises:
             CouldNotRun: tracing, lowering or compiling raised.
@@ -211,12 +211,12 @@ class Programs:
 
     @property
     def configuration(self) -> tuple[tuple[str, Any], ...]:
-        """Every setting of jax, as part of a key."""
+        """Return every setting of jax, as part of a key."""
         return configuration() if self._held is None else self._held
 
     @contextlib.contextmanager
     def held_configuration(self) -> Iterator[None]:
-        """Inside, settings of jax are read once: reading them for every key took 2 % of a sweep.
+        """Read the settings of jax once, inside: reading them for every key took 2 % of a sweep.
 
         Nothing inside changes them but the contexts of a `CompileSetup`, which are part of every key by themselves;
         what user code changes is undone before it returns.
@@ -236,7 +236,7 @@ class Programs:
         make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]],
         around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> Program:
-        """The program of a key; `make` gives the function and its types when it is new, which is traced `around` it.
+        """Return the program of a key; a new one is traced `around` the function and types that `make` gives.
 
         An exception while tracing is kept in the program, not raised: the caller says what it means.
         """
@@ -288,7 +288,7 @@ class Programs:
         return program
 
     def attached(self, pair: str, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What is made for the programs of a pair, and dropped with them or for another key; one thing per pair."""
+        """Make something for the programs of a pair once; it is dropped with them or for another key."""
         if pair not in self._attached or self._attached[pair][0] != key:
             self._attached[pair] = key, make()
         return self._attached[pair][1]
@@ -320,7 +320,7 @@ class Programs:
 
 
 def _alike(program: Program) -> Hashable:
-    """What a lowered program has in common with those that share its compilation; notes what its text does not show.
+    """Return what a lowered program shares with those of its compilation; note what its text does not show.
 
     The trees are part of it: outputs in a tuple and in a list have one text, and a compiled program gives its own tree.
     """

@@ -141,7 +141,7 @@ class ProgramDigest:
         return (names,)
 
     def _value(self, value: Any) -> None:
-        """A parameter of an equation, or a constant."""
+        """Add a parameter of an equation, or a constant."""
         if isinstance(value, bool | int | float | complex | str | bytes | None):
             self._add(type(value).__name__, value)
         elif hasattr(getattr(value, "jaxpr", value), "eqns"):

@@ -38,8 +38,7 @@ def replay(
     """Write `samebits check PAIR` with every axis of the sweep pinned to one value; `prove` needs no devices.
 
     Args:
-        locator: of the pair.
-        point: the result's.
+        locator, point: of the pair and of the result.
         command: of samebits.
         here: the folder in which it is typed; the current one by default.
         assuming: whether a verdict may rest on assumptions beyond shapes and rounding.
@@ -59,11 +58,7 @@ def replay(
 
 
 def with_settings(text: str) -> str:
-    """Add the settings of jax and XLA that are not the defaults to a replay.
-
-    Args:
-        text: a command, or the words for a call in a file, which has no environment of its own.
-    """
+    """Add the settings of jax and XLA that are not the defaults to a replay: a command, or a call in a file."""
     import jax
 
     here = {name: getattr(jax.config, name, default) for name, default in SETTINGS.items()}
@@ -81,35 +76,21 @@ def _variable(value: object) -> str:
 
 
 def of_tree(tree: Path, here: Path | None = None) -> list[str]:
-    """Return the option that names a tree; none for the folder in which a command is typed.
-
-    Args:
-        tree: the tree.
-        here: the folder; the current one by default.
-    """
+    """Return the option that names a tree; none for the folder in which a command is typed."""
     if tree == (here or Path.cwd()):
         return []
     return ["--builtin"] if tree == builtin_tree() else ["--root", str(tree)]
 
 
 def without_group(test: str) -> str:
-    """The id of a test as pytest takes it, without `@GROUP`, which `--dist loadgroup` of pytest-xdist appends to it.
-
-    Args:
-        test: `FILE::NAME` or `FILE::NAME[PARAMETERS]`, perhaps with the group.
-    """
+    """Return the id of a test as pytest takes it, without `@GROUP`, which pytest-xdist appends (`--dist loadgroup`)."""
     file, names, name = test.partition("::")
     end = name.rindex("]") if "]" in name else 0  # parameters may have an @ of their own
     return file + names + name[:end] + name[end:].partition("@")[0]
 
 
 def replay_together(text: str, processes: int) -> str:
-    """A replay command for the processes whose mesh a result is of: started here on the CPU, else by their launcher.
-
-    Args:
-        text: the command for a process of its own.
-        processes: how many there are.
-    """
+    """Write a replay for the processes whose mesh a result is of: started here on the CPU, else by their launcher."""
     import jax
 
     settings, _, words = text.partition("samebits ")

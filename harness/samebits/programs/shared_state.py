@@ -101,11 +101,7 @@ class Holder:
 
 
 class SharedState:
-    """The state that at least two functions reach.
-
-    Args:
-        functions: the sides.
-    """
+    """Finds and puts back the state that at least two functions reach."""
 
     def __init__(self, functions: Iterable[Callable[..., Any]]) -> None:
         walks = [_Walk(function) for function in functions]
@@ -150,8 +146,7 @@ class SharedState:
     def drop_what_is_cached(self, traces: Sequence[Callable[[], Any]]) -> None:
         """Find what earlier calls have cached, and drop it when traces begin: they run without it, and store it again.
 
-        Args:
-            traces: each traces a side; None where that raises.
+        Each of `traces` traces a side; None where that raises.
         """
         for holder in self.holders:
             for keys, empty in self._cached(holder):

@@ -168,10 +168,6 @@ def is_ignored(path: str, patterns: Sequence[str]) -> bool:
 def ignored_note(patterns: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> str:
     """Name the outputs that are ignored, for a note.
 
-    Args:
-        patterns: of leaves.
-        outputs: by side the paths of all that it returns and writes.
-
     Raises:
         RequestError: a pattern matches no output of either side.
         NothingCompared: nothing of a side is left.
@@ -205,12 +201,8 @@ def _listed(texts: Sequence[str]) -> str:
 def without_ignored(outcome: Any, patterns: Sequence[str], *, pair: bool = False) -> Any:
     """Drop the leaves that match from what a side returned and wrote.
 
-    An entry of a dict goes, so do the last ones of a tuple or list, and a tuple of which one is left is that one.
-
-    Args:
-        outcome: of a side.
-        patterns: of leaves.
-        pair: whether a tuple of two stays one, as with `has_aux`.
+    An entry of a dict goes, so do the last ones of a tuple or list, and a tuple of which one is left is that one; but
+    with `has_aux` a tuple of two stays a `pair`.
     """
     if not isinstance(outcome, WithWrites):
         return _returned(outcome, patterns, pair)
@@ -265,22 +257,16 @@ def side_call(
     built: Any = None,
     wanted: Sequence[str] | None = None,
 ) -> Callable[[Mapping[str, Any]], Any]:
-    """Return a side as a function of the flat record of a case.
+    """Return a side as a function of the flat record of a case: arrays by the paths of their leaves.
 
     Equivalent, for a declaration without trees, to `lambda record: function(**record, **statics)`.
 
     Args:
-        pair: the declaration.
-        side: the name of the side.
-        function: what it is.
+        pair, side, function: the declaration, and the side with its name.
         case, mesh: whose arguments it takes.
         built: the mesh that a `ContextMesh` stands for, under which the side is traced.
         wanted: the paths of leaves of arguments to return as they are after the call, beside those that the side
             writes; None where what it writes is not compared, so that a side that writes is refused.
-
-    Returns:
-        A function of arrays by the paths of their leaves that returns the side's outputs, in the structure of the
-        reference's where the side is adapted; an `WithWrites` where leaves of its arguments are written or wanted.
     """
     trees = pair.argument_trees(case, mesh)
     statics = pair.statics(case, mesh) | dict.fromkeys(case.context_meshes, built)

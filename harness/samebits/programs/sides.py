@@ -105,7 +105,7 @@ def _equation(eqn: Any, values: list[Any]) -> Sequence[Any]:
 
 
 def _constant(value: Any, aval: Any) -> Any:
-    """A constant in float64: floats stand for the numbers that they were rounded from, as they do in the fields."""
+    """Return a constant in float64: floats stand for the numbers that they were rounded from, as in the fields."""
     if not jnp.issubdtype(aval.dtype, np.inexact):
         return jnp.asarray(value, _dtype(aval))
     array = np.asarray(value)
@@ -175,13 +175,7 @@ Call = Callable[[dict[str, Any]], Any]
 
 
 def transformed(call: Call, transform: str | None, names: Sequence[str]) -> Call:
-    """Return a side under a transform.
-
-    Args:
-        call: the side.
-        transform: one of `samebits.schema.case.TRANSFORMS`, `SECOND`, or None for the side itself.
-        names: the arguments with a gradient, for the second derivative.
-    """
+    """Put a side under one of `TRANSFORMS`, `SECOND` or None; second derivatives are with respect to `names`."""
     if transform == "vmap":
         return jax.vmap(call)
     if transform == "remat":
@@ -249,23 +243,23 @@ class Site:
 
     @property
     def on_mesh(self) -> bool:
-        """Whether arrays lie on the mesh of the point."""
+        """Tell whether arrays lie on the mesh of the point."""
         return self.built is not None and not self.alone
 
     @property
     def device_order(self) -> tuple[int, ...]:
-        """The numbers of the devices in the order of the mesh; none where that is 0, 1, 2 ..."""
+        """Return the numbers of the devices in the order of the mesh; none where that is 0, 1, 2 ..."""
         order = [device_number(d) for d in self.built.devices.flat] if isinstance(self.built, Mesh) else []
         return () if self.alone or order == [*range(len(order))] else tuple(order)
 
     @property
     def setup(self) -> CompileSetup:
-        """The jax contexts to trace under."""
+        """Return the jax contexts to trace under."""
         return CompileSetup(mesh=self.built, x64=self.x64)
 
     @property
     def key(self) -> Hashable:
-        """Everything in it but the draw; the case and the devices count as the objects that they are."""
+        """Return everything in it but the draw; the case and the devices count as the objects that they are."""
         where = self.dtype, self.mesh.id, self.mode, self.x64, self.pinned, self.alone, self.primal
         return ByIdentity(self.case), ByIdentity(self.built), *where
 
@@ -276,12 +270,7 @@ class Site:
 
 
 class TracedSides:
-    """The programs of a pair's sides.
-
-    Args:
-        pair: the declaration.
-        programs: where compiled programs are shared.
-    """
+    """Traces the programs of a pair's sides, each once."""
 
     def __init__(self, pair: Pair, programs: Programs) -> None:
         self.pair = pair
@@ -341,7 +330,7 @@ class TracedSides:
         return self._with_writes(side, site, wanted)
 
     def by_itself(self, side: str, site: Site) -> Program:
-        """The traced forward program of a side, with what this side writes into its arguments, whatever others do."""
+        """Return the traced forward program of a side, with what this side alone writes into its arguments."""
         program: Program = self._once(("by itself", side, site.key), lambda: self._with_writes(side, site, ()))
         if program.error is None:
             self._writes.note(side, site.case, program.traced.out_info)
@@ -364,7 +353,7 @@ class TracedSides:
         make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]],
         wanted: tuple[str, ...] = (),
     ) -> Program:
-        """The program of a function and its types, traced as if no other had been; what that leaves is put back."""
+        """Trace a function as if no other had been traced, and put back what that leaves."""
         key = *self._key(direction, side, site), wanted
         return self.programs.trace(key, self._label(side, site, direction), site.setup, make, self.state.put_back)
 
@@ -436,7 +425,7 @@ class TracedSides:
         return outputs, pull
 
     def differentiated(self, side: str, site: Site) -> Program:
-        """The traced program of a side's outputs as rules of differentiation give them, of the arguments by name."""
+        """Return the traced program of a side's outputs as rules of differentiation give them, by argument names."""
         call, names = self._call(side, site, self._written(site)), differentiable(self.args(site), site.dtype)
 
         def outputs_of(arrays: dict[str, Any]) -> Any:
@@ -480,7 +469,7 @@ class TracedSides:
         return types
 
     def pulled_back(self, outputs: Any) -> dict[str, Any]:
-        """The outputs that a cotangent is pulled back from, by path: floats, and with `has_aux` only of the first."""
+        """Return the outputs that a cotangent is pulled back from, by path: floats, and with `has_aux` of the first."""
         return inexact_leaves(outputs, self.pair.has_aux)
 
     def _ideal(
@@ -519,7 +508,7 @@ class TracedSides:
         return jax.tree.unflatten(jax.tree.structure(outputs), pinned)
 
     def _declared_layout(self, path: str, shape: tuple[int, ...], site: Site) -> PartitionSpec:
-        """How an output lies: as `out_spec` says, or else like the first argument of its shape, or else not split."""
+        """Return how an output lies: as `out_spec` says, else like the first argument of its shape, else not split."""
         declared = self.pair.output_spec(site.case, site.mesh)
         like = {arg_shape(arg, name, site.case): arg.spec for name, arg in reversed(list(self.args(site).items()))}
         return partition(declared.get(path, like.get(shape, ())), site.mesh)

@@ -29,13 +29,13 @@ class DevicesShown:
 
     @property
     def on_one(self) -> DevicesShown:
-        """The same for one device alone, as a gather from a split array may be a sum over several."""
+        """Return the same for one device alone, as a gather from a split array may be a sum over several."""
         why = f"from {self.axis}2 on a gather may be compiled to a sum over devices, which needs more of the inputs"
         return replace(self, numbers=tuple(number for number in self.numbers if number == 1), why_not=why)
 
     @property
     def text(self) -> str:
-        """The numbers in words."""
+        """Return the numbers in words."""
         if self.numbers == tuple(range(1, self.most + 1)):
             return f"every number of devices up to {self.most} on axis {self.axis}"
         *first, last = map(str, self.numbers)
@@ -79,7 +79,7 @@ class SizesShown:
 
     @property
     def text(self) -> str:
-        """The shapes and the conditions in one line."""
+        """Return the shapes and the conditions in one line."""
         shapes = "; ".join(
             [f"{name} {shape}" for name, shape in self.shapes.items()]
             + [f"{name}={text}" for name, text in self.statics.items()]
@@ -90,12 +90,12 @@ class SizesShown:
 
     @property
     def kept_text(self) -> str:
-        """The sizes that are kept as declared, as `n=12 and m=3`; empty without any."""
+        """Return the sizes that are kept as declared, as `n=12 and m=3`; empty without any."""
         return " and ".join(f"{name}={number}" for name, number in self.kept.items())
 
     @property
     def _devices(self) -> str:
-        """For how many devices it holds, and why not for more."""
+        """Say for how many devices it holds, and why not for more."""
         if self.mesh is None:
             axes = ", ".join(f"{name}={text}" for name, text in self.axes.items())
             return f"every number of devices{f' with {axes}' if axes else ''}"

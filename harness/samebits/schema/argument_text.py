@@ -41,7 +41,7 @@ class NamedArg:
 
 
 def parse_argument(word: str) -> NamedArg:
-    """Read one argument.
+    """Read one argument, such as `x=f32[8@data,16]:nan`.
 
     Args:
         word: `NAME=DTYPE[DIMENSIONS]`, then `:LOW..HIGH` for numbers of this range (both included), or `:SPECIAL,...`
@@ -71,7 +71,7 @@ def parse_argument(word: str) -> NamedArg:
 
 
 def _meant(word: str) -> str:
-    """What was meant by a word that is not an array; empty where that is not clear."""
+    """Say what was meant by a word that is not an array; empty where that is not clear."""
     name, _, value = (part.strip() for part in word.partition("="))
     if not name.isidentifier():
         return ""
@@ -98,11 +98,7 @@ def parse_arguments(words: Iterable[str]) -> dict[str, Arg]:
 
 
 def dtype_name(text: str, where: str) -> str:
-    """The full name of a dtype: `float32` of `f32`, `float8_e4m3fn` of `f8_e4m3fn`.
-
-    Args:
-        text: the short or the full name.
-        where: what a message starts with.
+    """Return the full name of a dtype: `float32` of `f32`, `float8_e4m3fn` of `f8_e4m3fn`.
 
     Raises:
         RequestError: no such dtype, or none that jax computes with.
@@ -132,7 +128,7 @@ _TRUTH = {"false": Integers(low=0, high=1), "true": Integers(low=1, high=2)}
 
 
 def argument_word(name: str, arg: Arg) -> str:
-    """The word of an argument; the inverse of `parse_argument`, for arguments that it gives."""
+    """Write the word of an argument; the inverse of `parse_argument`, for arguments that it gives."""
     short = {long: key for key, long in _LONG.items()}
     parts = re.fullmatch(r"(bfloat|float|int|uint|complex)(\d\w*)", str(arg.dtype))
     dtype = str(arg.dtype) if parts is None else short[parts[1]] + parts[2]
@@ -148,7 +144,7 @@ def argument_word(name: str, arg: Arg) -> str:
 
 
 def _shortest(number: float) -> str:
-    """A float as it is read back."""
+    """Write a float as it is read back."""
     return f"{number:g}" if float(f"{number:g}") == number else repr(float(number))
 
 
@@ -159,7 +155,7 @@ def _axes_text(entry: str | tuple[str, ...] | None) -> str:
 
 
 def _dimensions(text: str, word: str) -> tuple[tuple[int, ...], Spec]:
-    """Sizes, and the axes of each dimension."""
+    """Read sizes, and the axes of each dimension."""
     if not text.strip():
         return (), ()
     shape: list[int] = []
@@ -181,7 +177,7 @@ _SIZES = "expected a positive number, and @AXIS or @(AXIS,AXIS) where it is spli
 
 
 def _values(suffixes: list[str], dtype: str, word: str) -> tuple[Values, tuple[str, ...]]:
-    """How the elements are drawn, and the special values."""
+    """Read how the elements are drawn, and the special values."""
     values: Values | None = None
     special: tuple[str, ...] = ()
     for suffix in suffixes:
@@ -212,7 +208,7 @@ def _specials(suffix: str, word: str) -> tuple[str, ...]:
 
 
 def _range(first: str, last: str, dtype: str, word: str) -> Values:
-    """Numbers from the first to the last, both included, that the dtype can hold."""
+    """Read numbers from the first to the last, both included, that the dtype can hold."""
     import ml_dtypes
 
     if dtype.startswith(("float", "bfloat")):

@@ -32,24 +32,20 @@ class ArgTree:
     structure: tuple[Any, ...] = ()
 
     def stacked(self, copies: int) -> ArgTree:
-        """This argument so many times along a new leading axis of every leaf."""
+        """Repeat the argument so many times along a new leading axis of every leaf."""
         return replace(self, args=tuple(arg.stacked(copies) for arg in self.args))
 
     def leaves(self, name: str) -> dict[str, Arg]:
-        """The leaves by name, for an argument of this name."""
+        """Return the leaves by name, for an argument of this name."""
         return {name + path: arg for path, arg in zip(self.paths, self.args, strict=True)}
 
     def assembled(self, name: str, arrays: Mapping[str, Any]) -> Any:
-        """The argument, of arrays by the names of `leaves`."""
+        """Build the argument of arrays by the names of `leaves`."""
         return self.build([arrays[name + path] for path in self.paths])
 
 
 def argument_tree(where: str, declared: Any) -> ArgTree:
-    """A declared argument as a tree: an `Arg`, an `ArgTree`, or any pytree of them.
-
-    Args:
-        where: the pair, case and argument, for the message.
-        declared: what stands in `Pair.args`.
+    """Return a declared argument as a tree: an `Arg`, an `ArgTree`, or any pytree of them.
 
     Raises:
         DeclarationError: there is no `Arg` in it, or something that is neither an `Arg` nor a container of jax.
@@ -88,6 +84,6 @@ def argument_tree(where: str, declared: Any) -> ArgTree:
 
 
 def _only(arrays: Sequence[Any]) -> Any:
-    """The argument that is one array."""
+    """Return the argument that is one array."""
     (array,) = arrays
     return array

@@ -33,17 +33,12 @@ class Assumption:
 
 
 def words_of(assumptions: Iterable[Assumption]) -> str:
-    """The kinds of what is assumed beyond shapes and rounding, in words; empty where nothing is."""
+    """Return the kinds of what is assumed beyond shapes and rounding, in words; empty where nothing is."""
     return ", ".join(dict.fromkeys(assumption.word for assumption in assumptions if not assumption.inherent))
 
 
 def passing_words(kinds: Sequence[Iterable[str]], hold: str) -> str | None:
-    """Count what holds under assumptions that other values could break, by kind; None where nothing does.
-
-    Args:
-        kinds: of each result, the kinds of these assumptions.
-        hold: the results, as in "results hold".
-    """
+    """Count what holds under assumptions that other values could break, by kind; None where nothing does."""
     counts = Counter(word for words in kinds for word in dict.fromkeys(words))
     if not counts:
         return None

@@ -112,7 +112,7 @@ class Arg:
         check_spec(f"argument of shape {self.shape}", self.spec, len(self.shape))
 
     def stacked(self, copies: int) -> Arg:
-        """This argument so many times along a new leading axis, each copy with values of its own."""
+        """Repeat the argument so many times along a new leading axis, each copy with values of its own."""
         values = self.values
         return replace(
             self,
@@ -205,16 +205,12 @@ class Case:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """What `symbols` can name of the case itself: its sizes and its integer static arguments."""
+        """Return what `symbols` can name of the case itself: its sizes and its integer static arguments."""
         plain = {name: int(value) for name, value in self.statics.items() if _is_size(value)}
         return {**plain, **self.sizes}
 
     def size_symbols(self, where: str, axes: Iterable[str]) -> SizeSymbols:
-        """What its sizes are made of.
-
-        Args:
-            where: the declaration, for messages.
-            axes: the mesh axes that expressions may stand for besides.
+        """Return what its sizes are made of; `axes` are mesh axes that expressions may stand for besides.
 
         Raises:
             DeclarationError: a name is not a size, an expression is malformed, or it cannot be the declared number.
@@ -222,31 +218,27 @@ class Case:
         return size_symbols(where, self.symbols, {**dict.fromkeys(axes), **self.numbers})
 
     def at_sizes(self, numbers: Mapping[str, int]) -> Case:
-        """This case at other sizes.
-
-        Args:
-            numbers: by the names of sizes and integer static arguments of the case.
-        """
+        """Return the case at other sizes, by the names of its sizes and integer static arguments."""
         sizes = {name: numbers.get(name, number) for name, number in self.sizes.items()}
         plain = {name: numbers[name] for name, v in self.statics.items() if _is_size(v) and name in numbers}
         return replace(self, sizes=sizes, statics={**self.statics, **plain})
 
     def under(self, transform: str) -> Case:
-        """This case with both sides under a transform."""
+        """Put both sides under a transform."""
         return replace(self, id=f"{self.id}_{transform}", transform=transform, declared=self.id)
 
     @property
     def plain(self) -> Case:
-        """This case as it was declared: what functions of (case, mesh) are called with."""
+        """Return the case as it was declared: what functions of (case, mesh) are called with."""
         return self if self.declared is None else replace(self, id=self.declared, transform=None, declared=None)
 
     @property
     def context_meshes(self) -> tuple[str, ...]:
-        """The static arguments that are the mesh of the point."""
+        """Return the static arguments that are the mesh of the point."""
         return tuple(name for name, value in self.statics.items() if isinstance(value, ContextMesh))
 
     def refusal(self, side: str) -> Refusal | None:
-        """The documented refusal of a side, if it has one in this case."""
+        """Return the documented refusal of a side, if it has one in this case."""
         for refusal in self.refuses:
             if not refusal.variants or side in refusal.variants:
                 return refusal

@@ -72,12 +72,7 @@ class Statement:
     side: str | None = None
 
     def judge(self, facts: Mapping[str, Mapping[str, Any]], variant: str, reference: str) -> tuple[bool | None, str]:
-        """Whether it holds of a variant, and what was seen; None where the compiler gives no figure.
-
-        Args:
-            facts: figures of every side of one case, direction and target, by side.
-            variant, reference: names of sides.
-        """
+        """Tell whether it holds of a variant, and what was seen; None where the compiler gives no figure."""
         other = reference if self.side == "reference" else self.side
         if other is not None and other not in facts:
             return None, f"{other} was not compiled"
@@ -96,7 +91,7 @@ class Statement:
         return compare(own, self.amount * figure), f"{shown(self.metric, own)}, {ratio}"
 
     def __str__(self) -> str:
-        """As documents show it: `temp_bytes <= 0.02 x reference`, `same program as gather`."""
+        """Write it as documents show it: `temp_bytes <= 0.02 x reference`, `same program as gather`."""
         if self.metric == PROGRAM:
             return f"same program as {self.side}" if self.compared == "==" else f"other program than {self.side}"
         if self.side is not None:
@@ -222,7 +217,7 @@ def compiled_side(name: str) -> SideFigures:
 
 
 def shown(metric: str, value: Any) -> str:
-    """A figure in words: bytes in MB, counts as they are."""
+    """Write a figure in words: bytes in MB, counts as they are."""
     if metric == COLLECTIVES:
         return ", ".join(f"{name} {number}" for name, number in value.items()) or "none"
     if _is_bytes(metric):
@@ -231,7 +226,7 @@ def shown(metric: str, value: Any) -> str:
 
 
 def _statement(figure: Figure, compared: str, other: Any) -> Statement:
-    """The statement of a comparison, with the variant's figure on its left."""
+    """Make the statement of a comparison, with the variant's figure on its left."""
     text = f"{figure} {compared} {other!r}"
     if isinstance(other, Figure):
         if figure.side != _VARIANT and other.side == _VARIANT:
@@ -319,7 +314,7 @@ class Claim:
             )
 
     def speaks_of(self, *, variant: str, direction: str, target: str, version: str | None) -> bool:
-        """Whether the claim is about this comparison."""
+        """Tell whether the claim is about this comparison."""
         pairs = ((variant, self.variant), (direction, self.direction), (version or "", self.versions))
         matches = fnmatchcase(target, self.target) or self.target == Target(name=target).platform
         return matches and all(fnmatchcase(value, pattern) for value, pattern in pairs)

@@ -17,7 +17,7 @@ DIFFERENTIATED = " under differentiation"
 
 
 def leaf_words(direction: str, leaf: str) -> str:
-    """A leaf in words: `out`, `gradient of x`, or `out under differentiation`."""
+    """Write a leaf in words: `out`, `gradient of x`, or `out under differentiation`."""
     return f"gradient of {leaf}" if direction == "gradient" and not leaf.endswith(DIFFERENTIATED) else leaf
 
 
@@ -43,13 +43,13 @@ class Scope:
     platform: str = "*"
 
     def is_for(self, platform: str) -> bool:
-        """Whether this applies to results that are made on a platform."""
+        """Tell whether this applies to results that are made on a platform."""
         return fnmatchcase(platform, self.platform)
 
     def covers(
         self, *, variant: str, case: str, dtype: str, mesh: str, mode: str, direction: str, leaf: str | None
     ) -> bool:
-        """Whether a result lies in this scope; `leaf=None` asks before the leaves are known."""
+        """Tell whether a result lies in this scope; `leaf=None` asks before the leaves are known."""
         pairs = (
             (variant, self.variant),
             (case, self.case),
@@ -67,7 +67,7 @@ class Scope:
 
 
 def _matches(value: str, pattern: str) -> bool:
-    """Whether a pattern is the value as it is printed, such as `out['a']` with its brackets, or fits it."""
+    """Tell whether a pattern fits a value, or is it as printed, such as `out['a']` with its brackets."""
     return value == pattern or fnmatchcase(value, pattern)
 
 

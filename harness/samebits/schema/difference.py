@@ -38,7 +38,7 @@ class Witness:
 
     @property
     def at(self) -> str:
-        """Which element, such as `out[0, 3]`."""
+        """Name the element, such as `out[0, 3]`."""
         return f"{self.leaf}[{', '.join(map(str, self.index))}]" if self.index else self.leaf
 
     def __str__(self) -> str:
@@ -84,14 +84,9 @@ _OF_ONE = {"differ": "differs", "are": "is", "zeros": "a zero"}
 
 
 def extent(differences: Sequence[Difference], elements: int) -> str:
-    """How many elements of a leaf differ in which ways, the largest class first.
+    """Say how many elements of a leaf differ in which ways, the largest class first.
 
-    Args:
-        differences: the classes, the largest first; at least one.
-        elements: how many elements the leaf has.
-
-    Returns:
-        Such as `4999 of 8192 elements differ by rounding (up to 2 ulps) and 1 is NaN for a number`.
+    Such as `4999 of 8192 elements differ by rounding (up to 2 ulps) and 1 is NaN for a number`.
     """
     first, *rest = (_clause(difference) for difference in differences)
     total = f"{differences[0].elements} of {elements} elements"
@@ -114,7 +109,7 @@ def _clause(difference: Difference) -> str:
 
 
 def ulps_in_words(distance: int) -> str:
-    """A distance in ulps as a person reads it: `2 ulps`, `3.1e5 ulps`."""
+    """Write a distance in ulps as a person reads it: `2 ulps`, `3.1e5 ulps`."""
     if distance < LONG:
         return f"{distance} ulp{'' if distance == 1 else 's'}"
     digits, _, exponent = f"{distance:.1e}".partition("e")

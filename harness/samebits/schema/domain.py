@@ -30,7 +30,7 @@ _COTANGENT = "the cotangent of "
 
 
 def cotangent_of(leaf: str) -> str:
-    """How the cotangent of an output leaf is named among the inputs of a gradient."""
+    """Name the cotangent of an output leaf among the inputs of a gradient."""
     return _COTANGENT + leaf
 
 
@@ -50,12 +50,12 @@ class RequiredFact(NamedTuple):
         return f"{self.fact}={self.subject}"
 
     def implies(self, fact: Fact) -> bool:
-        """Whether another fact of the same input follows from this one."""
+        """Tell whether another fact of the same input follows from this one."""
         return self.fact in _IMPLIES.get(fact, ())
 
     @classmethod
     def parse(cls, text: str) -> RequiredFact:
-        """The fact that was written as `FACT=SUBJECT`."""
+        """Read the fact that was written as `FACT=SUBJECT`."""
         fact, _, subject = text.partition("=")
         return cls(cast(Fact, fact), subject)
 
@@ -98,7 +98,7 @@ class Domain:
             raise DeclarationError("a domain says nothing; leave it out where every input is promised")
 
     def says(self, needed: RequiredFact) -> bool:
-        """Whether a fact that a proof needs is among those stated, or follows from them."""
+        """Tell whether a fact that a proof needs is among those stated, or follows from them."""
         facts = (needed.fact, *_IMPLIES.get(needed.fact, ()))
         return any(_names(pattern, needed.subject) for fact in facts for pattern in getattr(self, fact))
 
@@ -128,17 +128,17 @@ class Domain:
 
 
 def unsaid(domain: Domain | None, needed: Iterable[RequiredFact]) -> tuple[RequiredFact, ...]:
-    """What a proof needs and a domain does not say; no domain says nothing."""
+    """Return what a proof needs and a domain does not say; no domain says nothing."""
     return tuple(fact for fact in needed if domain is None or not domain.says(fact))
 
 
 def in_words(needed: Iterable[RequiredFact]) -> str:
-    """Facts as a text, such as `x finite; no -0.0 or subnormal number in x and y`."""
+    """Write facts as a text, such as `x finite; no -0.0 or subnormal number in x and y`."""
     return "; ".join(_text(_by_fact(needed)))
 
 
 def in_code(needed: Iterable[RequiredFact]) -> str:
-    """Facts as the declaration that states them."""
+    """Write facts as the declaration that states them."""
     stated = (
         f"{fact}={tuple(dict.fromkeys(names))!r}".replace('"', "'") for fact, names in _by_fact(needed).items() if names
     )
@@ -146,7 +146,7 @@ def in_code(needed: Iterable[RequiredFact]) -> str:
 
 
 def not_said(needed: Iterable[RequiredFact]) -> str:
-    """What is wrong with a contract whose domain does not say what a proof needs, and what to write."""
+    """Say that a contract's domain does not say what a proof needs, and what to write."""
     return f"the contract's domain does not say so: write domain={in_code(needed)}"
 
 
@@ -172,12 +172,12 @@ def _is_computed(name: str) -> bool:
 
 
 def _is_made(pattern: str) -> bool:
-    """Whether a pattern names what only a program has: a cotangent, or the result of an operation."""
+    """Tell whether a pattern names what only a program has: a cotangent, or the result of an operation."""
     return pattern == COTANGENTS or pattern.startswith(_COTANGENT) or _is_computed(pattern)
 
 
 def _text(facts: Mapping[Fact, tuple[str, ...]]) -> Iterable[str]:
-    """One sentence for what is finite, and one for each list of inputs of which the same values are left out."""
+    """Yield a sentence for what is finite, and one for each list of inputs that leave out the same values."""
     if facts["finite"]:
         yield f"{_listed(facts['finite'])} finite"
     left_out: dict[tuple[str, ...], list[str]] = {}

@@ -298,11 +298,7 @@ def at(pair: str, point: Point, leaf: str = "*") -> Place:
 
 
 def breakable(findings: Iterable[Finding]) -> tuple[Assumption, ...]:
-    """Return what findings that hold assume beyond shapes and rounding, which other values could break; each text once.
-
-    Args:
-        findings: of a check or of proofs.
-    """
+    """Return what findings that hold assume and other values could break, each text once."""
     taken: dict[tuple[str, str], Assumption] = {}
     holding = (assumption for each in findings if each.ruling.ok for assumption in each.proof.assumptions)
     for assumption in (each for each in holding if not each.inherent):
@@ -344,13 +340,8 @@ def exit_code(
 ) -> int:
     """Return 0 where all hold, 1 where something differs, 2 for a wrong declaration or request, 3 if undecided.
 
-    The most severe outcome decides: a difference over a wrong declaration, that over what could not run.
-
-    Args:
-        findings: all of a command.
-        problems: the pairs that could not be judged at all.
-        no_skips: whether what is skipped fails the run.
-        interrupted: whether findings are missing.
+    The most severe outcome decides: a difference over a wrong declaration, that over what could not run. `no_skips`
+    fails the run for what is skipped, `interrupted` says that findings are missing.
     """
     counts = Counter(finding.status for finding in findings)
     nothing_checked = counts["skipped"] == counts.total()

@@ -17,17 +17,17 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
 def canonical(value: Any) -> str:
-    """Canonical JSON: equal values have equal text."""
+    """Write canonical JSON: equal values have equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def content_digest(plain: Mapping[str, Any]) -> str:
-    """The digest of a document, as plain JSON, over everything but `content`."""
+    """Digest a document, as plain JSON, over everything but `content`."""
     return hashlib.sha256(canonical({k: v for k, v in plain.items() if k != "content"}).encode()).hexdigest()
 
 
 def unknown_key(raw: Any, typed: Any, place: str = "$") -> str | None:
-    """The first key of a JSON document that the records made of it do not have; msgspec itself skips those."""
+    """Return the first key of a JSON document that its records do not have; msgspec itself skips those."""
     pairs: Iterable[tuple[str, Any, Any]] = ()
     if is_dataclass(typed) and isinstance(raw, Mapping):
         known = {field.name for field in fields(typed)}
@@ -59,7 +59,7 @@ class _Open:
 
 
 def json_error_place(text: str, error: json.JSONDecodeError) -> str:
-    """One line: the field in which the file ends, or in which it is not JSON."""
+    """Say in one line where the file ends, or where it is not JSON: the field."""
     if not text.strip():
         return "the file is empty"
     place, closed, last = _scan(text)
@@ -69,12 +69,12 @@ def json_error_place(text: str, error: json.JSONDecodeError) -> str:
 
 
 def place_at_end(text: str) -> str:
-    """The field in which a text ends, as `steps[3].loss`."""
+    """Return the field in which a text ends, as `steps[3].loss`."""
     return _scan(text)[0]
 
 
 def _scan(text: str) -> tuple[str, bool, int]:
-    """The field in which a text ends, whether all brackets are closed, and where the last token begins."""
+    """Return the field in which a text ends, whether all brackets are closed, and where the last token begins."""
     stack: list[_Open] = []
     last, begun = 0, False
     for match in _TOKEN.finditer(text):

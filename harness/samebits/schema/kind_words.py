@@ -10,7 +10,7 @@ LONGEST = 40
 
 
 def kind_words(value: Any) -> str:
-    """What a value is: `3, an int`, `an array float32[4,8]`, `the module math`, `an object of the class Layer`."""
+    """Say what a value is: `3, an int`, `an array float32[4,8]`, `the module math`, `an object of the class Layer`."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(value, type):
         return f"the class {value.__name__}"
@@ -30,5 +30,5 @@ def kind_words(value: Any) -> str:
 
 
 def with_article(noun: str) -> str:
-    """A noun with its indefinite article."""
+    """Put the indefinite article before a noun."""
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

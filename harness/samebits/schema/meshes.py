@@ -37,10 +37,10 @@ SPELLING = (
 
 
 def read(text: str) -> tuple[Axes, AxisTypes]:
-    """The axes and their types that a text means.
+    """Read the axes and their types.
 
     Raises:
-        MeshError: it is in neither form, or an axis has a type that none can be given.
+        MeshError: the text is in neither form, or an axis has a type that none can be given.
     """
     if text == NO_MESH:
         return (), ()
@@ -55,7 +55,7 @@ def read(text: str) -> tuple[Axes, AxisTypes]:
 
 
 def written(axes: Axes, types: AxisTypes) -> str:
-    """The canonical spelling, which `read` reads back."""
+    """Write the canonical spelling, which `read` reads back."""
     if not axes:
         return NO_MESH
     if not any(types) and all(_LETTERS.fullmatch(name) for name, _ in axes):
@@ -134,7 +134,7 @@ class MeshSpec:
 
     @classmethod
     def of(cls, mesh: Mesh | AbstractMesh) -> MeshSpec:
-        """The axes of a mesh of jax's, with their types; `untyped` and `mode` are the two apart.
+        """Return the axes of a mesh of jax's, with their types; `untyped` and `mode` are the two apart.
 
         Raises:
             MeshError: it has an axis that cannot be declared: of type manual, or whose name is not a string.
@@ -155,17 +155,17 @@ class MeshSpec:
 
     @property
     def id(self) -> str:
-        """The name that `parse` reads back; equal meshes have equal ids."""
+        """Return the name that `parse` reads back; equal meshes have equal ids."""
         return written(self.axes, self.types)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The axis names in order."""
+        """Return the axis names in order."""
         return tuple(name for name, _ in self.axes)
 
     @property
     def devices(self) -> int:
-        """How many devices the mesh needs."""
+        """Count the devices that the mesh needs."""
         count = 1
         for _, size in self.axes:
             count *= size
@@ -173,7 +173,7 @@ class MeshSpec:
 
     @property
     def mode(self) -> Mode | None:
-        """The one mode in which this mesh runs; None where the sweep decides.
+        """Return the one mode in which this mesh runs; None where the sweep decides.
 
         `explicit` where all types are given and one is explicit; `auto` where all are auto, and without a mesh.
         """
@@ -184,42 +184,42 @@ class MeshSpec:
         return "explicit" if "explicit" in self.types else "auto"
 
     def modes(self, swept: Sequence[Mode]) -> tuple[Mode, ...]:
-        """The modes of a sweep in which this mesh runs: its own alone, where it has one."""
+        """Return the modes of a sweep in which this mesh runs: its own alone, where it has one."""
         return tuple(swept) if self.mode is None else (self.mode,)
 
     @property
     def untyped(self) -> MeshSpec:
-        """The same axes, with all types left to the sweep."""
+        """Leave all types to the sweep."""
         return MeshSpec(axes=self.axes)
 
     def size(self, axis: str) -> int:
-        """The size of an axis; 1 where the mesh does not have it."""
+        """Return the size of an axis; 1 where the mesh does not have it."""
         return dict(self.axes).get(axis, 1)
 
     def axis_type(self, axis: str, mode: Mode) -> Mode:
-        """The type of an axis in a mode of the sweep."""
+        """Return the type of an axis in a mode of the sweep."""
         return self.fixed().get(axis, mode)
 
     def fixed(self) -> dict[str, Mode]:
-        """The axes with a type of their own, and that type."""
+        """Return the axes with a type of their own, and that type."""
         return {name: kind for name, kind in zip(self.names, self.types, strict=False) if kind is not None}
 
     def explicit_axes(self, mode: Mode) -> tuple[str, ...]:
-        """The axes of type explicit in a mode of the sweep, in order."""
+        """Return the axes of type explicit in a mode of the sweep, in order."""
         return tuple(name for name in self.names if self.axis_type(name, mode) == "explicit")
 
     @property
     def single(self) -> MeshSpec:
-        """The mesh of one device with the same axes and types; itself where there are none."""
+        """Return the mesh of one device with the same axes and types; itself where there are none."""
         return self.having(tuple((name, 1) for name in self.names))
 
     @property
     def one_device(self) -> MeshSpec:
-        """The same on one device: `data1` of the axes of the field, else `single` in any mode."""
+        """Return it on one device: `data1` of the axes of the field, else `single` in any mode."""
         return MeshSpec(axes=(("data", 1),)) if set(self.names) <= set(AXES) else self.single.untyped
 
     def having(self, axes: Axes) -> MeshSpec:
-        """A mesh of other axes and sizes, in which those of this mesh have the same types."""
+        """Return a mesh of other axes and sizes, in which those of this mesh have the same types."""
         kinds = self.fixed()
         return MeshSpec(axes=axes, types=tuple(kinds.get(name) for name, _ in axes))
 
@@ -228,7 +228,7 @@ class MeshSpec:
         return self.having(tuple((name, number if name == axis else size) for name, size in self.axes))
 
     def build(self, mode: Mode, devices: Sequence[Any] | None = None) -> Any:
-        """The jax mesh over the first of some devices; None without axes.
+        """Build the jax mesh over the first of some devices; None without axes.
 
         Args:
             mode: of the axes without a type of their own.
@@ -254,13 +254,9 @@ class MeshSpec:
         )
 
     def spanning(self, available: Sequence[Any], process: int) -> Sequence[Any]:
-        """The devices for this mesh where several processes have them: equally many of each, process by process.
+        """Return the devices for this mesh where several processes have them: equally many of each, process by process.
 
         A mesh that has fewer devices than there are processes lies on each process's own devices, in all of them.
-
-        Args:
-            available: of all processes.
-            process: the index of this one.
 
         Raises:
             MeshNotSpanned: the devices of the mesh do not divide by the processes, and one does not have as many.
@@ -280,7 +276,7 @@ class MeshSpec:
         return own
 
     def abstract(self, mode: Mode) -> Any:
-        """The jax mesh without devices, to trace for: it can be of any size. None without axes."""
+        """Build the jax mesh without devices, to trace for: it can be of any size. None without axes."""
         import jax
 
         if not self.axes:

@@ -69,18 +69,18 @@ class Config:
             )
 
     def having(self, **changes: Any) -> Config:
-        """A copy with other values; `choice`, `sizes` and `options` are merged into the present ones."""
+        """Copy it with other values; `choice`, `sizes` and `options` are merged into the present ones."""
         for name in ("choice", "sizes", "options"):
             if name in changes:
                 changes[name] = {**getattr(self, name), **changes[name]}
         return replace(self, **changes)
 
     def on_one_device(self, name: str) -> Config:
-        """The same training under another name on one device, in auto mode."""
+        """Return the same training under another name on one device, in auto mode."""
         return self.having(name=name, mesh=MeshSpec.parse(self.mesh).one_device.id, shard_mode="auto")
 
     def digest(self) -> str:
-        """A short digest of all values but the name."""
+        """Digest all values but the name."""
         values = {**asdict(self), "name": None}
         return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
@@ -121,7 +121,7 @@ class Matrix:
             raise DeclarationError(f"{where}: column '{column}' is unknown; expected some of {', '.join(COLUMNS)}")
 
     def run(self, name: str) -> Config:
-        """The configuration of a run by its name."""
+        """Return the configuration of a run by its name."""
         return next(run for run in self.runs if run.name == name)
 
 
@@ -147,7 +147,7 @@ class Defect:
 
     @property
     def config(self) -> Config:
-        """The configuration that runs with the defect in it."""
+        """Return the configuration that runs with the defect in it."""
         return self.run.having(options=dict(self.changes)) if self.changes else self.run
 
 
@@ -256,6 +256,6 @@ class Model:
                 )
 
     def all_configs(self) -> dict[str, Config]:
-        """Every configuration by name; runs of matrices are `MATRIX/RUN`."""
+        """Return every configuration by name; runs of matrices are `MATRIX/RUN`."""
         named = {config.name: config for config in self.configs}
         return named | {f"{matrix.name}/{run.name}": run for matrix in self.matrices for run in matrix.runs}

@@ -15,11 +15,7 @@ _RENAMED = {"proof_alone": "alone", "no_lines": "why"}
 
 @cache
 def group_of(tool: str) -> dict[str, str]:
-    """Return the group of each field; of a proof, what it requires of the inputs before what the contract states.
-
-    Args:
-        tool: that wrote the row, `check` or `prove`.
-    """
+    """Map each field to its group; of a proof, what it requires of the inputs before what the contract states."""
     groups = {name: kind for name, kind in get_type_hints(Finding).items() if is_dataclass(kind)}
     ordered = sorted(groups, key=lambda name: tool == "prove" and name == "proof")  # the last one wins
     if tool != "prove":
@@ -28,12 +24,7 @@ def group_of(tool: str) -> dict[str, str]:
 
 
 def nested(row: Mapping[str, Any], tool: str) -> dict[str, Any]:
-    """Return a row with its fields in their groups; what is not a field of a group stays where it is.
-
-    Args:
-        row: of `samebits/1`.
-        tool: that wrote it, `check` or `prove`.
-    """
+    """Put the fields of a row of `samebits/1` into their groups; what is not a field of one stays where it is."""
     known, finding = group_of(tool), dict[str, Any](tool=tool)
     for key, value in row.items():
         name = "refutation" if (tool, key) == ("prove", "witness") else _RENAMED.get(key, key)
@@ -45,11 +36,7 @@ def nested(row: Mapping[str, Any], tool: str) -> dict[str, Any]:
 
 
 def upgraded(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document of `samebits/1` as one of `samebits/2`.
-
-    Args:
-        raw: the JSON object.
-    """
+    """Return a document of `samebits/1` as one of `samebits/2`."""
     document, command = {**raw, "schema": "samebits/2"}, raw.get("command")
     if command in ("check", "prove") and isinstance(raw.get("results"), list):
         document["results"] = [nested(row, command) if isinstance(row, dict) else row for row in raw["results"]]

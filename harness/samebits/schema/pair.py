@@ -59,7 +59,7 @@ Side = str | Callable[..., Any]
 
 
 def _declaring_file() -> str:
-    """The file whose top level (or function) is creating the pair; frames of this module and generated code skipped."""
+    """Find the file whose top level (or function) creates the pair, beyond this module and generated code."""
     frame = sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__") in (__name__, "dataclasses"):
         frame = frame.f_back
@@ -141,41 +141,41 @@ class Pair:
 
     @property
     def reference_name(self) -> str:
-        """The reference's name in reports: its function's name."""
+        """Return the reference's name in reports: its function's name."""
         if isinstance(self.reference, str):
             return self.reference.rpartition(":")[2]
         return str(getattr(self.reference, "__name__", "reference"))
 
     @property
     def variant_names(self) -> tuple[str, ...]:
-        """The names of the optimized variants."""
+        """Return the names of the optimized variants."""
         return tuple(self.variants)
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """Every side that runs on the mesh: the reference first, then the variants."""
+        """Return every side that runs on the mesh: the reference first, then the variants."""
         return (self.reference_name, *self.variant_names)
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The mesh axes of this pair: those of `AXES` in its order, then others as they are declared."""
+        """Return the mesh axes of this pair: those of `AXES` in its order, then others as they are declared."""
         meshes = self.meshes + self.wide_meshes
         known = dict.fromkeys(axis for mesh in meshes for axis in MeshSpec.parse(mesh).names)
         return (*(axis for axis in AXES if axis in known), *(axis for axis in known if axis not in AXES))
 
     @property
     def all_modes(self) -> tuple[Mode, ...]:
-        """The sharding modes of all meshes: of the sweep, and those that meshes fix by the types of their axes."""
+        """Return the sharding modes of all meshes: of the sweep, and those that the types of their axes fix."""
         meshes = [MeshSpec.parse(mesh) for mesh in self.meshes + self.wide_meshes]
         used = {mode for mesh in meshes for mode in mesh.modes(self.modes)}
         return tuple(mode for mode in MODES if mode in used)
 
     def case(self, case_id: str) -> Case:
-        """The case with this id."""
+        """Return the case with this id."""
         return next(case for case in self.cases if case.id == case_id)
 
     def argument_trees(self, case: Case, mesh: MeshSpec) -> dict[str, ArgTree]:
-        """The arguments of a case on a mesh by name, each as a tree.
+        """Return the arguments of a case on a mesh by name, each as a tree.
 
         Raises:
             DeclarationError: they are not by name, there are none, or one is not a tree of `Arg`.
@@ -193,19 +193,19 @@ class Pair:
         return {name: tree.stacked(COPIES) for name, tree in trees.items()} if case.transform == "vmap" else trees
 
     def arguments(self, case: Case, mesh: MeshSpec) -> dict[str, Arg]:
-        """The array arguments of a case on a mesh: of an argument that is a tree, its leaves by their paths."""
+        """Return the array arguments of a case on a mesh: of an argument that is a tree, its leaves by their paths."""
         flat: dict[str, Arg] = {}
         for name, tree in self.argument_trees(case, mesh).items():
             flat |= tree.leaves(name)
         return flat
 
     def output_spec(self, case: Case, mesh: MeshSpec) -> Mapping[str, Spec]:
-        """How the outputs of a case lie on a mesh, by leaf."""
+        """Return how the outputs of a case lie on a mesh, by leaf."""
         specs: Mapping[str, Spec] = self._evaluated("out_spec", self.out_spec, case.plain, mesh)
         return {leaf: (None, *spec) for leaf, spec in specs.items()} if case.transform == "vmap" else specs
 
     def _evaluated(self, field: str, value: Any, case: Case, mesh: MeshSpec) -> Any:
-        """A field that may be a function of (case, mesh); an error inside the function is one of the declaration."""
+        """Evaluate a field that may be a function of (case, mesh); an error inside is one of the declaration."""
         if not callable(value):
             return value
         try:
@@ -218,7 +218,7 @@ class Pair:
             ) from error
 
     def statics(self, case: Case, mesh: MeshSpec) -> dict[str, Any]:
-        """The static keyword arguments of a case, mesh sizes filled in."""
+        """Return the static keyword arguments of a case, mesh sizes filled in."""
         return {
             name: mesh.size(value.axis) if isinstance(value, AxisSize) else value
             for name, value in case.statics.items()
@@ -251,7 +251,7 @@ class Pair:
                 )
 
     def _is_argument_on_some_mesh(self, name: str) -> bool:
-        """Whether some case has an argument of this name on any of its meshes: `args` may depend on the mesh."""
+        """Tell whether some case has an argument of this name on any of its meshes: `args` may depend on the mesh."""
         return any(
             name in self.argument_trees(case, MeshSpec.parse(mesh))
             for case in self.cases
@@ -259,11 +259,7 @@ class Pair:
         )
 
     def on(self, platform: str) -> Pair:
-        """The declaration with the contracts and exemptions of one platform; itself where all are for it.
-
-        Args:
-            platform: `cpu`, `gpu` or `tpu`, on which results are made.
-        """
+        """Return the declaration with the contracts and exemptions of a platform; itself where all are for it."""
         contracts = tuple(contract for contract in self.contracts if contract.is_for(platform))
         exemptions = tuple(exemption for exemption in self.exemptions if exemption.is_for(platform))
         if len(contracts) == len(self.contracts) and len(exemptions) == len(self.exemptions):
@@ -271,14 +267,10 @@ class Pair:
         return replace(self, contracts=contracts, exemptions=exemptions)
 
     def contract(self, *, moves: bool = False, **where: Any) -> Contract:
-        """The contract of a result: the last that covers it, else `bitwise` of what only moves data and `rounding`.
+        """Return the contract of a result: the last that covers it, else `bitwise` where it `moves`, and `rounding`.
 
         Of an output under differentiation it is that of the forward output; bits that are promised of this direction
         alone are not promised there.
-
-        Args:
-            moves: whether both sides were shown to only move data.
-            where: the point and the leaf.
         """
         there = _of_output(where)
         matching = [contract for contract in self.contracts if contract.covers(**there)]
@@ -288,17 +280,17 @@ class Pair:
         return matching[-1] if both else COMPUTES
 
     def accuracy_of(self, contract: Contract) -> float | None:
-        """How many times the reference's error a contract accepts; None where no limit is set."""
+        """Return how many times the reference's error a contract accepts; None where no limit is set."""
         return self.accuracy if contract.error_ratio is None else contract.error_ratio
 
     def exemption(self, **where: Any) -> Exemption | None:
-        """The exemption of a result, if there is one."""
+        """Return the exemption of a result, if there is one."""
         there = _of_output(where)
         return next((exemption for exemption in self.exemptions if exemption.covers(**there)), None)
 
 
 def _of_output(where: dict[str, Any]) -> dict[str, Any]:
-    """Where a result is declared: an output under differentiation as the forward output that it is."""
+    """Return where a result is declared: an output under differentiation as the forward output that it is."""
     leaf = where["leaf"]
     if leaf is None or not leaf.endswith(DIFFERENTIATED):
         return where
@@ -360,7 +352,7 @@ def check_pair(pair: Pair) -> None:
 
 
 def transformed_cases(pair: Pair) -> list[Case]:
-    """The cases that `transforms` requests, except those that a copy of the declaration has already.
+    """Return the cases that `transforms` requests, except those that a copy of the declaration has already.
 
     Raises:
         DeclarationError: a transform is repeated, unknown, or not possible for this pair.

@@ -28,7 +28,7 @@ WIDEST = 8
 
 
 def canonical_meshes(pair: str, meshes: Iterable[str]) -> tuple[str, ...]:
-    """Each mesh by the id that results, filters and replays have.
+    """Return each mesh by the id that results, filters and replays have.
 
     Raises:
         DeclarationError: one is malformed.
@@ -114,7 +114,7 @@ def require_axes(pair: Declaration, mesh: MeshSpec) -> None:
 
 
 def _axes(pair: Declaration) -> tuple[str, ...]:
-    """The axes of all meshes, those of production layouts included."""
+    """Return the axes of all meshes, those of production layouts included."""
     compiled = (axis for real in pair.compiled for axis in fixed_part(real.layout).names)
     return tuple(dict.fromkeys((*pair.axes, *compiled)))
 

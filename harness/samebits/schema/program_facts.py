@@ -70,7 +70,7 @@ class ProgramRegion:
 
     @property
     def first(self) -> RegionLine | None:
-        """The first row that differs."""
+        """Return the first row that differs."""
         return next((line for line in self.lines if line.kind not in ("same", "moved")), None)
 
 
@@ -160,7 +160,7 @@ class CompiledSide(Facts, ProgramIdentity, Shown):
 
     @classmethod
     def of(cls, which: ProgramIdentity, facts: Facts) -> CompiledSide:
-        """The facts of a program with what it is."""
+        """Return the facts of a program with what it is."""
         return cls(**asdict(which), **asdict(facts))
 
 
@@ -247,7 +247,7 @@ class OptionEffect:
 
 
 def ratio(variant: float | None, reference: float | None) -> float | None:
-    """Variant over reference, to four digits; None where it says nothing."""
+    """Divide variant by reference, to four digits; None where it says nothing."""
     if variant is None or not reference:
         return None
     return float(f"{variant / reference:.4g}")

@@ -34,11 +34,7 @@ ALL_SIZES_REQUIRED = "the contract requires all sizes"
 
 
 def requirement(required: str, reason: str | None) -> str:
-    """What a result was held against, in words: the lowest verdict, for all sizes where these are what is missing.
-
-    Args:
-        required, reason: of the result.
-    """
+    """Say what a result was held against: the lowest verdict, for all sizes where these are what is missing."""
     return f"{required} for all sizes" if ALL_SIZES_REQUIRED in (reason or "") else required
 
 
@@ -109,13 +105,7 @@ class Summary:
 
 
 def code_of(problems: Iterable[Problem], *, failed: bool, undecided: bool) -> int:
-    """Return the exit code of a command: 1, 2 where a request or declaration is wrong, 3, or 0.
-
-    Args:
-        problems: what could not be judged at all.
-        failed: whether something is not as required.
-        undecided: whether something could not be decided, or nothing was.
-    """
+    """Return the exit code of a command: 1, 2 where a request or declaration is wrong, 3, or 0."""
     codes = {problem.exit_code for problem in problems}
     return 1 if failed else 2 if 2 in codes else 3 if codes or undecided else 0
 

@@ -51,7 +51,7 @@ class ShakeSummary:
 
 
 def shake_of(results: Iterable[Finding], not_accepted: Mapping[str, str], left_out: Mapping[str, str]) -> ShakeSummary:
-    """The counts over results."""
+    """Count the outcomes over results."""
     rows: dict[str, Counter[str]] = {}
     moved: Counter[str] = Counter()
     leaves: Counter[str] = Counter()
@@ -78,6 +78,6 @@ def shake_of(results: Iterable[Finding], not_accepted: Mapping[str, str], left_o
 
 
 def standing(result: Finding) -> Standing:
-    """The most severe outcome of a shaken leaf."""
+    """Return the most severe outcome of a shaken leaf."""
     outcomes = {leaf.outcome for leaf in result.shaken}
     return next((name for name in STANDINGS if name in outcomes), "not moved")

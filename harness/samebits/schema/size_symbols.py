@@ -41,23 +41,22 @@ class SizeSymbols:
     lowest: Mapping[str, int] = field(default_factory=dict)
 
     def low(self, symbol: str) -> int:
-        """The smallest value of a symbol."""
+        """Return the smallest value of a symbol."""
         return self.lowest.get(symbol, 1)
 
     def text(self, name: str) -> str:
-        """What a size is: its expression, or itself as a symbol."""
+        """Return what a size is: its expression, or itself as a symbol."""
         return self.expressions.get(name, name)
 
     def free(self, names: Collection[str]) -> tuple[str, ...]:
-        """The free symbols of some sizes, in order."""
+        """Return the free symbols of some sizes, in order."""
         named = [name for name in names if name in self.expressions or is_symbol(name)]
         return tuple(dict.fromkeys(symbol for name in named for symbol in _NAME.findall(self.text(name))))
 
     def numbers(self, sizes: Mapping[str, int]) -> dict[str, int] | None:
-        """The values of the free symbols at which the sizes are these numbers; None where there are none.
+        """Return the free symbols at which the sizes are these numbers; None where there are none.
 
-        Args:
-            sizes: by name, the number; one below 1 that no expression is about has no symbol.
+        A size below 1 that no expression is about has no symbol.
         """
         used = {*self.expressions, *self.free(tuple(self.expressions))}
         named = {name: number for name, number in sizes.items() if name in self.expressions or is_symbol(name)}
@@ -114,22 +113,17 @@ def _read(
 
 
 def is_symbol(name: str) -> bool:
-    """Whether a size of this name can be a symbol of the same name; any other is a number."""
+    """Tell whether a size of this name can be a symbol of the same name; any other is a number."""
     return _NAME.fullmatch(name) is not None and not keyword.iskeyword(name) and name not in _RESERVED
 
 
 def symbols_in(text: str) -> tuple[str, ...]:
-    """The symbols of an expression, in order."""
+    """Return the symbols of an expression, in order."""
     return tuple(dict.fromkeys(_NAME.findall(text)))
 
 
 def value_of(text: str, numbers: Mapping[str, Any]) -> Any:
-    """The value of an expression.
-
-    Args:
-        text: the expression.
-        numbers: by symbol a number, or an array of numbers.
-    """
+    """Evaluate an expression of numbers, or of arrays of numbers."""
     return _value(_parsed(text), numbers)
 
 
@@ -160,11 +154,7 @@ def check_expression(
 ) -> None:
     """Reject what is not an expression of sizes.
 
-    Args:
-        where: what it is an expression of, for messages.
-        text: the expression.
-        divided: what to write where it divides.
-        subtracted: what to write where it subtracts a symbol; None where it may.
+    `divided` and `subtracted` say what to write where it divides or subtracts a symbol; None where it may.
 
     Raises:
         DeclarationError: it is not one.
@@ -189,14 +179,14 @@ def check_expression(
 
 
 def _subtracted(tree: ast.expr) -> Iterator[ast.AST]:
-    """What stands to the right of a minus."""
+    """Yield what stands to the right of a minus."""
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
             yield from ast.walk(node.right)
 
 
 def _substituted(where: str, name: str, texts: Mapping[str, str], above: tuple[str, ...]) -> str:
-    """An expression with those of other sizes in place of their names."""
+    """Put the expressions of other sizes in place of their names."""
     if name in above:
         raise DeclarationError(f"{where}: '{name}' is an expression of itself ({' of '.join((*above, name))})")
 
@@ -255,7 +245,7 @@ def _check_numbers(where: str, symbols: SizeSymbols, known: Mapping[str, int | N
 def _solved(
     equations: list[tuple[str, int]], lowest: Mapping[str, int], values: dict[str, int], tries: Iterator[int]
 ) -> dict[str, int] | None:
-    """Values of all symbols, those of the equation with fewest unknown symbols first."""
+    """Solve for all symbols, first the equation with fewest unknown ones."""
     if next(tries, None) is None:
         return None
     left = []

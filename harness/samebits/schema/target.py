@@ -41,22 +41,18 @@ class Target:
 
     @property
     def platform(self) -> str:
-        """`cpu` or `tpu`."""
+        """Return `cpu` or `tpu`."""
         return "cpu" if _CPU.fullmatch(self.name) else "tpu"
 
     @property
     def cpu_devices(self) -> int | None:
-        """How many devices `cpu:N` asks for; None for `cpu` alone and for TPUs."""
+        """Return how many devices `cpu:N` asks for; None for `cpu` alone and for TPUs."""
         match = _CPU.fullmatch(self.name)
         return int(match[1]) if match and match[1] else None
 
 
 def can_match(pattern: str) -> bool:
-    """Whether a shell pattern of targets, `cpu` or `tpu` matches any target of a generation that is known.
-
-    Args:
-        pattern: of a claim, such as `tpu7x:*`.
-    """
+    """Tell whether a shell pattern of targets, `cpu` or `tpu` matches any target of a generation that is known."""
     kinds = ("cpu", *(f"{generation}:" for generation in GENERATIONS))
     begin = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
     if begin != pattern:
@@ -66,13 +62,9 @@ def can_match(pattern: str) -> bool:
 
 
 def spread(layout: str, devices: int) -> MeshSpec:
-    """The mesh of a layout on so many devices: the size written `*` takes what the others leave.
+    """Return the mesh of a layout on so many devices: the size written `*` takes what the others leave.
 
     Equivalent to `MeshSpec.parse(layout.replace("*", str(devices // others)))`.
-
-    Args:
-        layout: such as `context*`, `fsdp*_tensor2`, or a mesh without a star, which uses its own number.
-        devices: how many the target has.
 
     Raises:
         MeshError: malformed, more than one star, or it does not fit.
@@ -84,7 +76,7 @@ def spread(layout: str, devices: int) -> MeshSpec:
 
 
 def fixed_part(layout: str) -> MeshSpec:
-    """The mesh of a layout with 1 for the size left open.
+    """Return the mesh of a layout with 1 for the size left open.
 
     Raises:
         MeshError: malformed, or more than one size left open.

@@ -103,11 +103,7 @@ class TuningBest:
 
 
 def best(trials: Sequence[TuningTrial]) -> TuningBest:
-    """The best of the values that compile and are not known to give other results, by the compiler's figures.
-
-    Args:
-        trials: of one side, direction and target, at least one.
-    """
+    """Choose the best of the values that compile and are not known to give other results, by the compiler's figures."""
     first = trials[0]
     value, figure, reason = _chosen(trials)
     return TuningBest(

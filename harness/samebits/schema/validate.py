@@ -119,14 +119,7 @@ def check_spec(where: str, spec: Any, dimensions: int) -> None:
 def check_pattern(
     where: str, what: str, pattern: str, known: tuple[str, ...], examples: tuple[str, ...] | None = None
 ) -> None:
-    """Reject a pattern that matches nothing: a promise about no result.
-
-    Args:
-        where: the declaration, for the message.
-        what: is matched, for the message.
-        pattern: of the shell.
-        known: the names that there are.
-        examples: what the message lists in their place.
+    """Reject a pattern that matches nothing: a promise about no result; `examples` are what the message lists.
 
     Raises:
         DeclarationError: no name matches.
@@ -136,7 +129,7 @@ def check_pattern(
 
 
 def expected(got: str, known: Iterable[str]) -> str:
-    """The known names, and the nearest one."""
+    """List the known names, and the nearest one."""
     names = list(known)
     near = difflib.get_close_matches(str(got), names, n=1)
     return f"expected some of {', '.join(names)}" + (f"; did you mean '{near[0]}'?" if near else "")

@@ -21,7 +21,7 @@ from samebits.schema.target import Target
 
 
 def check_compiled_claims(pair: Pair, case: str, target: str, direction: str) -> None:
-    """Fails where a claim is not as declared or cannot be decided, skips where there is no compiler or no claim."""
+    """Fail where a claim is not as declared or cannot be decided, skip where there is no compiler or no claim."""
     __tracebackhide__ = True
     ask = CompileRequest(targets=(Target(name=target),), cases=(case,), directions=(direction,))
     locator = Locator(name=pair.name, root=str(root_of(pair)))

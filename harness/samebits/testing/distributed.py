@@ -32,7 +32,7 @@ ENDED = pytest.StashKey[bool]()
 
 
 def begin(config: pytest.Config) -> None:
-    """From here on user code runs, and `launch` rejects an exit without a report."""
+    """Note that from here on user code runs, and `launch` rejects an exit without a report."""
     config.stash[RECORD] = recorder()
 
 
@@ -97,12 +97,7 @@ def compare_collected(session: pytest.Session) -> None:
 
 @contextlib.contextmanager
 def point_of(config: pytest.Config, words: str) -> Iterator[LockstepGroup | None]:
-    """Inside, all processes check one point; None in a process of its own.
-
-    Args:
-        config: of the session.
-        words: the point, in messages.
-    """
+    """Have all processes check one point, inside; None in a process of its own."""
     group = config.stash.get(GROUP, None)
     if group is None:
         yield None
@@ -129,7 +124,7 @@ class Failures:
 
 
 def finish(session: pytest.Session, status: int) -> None:
-    """All processes end with one exit code: that of process 0, unless tests failed in another one alone."""
+    """End all processes with one exit code: that of process 0, unless tests failed in another one alone."""
     config = session.config
     group = config.stash.get(GROUP, None)
     if group is None or config.stash.get(ENDED, False):
@@ -144,11 +139,7 @@ def finish(session: pytest.Session, status: int) -> None:
 
 
 def agreed_end(everywhere: Sequence[tuple[int, Mapping[str, str]]]) -> tuple[int, list[str]]:
-    """Return the exit code of all processes, and a line for each failure that process 0 does not have.
-
-    Args:
-        everywhere: of each process, its exit code and why tests failed.
-    """
+    """Return the exit code of all processes, and a line for each failure that process 0 does not have."""
     codes, own = [code for code, _ in everywhere], everywhere[0][1]
     lines = [
         f"process {number}: {test}: {reason}"
@@ -167,7 +158,7 @@ def agreed_end(everywhere: Sequence[tuple[int, Mapping[str, str]]]) -> tuple[int
 
 
 def unconfigure(config: pytest.Config) -> None:
-    """Where a process is gone, end without the shutdown of jax, which waits for it."""
+    """End without the shutdown of jax where a process is gone, which it waits for."""
     if config.stash.get(ENDED, False):
         sys.stdout.flush()
         sys.stderr.flush()

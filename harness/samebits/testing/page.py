@@ -51,14 +51,7 @@ class PointOfTest:
 
 
 def tested_text(pair: Pair, results: Sequence[Finding], *, devices: int, full: bool) -> str:
-    """Return the results of a test as JSON.
-
-    Args:
-        pair: what it checks.
-        results: of its point.
-        devices: how many there are.
-        full: whether the whole product runs.
-    """
+    """Write the results of a test as JSON."""
     ran = plan(pair, Request(full=full), devices)
     point = PointOfTest(
         head=pair_head(LoadedPair(locator=Locator(name=pair.name), pair=pair, plan=ran), results),
@@ -69,11 +62,7 @@ def tested_text(pair: Pair, results: Sequence[Finding], *, devices: int, full: b
 
 
 def tested_page(texts: Sequence[str], seconds: float) -> str:
-    """Return the page of the results of all tests.
-
-    Args:
-        texts: as `tested_text` gives them.
-        seconds: that the tests took.
+    """Write the page of the results of all tests, that took so many seconds.
 
     Raises:
         RequestError: no test started jax, and it does not start here either.
@@ -113,7 +102,7 @@ _LINE = pytest.StashKey[str]()
 
 
 def add_option(group: pytest.OptionGroup) -> None:
-    """The option of the page."""
+    """Add the option of the page."""
     group.addoption(
         OPTION, type=Path, metavar="FILE", help="write the results of all pair tests as one HTML file for a browser"
     )
@@ -139,13 +128,7 @@ def configure(config: pytest.Config) -> None:
 
 
 def gather(item: pytest.Item, pair: Pair, results: Sequence[Finding]) -> None:
-    """Retain the results of a test for the page, where there is to be one.
-
-    Args:
-        item: the test.
-        pair: what it checks.
-        results: what came out.
-    """
+    """Retain the results of a test for the page, where there is to be one."""
     if _GATHERED not in item.config.stash:
         return
     from samebits.host.environment import asked_devices
@@ -155,15 +138,7 @@ def gather(item: pytest.Item, pair: Pair, results: Sequence[Finding]) -> None:
 
 
 def gather_end(item: pytest.Item, pair: Pair, point: Point, ended: BaseException, replay: str) -> None:
-    """Retain that a test ended without results: skipped, or with an error.
-
-    Args:
-        item: the test.
-        pair: what it checks.
-        point: where.
-        ended: pytest's exception that skips or fails the test.
-        replay: what shows it again.
-    """
+    """Retain that a test ended without results: skipped, or with an error."""
     if _OWN in item.stash or _GATHERED not in item.config.stash:
         return
     from samebits.check.verdict import without_leaves

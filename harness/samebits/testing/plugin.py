@@ -37,7 +37,7 @@ MARKERS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of the sweep."""
+    """Add the options of the sweep."""
     group = parser.getgroup("samebits", "bit-for-bit comparison of implementations")
     group.addoption("--samebits-devices", type=int, metavar="N", help="CPU devices (default: 8)")
     group.addoption("--samebits-full", action="store_true", help="the whole product instead of the covering selection")
@@ -60,13 +60,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Before the first `conftest.py`, which is user code."""
+    """Begin before the first `conftest.py`, which is user code."""
     distributed.begin(early_config)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | None, int | None]:
-    """After everything, `--help` included: the exit code is known."""
+    """Finish after everything, `--help` included: the exit code is known."""
     code = yield
     distributed.report(config, int(code or 0))
     return code
@@ -161,7 +161,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Of several processes, do not wait for those that are gone."""
+    """Do not wait for processes that are gone."""
     REPORTING.wanted, REPORTING.assuming = False, True
     REPORTING.take()
     distributed.unconfigure(config)
@@ -247,7 +247,7 @@ class _Receiver:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The counts per verdict, the notes and the page, gathered from all workers."""
+    """Print the counts per verdict, the notes and the page, gathered from all workers."""
     counts: Counter[str] = Counter()
     notes: dict[str, None] = {}
     for reports in terminalreporter.stats.values():

@@ -21,13 +21,7 @@ OWN = "PAIR"
 
 
 def replay_of_test(pair: Pair, point: Point, item: pytest.Item) -> str:
-    """`samebits check` where it finds this very declaration, else the test itself.
-
-    Args:
-        pair: the declaration, perhaps a copy that has no name.
-        point: the result's.
-        item: the test of the point.
-    """
+    """Return `samebits check` where it finds this very declaration, else the test itself."""
     start, module = item.config.invocation_params.dir, getattr(item, "module", None)
     assuming = not item.config.getoption(REJECT_OPTION)
     if isinstance(module, ModuleType):
@@ -56,7 +50,7 @@ def _is_of_a_tree(pair: Pair, module: ModuleType) -> bool:
 
 
 def _stands_alone(item: pytest.Item) -> bool:
-    """Whether a test file means outside pytest what it means inside: nothing of pytest's prepares its imports."""
+    """Tell whether a test file means outside pytest what it means inside: nothing of pytest's prepares its imports."""
     top = item.config.rootpath
     folders = [folder for folder in item.path.parents if folder == top or top in folder.parents]
     return not item.config.getini("pythonpath") and not any((folder / "conftest.py").is_file() for folder in folders)

@@ -71,7 +71,7 @@ class State:
 
 
 def _declared(pair: Pair) -> Hashable:
-    """A declaration as a key: its content, since copies share its name and origin, and the functions of its sides.
+    """Return a declaration as a key: its content, since copies share its name and origin, and its sides' functions.
 
     Raises:
         DeclarationError: a side is missing or has another signature than the reference.
