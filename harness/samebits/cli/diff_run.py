@@ -9,8 +9,7 @@ from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import declaration_lines
 from samebits.report.any_document import read_any_document
 from samebits.report.changes.diff import compare_documents
-from samebits.report.changes.diff_document import DiffDocument, diff_outcomes
-from samebits.report.changes.diff_records import Slower
+from samebits.report.changes.diff_document import DiffDocument, Slower, diff_outcomes
 from samebits.report.outcomes import Outcomes
 
 

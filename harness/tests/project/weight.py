@@ -46,7 +46,7 @@ WEIGHTS: Mapping[str, Weight] = {
     "numerics": Weight(7, 730),
     "programs": Weight(21, 4_550),
     "prove": Weight(7, 1_700),
-    "report": Weight(59, 11_600),
+    "report": Weight(57, 11_350),
     "schema": Weight(33, 4_980),
     "sizes": Weight(47, 11_300),
     "testing": Weight(11, 1_230),

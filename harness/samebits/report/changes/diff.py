@@ -10,43 +10,161 @@ its review. A default contract, which follows what was proved, decides nothing. 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.errors import CouldNotRun, RequestError
-from samebits.report.changes.diff_document import DiffDocument
-from samebits.report.changes.diff_records import (
+from samebits.report.changes.diff_document import (
     CHANGES,
     Change,
-    ChangedContract,
-    ChangedFigure,
-    ChangedResult,
+    Changed,
+    DiffDocument,
     DiffSummary,
     DocumentHead,
-    MovedLoss,
-    MovedReference,
     Slower,
 )
 from samebits.report.changes.environments import environment_changes
-from samebits.report.changes.rows import DocumentRows, EnvelopedRun, document_rows
-from samebits.report.findings import PARTS, declared_otherwise, promise, rank, what_was_found
-from samebits.report.train import nearest
+from samebits.report.findings import (
+    declared_otherwise,
+    findings,
+    place_of,
+    promise,
+    rank,
+    what_was_found,
+    words_of,
+)
+from samebits.report.train import measured_envelope, nearest
 from samebits.report.words import typed
 from samebits.schema.finding import Finding, Place
 from samebits.schema.result import Problem
 from samebits.train.compare import Pairing, judge_beside, other_request
-from samebits.train.distance import SCALARS
-from samebits.train.record import StepRecord
+from samebits.train.distance import FAR, SCALARS
+from samebits.train.envelope import Envelope
+from samebits.train.record import RunRecord
 
 FIGURE_RATIO = 1.01
 """By how much a figure of a compiled program must change."""
+
+FIGURES = ("temp_bytes", "peak_bytes", "wire_bytes", "bytes_accessed", "flops")
+"""Figures of a compiled program of which less is better, and that do not depend on the load of the machine."""
+
+
+# --- what of a document is compared
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvelopedRun:
+    """A training run of a document.
+
+    Args:
+        record: its steps.
+        envelope: of the document, how far rounding alone moves losses; None where none was measured.
+    """
+
+    record: RunRecord
+    envelope: Envelope | None
+
+
+@dataclass(kw_only=True, slots=True)
+class DocumentRows:
+    """Everything of a document that is compared with another.
+
+    Args:
+        findings: by their places; of several at one place the last one counts.
+        bits: digests of what the reference gave, or of programs and runs.
+        seconds: processor or wall time, as the document has it.
+        figures: of compiled programs, by the name of the figure.
+        runs: of training.
+    """
+
+    findings: dict[Place, Finding] = field(default_factory=dict)
+    bits: dict[Place, str] = field(default_factory=dict)
+    seconds: dict[Place, float] = field(default_factory=dict)
+    figures: dict[tuple[Place, str], float] = field(default_factory=dict)
+    runs: dict[Place, EnvelopedRun] = field(default_factory=dict)
+
+    def add_seconds(self, place: Place, seconds: float | None) -> None:
+        """Add a time: the largest of those at one place, since leaves share the time of their point."""
+        if seconds:
+            self.seconds[place] = max(self.seconds.get(place, 0.0), seconds)
+
+    def add_figures(self, place: Place, record: object, names: tuple[str, ...]) -> None:
+        """Add the figures that a record has."""
+        for name in names:
+            value = getattr(record, name)
+            if value is not None:
+                self.figures[place, name] = float(value)
+
+
+def document_rows(document: Any) -> DocumentRows:
+    """Collect what a document says about each result.
+
+    Raises:
+        RequestError: the documents of this command have no verdicts.
+    """
+    rows = DocumentRows()
+    for finding in findings(document):
+        place = finding.place
+        rows.findings[place] = finding
+        rows.add_seconds(place if finding.tool == "prove" else place.whole, finding.seconds)
+        if finding.comparison.bits is not None:
+            # Variants and meshes share the reference's bits on one device.
+            rows.bits.setdefault(replace(place, variant="", mesh="", mode=""), finding.comparison.bits)
+    measured = _MEASURED.get(document.command)
+    if measured is not None:
+        measured(document, rows)
+    return rows
+
+
+def _compile(document: Any, rows: DocumentRows) -> None:
+    for side in document.results:
+        place = place_of(side, variant=side.side)
+        rows.bits[place] = side.program
+        rows.add_figures(place, side, FIGURES)
+        rows.add_seconds(place, None if side.cached else side.compile_seconds)
+
+
+def _compile_model(document: Any, rows: DocumentRows) -> None:
+    for step in document.results:
+        place = place_of(step, mode=step.shard_mode, variant=words_of(step.choice), item=step.config)
+        rows.bits[place] = step.facts.program
+        rows.add_figures(place, step.facts, FIGURES)
+        rows.add_seconds(place, None if step.facts.cached else step.facts.compile_seconds)
+
+
+def _tune(document: Any, rows: DocumentRows) -> None:
+    for trial in document.trials:
+        place = place_of(trial, variant=trial.side, leaf=f"{trial.argument}={trial.value}")
+        rows.add_figures(place, trial, FIGURES[:2])
+
+
+def _train(document: Any, rows: DocumentRows) -> None:
+    envelope = measured_envelope(document.envelope, document.results)
+    for ran in document.results:
+        place = Place(pair=document.matrix, item=ran.config)
+        rows.runs[place] = EnvelopedRun(record=ran, envelope=envelope)
+        rows.bits[place] = ran.bits
+        rows.add_seconds(place, ran.compile_seconds + (ran.step_seconds or 0.0) * len(ran.steps))
+        rows.add_figures(place, ran, ("temp_bytes",))
+
+
+_MEASURED: Mapping[str, Callable[[Any, DocumentRows], None]] = {
+    "compile": _compile,
+    "compile model": _compile_model,
+    "tune": _tune,
+    "train": _train,
+}
+"""What stands beside the findings, by the command of the document."""
+
+
+# --- what changed
 
 
 def compare_documents(
     old: Any, new: Any, *, files: tuple[str, str] = ("OLD", "NEW"), slower: Slower | None = None
 ) -> DiffDocument:
-    """What changed from one document to another.
+    """Find what changed from one document to another.
 
     Args:
         old, new: the documents.
@@ -71,45 +189,38 @@ def compare_documents(
         )
     here = getattr(new, "environment", None)
     differences = environment_changes(getattr(old, "environment", None), here)
-    document = DiffDocument(
+    changed = [
+        *_results(before.findings, after.findings, same=not differences),
+        *_losses(before.runs, after.runs, same=not differences),
+        *_contracts(before.findings, after.findings),
+        *_bits(before.bits, after.bits),
+        *_figures(before.figures, after.figures),
+        *_slower(before.seconds, after.seconds, slower or Slower()),
+    ]
+    order = [*CHANGES]
+    results = tuple(sorted(changed, key=lambda row: (order.index(row.change), not row.fails)))
+    known = {(problem.pair, problem.message) for problem in _problems(old)}
+    problems = tuple(each for each in _problems(new) if (each.pair, each.message) not in known)
+    common = before.seconds.keys() & after.seconds.keys()
+    counts = Counter[str](row.change for row in results)
+    return DiffDocument(
         compared=new.command,
         old=DocumentHead(file=files[0], written=old.written),
         new=DocumentHead(file=files[1], written=new.written),
         environment=here,
         environments=differences,
-        results=_changes(before.findings, after.findings),
-        contracts=_contracts(before.findings, after.findings),
-        moved=_moved(before.bits, after.bits),
-        losses=tuple(_moved_losses(before.runs, after.runs)),
-        slower=_slower(before.seconds, after.seconds, slower or Slower()),
-        figures=_figures(before, after),
-        problems=_new_problems(old, new),
+        results=results,
+        problems=problems,
         notes=(*_limits(files[0], old), *_limits(files[1], new), *not_judged(before.runs, after.runs)),
-        summary=DiffSummary(compared=compared, changes={}, moved=0, same_environment=not differences, failed=0),
-    )
-    known = len(_problems(new)) - len(document.problems)
-    return replace(document, summary=_summary(document, before.seconds, after.seconds, known))
-
-
-def _summary(
-    document: DiffDocument, before: Mapping[Place, float], after: Mapping[Place, float], known: int
-) -> DiffSummary:
-    """The counts of a comparison whose documents have some problems in common."""
-    common = before.keys() & after.keys()
-    return replace(
-        document.summary,
-        changes=dict(Counter(result.change for result in document.results)),
-        moved=len(document.moved),
-        failed=sum(map(document.fails, document.results))
-        + sum(map(document.loss_fails, document.losses))
-        + len(document.problems),
-        losses=len(document.losses),
-        contracts=len(document.contracts),
-        slower=len(document.slower),
-        figures=len(document.figures),
-        seconds_before=round(sum(before[place] for place in common), 3),
-        seconds_after=round(sum(after[place] for place in common), 3),
-        still_fail=sum(result.change == "still fails" for result in document.results) + known,
+        summary=DiffSummary(
+            compared=compared,
+            changes=dict(counts),
+            same_environment=not differences,
+            failed=sum(row.fails for row in results) + len(problems),
+            seconds_before=round(sum(before.seconds[place] for place in common), 3),
+            seconds_after=round(sum(after.seconds[place] for place in common), 3),
+            still_fail=counts["still fails"] + len(_problems(new)) - len(problems),
+        ),
     )
 
 
@@ -118,14 +229,8 @@ def _problems(document: Any) -> tuple[Problem, ...]:
     return problems
 
 
-def _new_problems(old: Any, new: Any) -> tuple[Problem, ...]:
-    """Those of the new document that the old one does not have."""
-    known = {(problem.pair, problem.message) for problem in _problems(old)}
-    return tuple(problem for problem in _problems(new) if (problem.pair, problem.message) not in known)
-
-
 def _limits(file: str, document: Any) -> Iterable[str]:
-    """Why a document may lack results."""
+    """Say why a document may lack results."""
     shard = getattr(document, "shard", None)
     if shard is not None:
         yield f"{file} is shard {shard}; `samebits merge` joins the shards"
@@ -133,24 +238,17 @@ def _limits(file: str, document: Any) -> Iterable[str]:
         yield f"{file} is of a run that was interrupted"
 
 
-def _parts(place: Place) -> dict[str, str]:
-    return {name: getattr(place, name) for name in PARTS}
-
-
-def _changes(before: Mapping[Place, Finding], after: Mapping[Place, Finding]) -> tuple[ChangedResult, ...]:
+def _results(before: Mapping[Place, Finding], after: Mapping[Place, Finding], *, same: bool) -> Iterator[Changed]:
+    """Compare the verdicts; `same` says whether the environments are the same, in which a verdict may not fall."""
     # A point that failed as a whole has the leaf `*`; its leaves are then not missing for another reason.
     whole = {place.whole for rows in (before, after) for place in rows if place.leaf == "*"}
-    changes = []
     for place, row in after.items():
         change = _change(before.get(place), row, explained=place.whole in whole)
         if change is not None:
-            changes.append(_changed(change, before.get(place), row))
-    changes += [
-        _changed("no longer compared", row, None)
-        for place, row in before.items()
-        if place not in after and place.whole not in whole and row.status != "skipped"
-    ]
-    return tuple(sorted(changes, key=lambda changed: CHANGES.index(changed.change)))
+            yield _changed(change, before.get(place), row, same=same)
+    for place, row in before.items():
+        if place not in after and place.whole not in whole and row.status != "skipped":
+            yield _changed("no longer compared", row, None, same=same)
 
 
 def _change(before: Finding | None, after: Finding, *, explained: bool) -> Change | None:
@@ -169,87 +267,96 @@ def _change(before: Finding | None, after: Finding, *, explained: bool) -> Chang
     return "fell" if rank(after) > rank(before) else "rose" if rank(after) < rank(before) else None
 
 
-def _changed(change: Change, before: Finding | None, after: Finding | None) -> ChangedResult:
+def _changed(change: Change, before: Finding | None, after: Finding | None, *, same: bool) -> Changed:
     row = after or before
     assert row is not None
-    return ChangedResult(
-        **_parts(row.place),
+    declared = before is not None and after is not None and declared_otherwise(after, before)
+    excuse = "as declared" if declared else "" if same else "in another environment"
+    return Changed(
+        place=row.place,
         change=change,
         before=None if before is None else before.ruling.verdict,
         after=None if after is None else after.ruling.verdict,
-        ok=after is not None and after.ruling.ok,
-        declared=before is not None and after is not None and declared_otherwise(after, before),
+        fails=change in ("new failure", "worse failure") or (change == "fell" and not excuse),
+        excuse=excuse if change == "fell" else "",
         reason=None if after is None else what_was_found(after),
         replay=row.replay,
     )
 
 
-def _contracts(before: Mapping[Place, Finding], after: Mapping[Place, Finding]) -> tuple[ChangedContract, ...]:
-    return tuple(
-        ChangedContract(**_parts(place), before=promise(before[place]), after=promise(row))
-        for place, row in after.items()
+def _contracts(before: Mapping[Place, Finding], after: Mapping[Place, Finding]) -> Iterator[Changed]:
+    for place, row in after.items():
         # An undecided row does not carry the reason of its contract.
-        if place in before
-        and "error" not in (before[place].ruling.verdict, row.ruling.verdict)
-        and declared_otherwise(row, before[place])
-    )
+        decided = place in before and "error" not in (before[place].ruling.verdict, row.ruling.verdict)
+        if decided and declared_otherwise(row, before[place]):
+            yield Changed(place=place, change="contract", before=promise(before[place]), after=promise(row))
 
 
-def _moved(before: Mapping[Place, str], after: Mapping[Place, str]) -> tuple[MovedReference, ...]:
-    return tuple(
-        MovedReference(**_parts(place), before=before[place], after=bits)
-        for place, bits in after.items()
-        if place in before and before[place] != bits
-    )
+def _bits(before: Mapping[Place, str], after: Mapping[Place, str]) -> Iterator[Changed]:
+    for place, bits in after.items():
+        if place in before and before[place] != bits:
+            yield Changed(place=place, change="other bits", before=before[place], after=bits)
 
 
-def _slower(before: Mapping[Place, float], after: Mapping[Place, float], slower: Slower) -> tuple[ChangedFigure, ...]:
-    longer = [
-        ChangedFigure(**_parts(place), figure="seconds", before=before[place], after=seconds)
-        for place, seconds in after.items()
-        if place in before and slower.holds(before[place], seconds)
+def _slower(before: Mapping[Place, float], after: Mapping[Place, float], slower: Slower) -> list[Changed]:
+    """Name what became slower, the largest difference first."""
+    longer = sorted(
+        ((before[place] - seconds, place) for place, seconds in after.items()
+         if place in before and slower.holds(before[place], seconds)), key=lambda row: row[0]
+    )  # fmt: skip
+    return [
+        Changed(place=place, change="slower", before=before[place], after=after[place], figure="seconds")
+        for _, place in longer
     ]
-    return tuple(sorted(longer, key=lambda row: row.before - row.after))
 
 
-def _figures(before: DocumentRows, after: DocumentRows) -> tuple[ChangedFigure, ...]:
-    return tuple(
-        ChangedFigure(**_parts(place), figure=name, before=before.figures[place, name], after=value)
-        for (place, name), value in after.figures.items()
-        if (place, name) in before.figures
-        and max(value, before.figures[place, name]) > FIGURE_RATIO * min(value, before.figures[place, name])
-    )
+def _figures(before: Mapping[tuple[Place, str], float], after: Mapping[tuple[Place, str], float]) -> list[Changed]:
+    """Name the figures of compiled programs that changed, the largest growth first."""
+    ratios = {
+        key: value / before[key] if before[key] else float("inf")
+        for key, value in after.items()
+        if key in before and max(value, before[key]) > FIGURE_RATIO * min(value, before[key])
+    }
+    return [
+        Changed(
+            place=place,
+            change="larger" if after[place, name] > before[place, name] else "smaller",
+            before=before[place, name],
+            after=after[place, name],
+            figure=name,
+        )
+        for place, name in sorted(ratios, key=lambda key: -ratios[key])
+    ]
 
 
-def _moved_losses(before: Mapping[Place, EnvelopedRun], after: Mapping[Place, EnvelopedRun]) -> list[MovedLoss]:
-    """The runs whose losses moved, those that moved further than rounding first."""
-    both = [(place, before[place], run) for place, run in after.items() if place in before]
-    moved = [loss for loss in (_moved_loss(*run) for run in both) if loss is not None]
-    return sorted(moved, key=lambda loss: loss.verdict != "different")
-
-
-def _moved_loss(place: Place, before: EnvelopedRun, after: EnvelopedRun) -> MovedLoss | None:
-    """How far the loss of one run moved; None where it did not, or where the two runs cannot be judged."""
-    if _why_not_judged(before, after) is not None or after.envelope is None:
-        return None
-    pairing = judge_beside(before.record, after.record, after.envelope, "the old document")
-    if pairing.verdict != "different" and not pairing.max_ulp:
-        return None
-    old, new = _shown_step(before, after)
-    return MovedLoss(
-        **_parts(place),
-        step=new.step,
-        before=_text(old.loss, new.loss),
-        after=_text(new.loss, old.loss),
-        max_ulp=pairing.max_ulp,
-        bound=pairing.envelope,
-        verdict=pairing.verdict,
-        reason=_reason(pairing),
-    )
+def _losses(
+    before: Mapping[Place, EnvelopedRun], after: Mapping[Place, EnvelopedRun], *, same: bool
+) -> Iterator[Changed]:
+    """Judge the losses of both runs as `samebits train --beside` does; name those that moved."""
+    for place, run in after.items():
+        if place not in before or _why_not_judged(before[place], run) is not None or run.envelope is None:
+            continue
+        pairing = judge_beside(before[place].record, run.record, run.envelope, "the old document")
+        beyond = pairing.verdict == "different"
+        if not beyond and not pairing.max_ulp:
+            continue
+        # The last step whose loss moved, or else the last one.
+        steps = list(zip(before[place].record.steps, run.record.steps, strict=True))
+        old, new = next((both for both in reversed(steps) if both[0].loss_hex != both[1].loss_hex), steps[-1])
+        far = f"up to {pairing.max_ulp} ulp" if pairing.max_ulp < FAR else "not finite"
+        yield Changed(
+            place=place,
+            change="loss moved",
+            before=_text(old.loss, new.loss),
+            after=f"{_text(new.loss, old.loss)} at step {new.step} ({far})",
+            fails=beyond and same,
+            excuse="" if beyond and same else "in another environment" if beyond else "by rounding",
+            reason=_reason(pairing),
+        )
 
 
 def _why_not_judged(before: EnvelopedRun, after: EnvelopedRun) -> str | None:
-    """Why two runs with other bits cannot be judged; None where they can, or where their bits are equal."""
+    """Say why two runs with other bits cannot be judged; None where they can, or where their bits are equal."""
     if before.record.bits == after.record.bits:
         return None
     other = other_request(after.record, before.record)
@@ -261,21 +368,15 @@ def _why_not_judged(before: EnvelopedRun, after: EnvelopedRun) -> str | None:
 
 
 def not_judged(before: Mapping[Place, EnvelopedRun], after: Mapping[Place, EnvelopedRun]) -> Iterable[str]:
-    """A line for each run of two documents whose losses are not compared."""
+    """Write a line for each run of two documents whose losses are not compared."""
     for place, run in after.items():
         why = _why_not_judged(before[place], run) if place in before else None
         if why is not None:
             yield f"losses of run '{run.record.config}' are not compared: {why}"
 
 
-def _shown_step(before: EnvelopedRun, after: EnvelopedRun) -> tuple[StepRecord, StepRecord]:
-    """The last step whose loss moved, or else the last one, in both runs."""
-    steps = list(zip(before.record.steps, after.record.steps, strict=True))
-    return next((both for both in reversed(steps) if both[0].loss_hex != both[1].loss_hex), steps[-1])
-
-
 def _text(loss: float, other: float) -> str:
-    """A loss with as many digits as tell it from another."""
+    """Write a loss with as many digits as tell it from another."""
     short = f"{loss:.6g}"
     return short if short != f"{other:.6g}" else f"{loss:.9g}"
 

@@ -14,8 +14,7 @@ from samebits.bisect.search.trials import SearchFinding
 from samebits.errors import CouldNotRun, RequestError
 from samebits.report.advise import AdviseDocument
 from samebits.report.bisect import BisectDocument
-from samebits.report.changes.diff import compare_documents
-from samebits.report.changes.rows import document_rows
+from samebits.report.changes.diff import compare_documents, document_rows
 from samebits.report.claims import ClaimsDocument
 from samebits.report.compile import CompileDocument
 from samebits.report.compile_model import CompiledStep, StepsDocument
@@ -130,19 +129,19 @@ def test_what_fails_now_is_a_new_failure(command: str) -> None:
     old, new, (side, before, after) = CASES[command]
     assert new.command == command
     found = compare_documents(old, new)
-    worse = [row for row in found.results if found.fails(row)]
-    assert (worse[0].side(), worse[0].before, worse[0].after) == (side, before, after)
-    assert not any(found.fails(row) for row in compare_documents(new, old).results)
+    worse = [row for row in found.results if row.fails]
+    assert (worse[0].place.side(), worse[0].before, worse[0].after) == (side, before, after)
+    assert not any(row.fails for row in compare_documents(new, old).results)
     assert compare_documents(old, old).results == ()
 
 
 def test_figures_and_programs_of_a_compilation() -> None:
     old, new, _ = CASES["compile"]
     found = compare_documents(old, new)
-    (figure,) = found.figures
-    assert (figure.figure, figure.before, figure.after) == ("temp_bytes", 1.0, 4.0)
-    assert [(row.before, row.after) for row in found.moved] == [("aa", "bb")]
-    assert [row.change for row in found.results] == ["new failure", "fell"]
+    rows = {row.change: row for row in found.results}
+    assert [*rows] == ["new failure", "fell", "other bits", "larger"]
+    assert (rows["larger"].figure, rows["larger"].before, rows["larger"].after) == ("temp_bytes", 1.0, 4.0)
+    assert (rows["other bits"].before, rows["other bits"].after) == ("aa", "bb")
 
 
 def test_the_step_of_a_model_has_figures() -> None:
@@ -150,14 +149,14 @@ def test_the_step_of_a_model_has_figures() -> None:
         blank(StepsDocument, results=(blank(CompiledStep, config="c", facts=blank(Facts, peak_bytes=size)),))
         for size in (100, 200)
     ]
-    (figure,) = compare_documents(*steps).figures
-    assert (figure.item, figure.figure, figure.after) == ("c", "peak_bytes", 200.0)
+    (figure,) = compare_documents(*steps).results
+    assert (figure.place.item, figure.figure, figure.after) == ("c", "peak_bytes", 200.0)
 
 
 def test_a_run_that_took_longer_is_slower() -> None:
     old, new, _ = CASES["train"]
-    (slower,) = compare_documents(old, new).slower
-    assert (slower.item, slower.before, slower.after) == ("a", 1.0, 9.0)
+    slower = compare_documents(old, new).results[-1]
+    assert (slower.change, slower.place.item, slower.before, slower.after) == ("slower", "a", 1.0, 9.0)
 
 
 def test_a_failure_says_what_was_found() -> None:
@@ -178,4 +177,4 @@ def test_two_searches_have_nothing_in_common() -> None:
     with pytest.raises(CouldNotRun, match="they have none in common"):
         compare_documents(first, second)
     (change,) = compare_documents(first, first).results
-    assert (change.change, change.item) == ("still fails", "steps --config moe")
+    assert (change.change, change.place.item) == ("still fails", "steps --config moe")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from samebits.report.changes.diff import compare_documents
-from samebits.report.changes.diff_document import all_groups, amount, conditions, result_groups
+from samebits.report.changes.diff_document import amount, conditions, grouped
 from samebits.schema.finding import Place
 from tests.support.documents import document, result
 from tests.support.findings import changed
@@ -17,8 +17,8 @@ def test_each_result_is_in_one_group() -> None:
     old = [result(mesh=f"data{size}", leaf=leaf, seconds=1.0) for size in (2, 4) for leaf in "ab"]
     new = [changed(row, verdict="different", ok=False, seconds=9.0) for row in old]
     found = compare_documents(document(*old), document(*new, result(pair="new")))
-    groups = all_groups(found)
-    assert [(group.kind, group.count, group.fails) for group in groups] == [
+    groups = grouped(found.results)
+    assert [(group.kind, len(group.rows), group.first.fails) for group in groups] == [
         ("new failure", 4, True),
         ("added", 1, False),
         ("slower", 2, False),
@@ -33,8 +33,9 @@ def test_what_fails_stands_before_what_does_not() -> None:
     agreed = result(verdict="rounding", reason="agreed", leaf="agreed")
     old = [result(leaf="agreed"), result(leaf="fell"), result(leaf="gone")]
     new = [agreed, result(leaf="fell", verdict="rounding")]
-    groups = result_groups(compare_documents(document(*old), document(*new)))
-    assert [group.kind for group in groups] == ["fell", "fell, as declared", "no longer compared"]
+    groups = grouped(compare_documents(document(*old), document(*new)).results)
+    kinds = [group.kind for group in groups]
+    assert kinds == ["fell", "fell, as declared", "no longer compared", "contract"]
 
 
 def test_many_are_counted_and_few_are_named() -> None:

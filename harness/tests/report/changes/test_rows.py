@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.report.changes.rows import DocumentRows, without
+from samebits.report.changes.diff import DocumentRows
 from samebits.schema.finding import Place
 from tests.support.documents import result
 
@@ -36,5 +36,5 @@ def test_a_place_in_words(place: Place, side: str, what: str, where: str) -> Non
 def test_leaves_share_the_time_of_their_point() -> None:
     rows, point = DocumentRows(), Place(pair="p", leaf="a")
     for leaf, seconds in (("a", 2.0), ("b", 2.0), ("c", None)):
-        rows.add_seconds(without(Place(pair="p", leaf=leaf), "leaf"), seconds)
-    assert rows.seconds == {without(point, "leaf"): 2.0}
+        rows.add_seconds(Place(pair="p", leaf=leaf).whole, seconds)
+    assert rows.seconds == {point.whole: 2.0}
