@@ -204,7 +204,6 @@ def logits_of(dtype: Any, rows: int = 16, vocab: int = 64, scale: float = 3.0) -
 
 
 PRODUCT = normal((16, 64), (64, 32), dtype=BF)
-PRODUCT = normal((16, 64), (64, 32), dtype=BF)
 ROWS = normal((16, 64), dtype=BF, scale=3)
 TWO, THREE = (normal(*[(16, 64)] * count, dtype=BF) for count in (2, 3))
 SCALED = normal((16, 64), (64,), dtype=BF)

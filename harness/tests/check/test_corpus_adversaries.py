@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
+from samebits.check.prove_points import prove_points
+from samebits.check.run_points import run_points
 from samebits.host import environment
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from tests.check.corpus import adversary_inputs, adversary_programs, adversary_state, adversary_values
-from tests.check.corpus.adversary import Adversary, same
-from tests.check.corpus.adversary_judged import Command, found, said
+from tests.check.corpus.adversary import Adversary, Command, same
 from tests.check.corpus.known import ON_GPU, UNSEEN
 
 environment.prepare()
@@ -34,7 +39,7 @@ def held(adversary: Adversary, command: Command, results: list[Any]) -> None:
         assert outcome in CAUGHT, (where, [(one.place.leaf, one.ruling.verdict, one.ruling.reason) for one in results])
     if where in ON_GPU and environment.devices_here()[0].platform == "gpu":
         assert outcome == ON_GPU[where], f"{where} is {outcome} on a GPU now; remove it from known.py"
-    elif getattr(adversary, command) == "refuted":
+    elif command in adversary.refuted:
         assert outcome in ("refuted", "undecided"), (where, outcome)
 
 
@@ -67,3 +72,34 @@ def test_what_is_known_of_a_gpu_fails_once_it_changes(monkeypatch: pytest.Monkey
     held(adversary, "check", ["a result"])
     with pytest.raises(AssertionError, match=r"is refuted on a GPU now; remove it from known\.py"):
         held(adversary, "check", ["a result"])
+
+
+# --- the verdicts of the commands on an adversary, in the terms of its data ------------------------------------------
+
+
+def found(adversary: Adversary, command: Command) -> list[Finding]:
+    """The results of a command, leaf by leaf."""
+    pair, request = adversary.pair, Request(variants=("other",), full=True)
+    asked = plan(pair, request, devices=4)
+    if command == "prove":
+        return list(prove_points(pair, Locator(name=pair.name), asked))
+    programs = Programs(threads=1)
+    try:
+        return list(run_points(pair, Locator(name=pair.name), asked.points, programs))
+    finally:
+        programs.close()
+
+
+def said(results: list[Finding]) -> str:
+    """`refuted`, `undecided`, or accepted: `assumed` where a printed assumption can be false, else `unseen`."""
+    if any(one.ruling.verdict in ("different", "unstable") for one in results):
+        return "refuted"
+    if not all(one.ruling.ok for one in results):
+        return "undecided"
+    return "assumed" if any(_assumes(one) for one in results) else "unseen"
+
+
+def _assumes(one: Finding) -> bool:
+    stated = any(not each.inherent for each in one.proof.assumptions)
+    domain = one.ruling.domain if one.tool == "check" else one.proof.domain
+    return stated or bool(domain) or "would be proved for" in (one.ruling.evidence or "")

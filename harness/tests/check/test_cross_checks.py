@@ -6,6 +6,8 @@ import dataclasses
 from dataclasses import asdict
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from samebits.check.cross_checks import CrossChecks
@@ -35,8 +37,6 @@ def turned(x: Any) -> Any:
 
 
 def flipped(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.flip(x, 0)
 
 
@@ -126,8 +126,6 @@ def test_a_wrong_variant_is_caught_where_honest_ones_do_not_run() -> None:
     target = next(p for p in points_of(pair) if p not in executed and p.variant == "flipped")
 
     def wrong(x: Any) -> Any:
-        import jax
-
         mesh, rows = jax.sharding.get_abstract_mesh(), mirrors().case(target.case).sizes["rows"]
         shape = dict(mesh.shape)
         here = "_".join(f"{axis}{size}" for axis, size in shape.items()) == target.mesh
@@ -214,8 +212,6 @@ def _plant_in_compiler(
             return program
 
         def run(*args: Any) -> Any:
-            import jax
-
             outputs = program(*args)
 
             def changed(leaf: Any) -> Any:

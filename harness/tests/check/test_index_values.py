@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -19,20 +21,14 @@ MOVED = "as written both sides only move data"
 
 
 def _slice(x: Any, start: Any) -> Any:
-    import jax
-
     return jax.lax.dynamic_slice_in_dim(x, start, 6, 1)
 
 
 def _slice_again(x: Any, start: Any) -> Any:
-    import jax
-
     return jax.lax.dynamic_slice(x, (0, start), (x.shape[0], 6))
 
 
 def _update(x: Any, start: Any) -> Any:
-    import jax
-
     return jax.lax.dynamic_update_slice(x, x[:, :3], (0, start))
 
 
@@ -41,8 +37,6 @@ def _row(x: Any, start: Any) -> Any:
 
 
 def _row_taken(x: Any, start: Any) -> Any:
-    import jax.numpy as jnp
-
     return 2.0 * jnp.take(x, start, 0, mode="clip")
 
 
@@ -51,38 +45,26 @@ def _set(x: Any, start: Any) -> Any:
 
 
 def _computed(x: Any, start: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.tanh(_slice(x, start)).sum(0)
 
 
 def _set_by_update(x: Any, start: Any) -> Any:
-    import jax
-
     return jax.lax.dynamic_update_slice(x, x[:1] * 0 + 1, (start, 0))
 
 
 def _update_again(x: Any, start: Any) -> Any:
-    import jax
-
     return jax.lax.dynamic_update_slice_in_dim(x, x[:, :3], start, 1)
 
 
 def _computed_again(x: Any, start: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.tanh(_slice_again(x, start)).sum(0)
 
 
 def _block(x: Any, start: Any, row: Any) -> Any:
-    import jax
-
     return jax.lax.dynamic_slice(x, (row, start), (2, 6))
 
 
 def _block_again(x: Any, start: Any, row: Any) -> Any:
-    import jax
-
     return jax.lax.dynamic_slice_in_dim(jax.lax.dynamic_slice_in_dim(x, row, 2, 0), start, 6, 1)
 
 
@@ -104,8 +86,6 @@ def _pair(reference: Any, variant: Any, mesh: str, values: Any, dtype: str = "fl
 
 def _wrong_at(monkeypatch: pytest.MonkeyPatch, number: int, side: str, change: Callable[[Any], Any]) -> None:
     """Plant a compiler whose programs of one side are wrong where an integer argument is at least a number."""
-    import jax
-
     from samebits.check import execution
 
     honest = execution.run_program
@@ -189,8 +169,6 @@ def _flipped(x: Any) -> Any:
 
 
 def _gathered(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return x[jnp.arange(x.shape[0])[::-1]]
 
 
@@ -220,15 +198,11 @@ def test_one_element_of_many_is_no_rounding(
 
 
 def _nested(x: Any, i: Any, j: Any) -> Any:
-    import jax
-
     return jax.lax.dynamic_slice(jax.lax.dynamic_slice(x, (i,), (4,)), (j,), (1,))
 
 
 def test_slices_of_a_slice_as_this_compiler_has_them() -> None:
     """A bug of the simplifier (jax-ml/jax#40849): where this jax has it, it is found at starts that are given none."""
-    import jax
-
     x = np.arange(10, dtype=np.float32)
     is_wrong = float(jax.jit(_nested)(x, 7, 0)[0]) != 6
     results = samebits.check(_nested, lambda x, i, j: _nested(x, i, j), x, np.int32(1), np.int32(0)).leaves
@@ -238,14 +212,10 @@ def test_slices_of_a_slice_as_this_compiler_has_them() -> None:
 
 
 def _rows(x: Any, i: Any, j: Any, k: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.stack([x[i], x[j], x[k]])
 
 
 def _rows_taken(x: Any, i: Any, j: Any, k: Any) -> Any:
-    import jax.numpy as jnp
-
     return x[jnp.stack([i, j, k])]
 
 

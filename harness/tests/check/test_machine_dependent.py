@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -20,14 +21,10 @@ Side = Callable[..., Any]
 
 
 def exponential(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.exp(x)
 
 
 def third(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.where(x > 0, x / 3, x)
 
 

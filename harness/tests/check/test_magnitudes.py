@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -19,88 +21,59 @@ Y = np.random.default_rng(1).standard_normal((8, 16)).astype(np.float32)
 
 
 def _softmax(x: Any) -> Any:
-    import jax
-
     return jax.nn.softmax(x, -1)
 
 
 def _softmax_naive(x: Any) -> Any:
-    import jax.numpy as jnp
-
     e = jnp.exp(x)
     return e / e.sum(-1, keepdims=True)
 
 
 def _softmax_by_logsumexp(x: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
     return jnp.exp(x - jax.nn.logsumexp(x, -1, keepdims=True))
 
 
 def _lse(x: Any) -> Any:
-    import jax
-
     return jax.nn.logsumexp(x, -1)
 
 
 def _lse_naive(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.log(jnp.exp(x).sum(-1))
 
 
 def _softplus(x: Any) -> Any:
-    import jax
-
     return jax.nn.softplus(x)
 
 
 def _softplus_naive(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.log(1 + jnp.exp(x))
 
 
 def _softplus_stable(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
 
 
 def _log_sigmoid(x: Any) -> Any:
-    import jax
-
     return jax.nn.log_sigmoid(x)
 
 
 def _log_sigmoid_naive(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.log(1 / (1 + jnp.exp(-x)))
 
 
 def _log_cosh(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.logaddexp(x, -x) - np.float32(np.log(2))
 
 
 def _log_cosh_naive(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.log(jnp.cosh(x))
 
 
 def _sinh(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.sinh(x)
 
 
 def _sinh_by_exps(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return (jnp.exp(x) - jnp.exp(-x)) / 2
 
 
@@ -125,31 +98,20 @@ def _variance_by_squares(x: Any) -> Any:
 
 
 def _rms_in_float32(x: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
     y = x.astype(jnp.float32)
     return (y * jax.lax.rsqrt((y * y).mean(-1, keepdims=True) + 1e-3)).astype(x.dtype)
 
 
 def _rms(x: Any) -> Any:
-    import jax
-
     return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + np.asarray(1e-3, x.dtype))
 
 
 def _rms_by_einsum(x: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
     squares = jnp.einsum("...i,...i->...", x, x)[..., None] / x.shape[-1]
     return x * jax.lax.rsqrt(squares + np.asarray(1e-3, x.dtype))
 
 
 def _masked(scores: Any, value: float) -> Any:
-    import jax
-    import jax.numpy as jnp
-
     return jax.nn.softmax(jnp.where(jnp.tril(jnp.ones(scores.shape, bool)), scores, value))
 
 
@@ -166,26 +128,18 @@ def _twice(x: Any) -> Any:
 
 
 def _twice_of_numbers(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return 2 * jnp.nan_to_num(x)
 
 
 def _relu(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.maximum(x, 0)
 
 
 def _relu_by_where(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.where(x > 0, x, 0)
 
 
 def _step(x: Any, y: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.where(jnp.isfinite(y).all(), x - y, x)
 
 
@@ -194,20 +148,14 @@ def _step_always(x: Any, y: Any) -> Any:
 
 
 def _step_unless_nan(x: Any, y: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.where(jnp.isnan(y).any(), x, x - y)
 
 
 def _step_unless_high(x: Any, y: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.where(y.max() < jnp.inf, x - y, x)
 
 
 def _inverse(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.where(x == 0, jnp.inf, 1 / x)
 
 
@@ -216,17 +164,11 @@ def _inverse_of_zero(x: Any) -> Any:
 
 
 def _inverse_of_normal(x: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
     bits = jax.lax.bitcast_convert_type(x, jnp.int32) & 0x7FFFFFFF
     return jnp.where(bits == 0, jnp.inf, jnp.where(bits < 2**23, 0, 1 / x))
 
 
 def _inverse_of_any(x: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
     bits = jax.lax.bitcast_convert_type(x, jnp.int32) & 0x7FFFFFFF
     return jnp.where(bits == 0, jnp.inf, 1 / x)
 
@@ -240,50 +182,34 @@ def _other_as_difference(x: Any, y: Any) -> Any:
 
 
 def _quantized(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.clip(jnp.round(16 * x), -127, 127).astype(jnp.int8)
 
 
 def _quantized_without_clip(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.round(16 * x).astype(jnp.int32).astype(jnp.int8)
 
 
 def _narrowed(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.clip(x, -448, 448).astype(jnp.float8_e4m3fn).astype(x.dtype)
 
 
 def _narrowed_without_clip(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return x.astype(jnp.float8_e4m3fn).astype(x.dtype)
 
 
 def _halved(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.clip(x, -65504, 65504).astype(jnp.float16)
 
 
 def _halved_without_clip(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return x.astype(jnp.float16)
 
 
 def _causal(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.where(jnp.arange(x.shape[-1]) < 8, x, 0)
 
 
 def _causal_by_product(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return x * (jnp.arange(x.shape[-1]) < 8)
 
 
@@ -321,14 +247,10 @@ def test_an_overflow_on_one_side_and_from_where_on(reference: Any, variant: Any,
 
 
 def _scores(x: Any, y: Any) -> Any:
-    import jax.numpy as jnp
-
     return (x * jnp.float16(0.25)) @ y.T
 
 
 def _scores_scaled_late(x: Any, y: Any) -> Any:
-    import jax.numpy as jnp
-
     return (x @ y.T) * jnp.float16(0.25)
 
 
@@ -456,8 +378,6 @@ def _declared(values: Any, variant: Any, **more: Any) -> list[Finding]:
 
 def _saturating(x: Any) -> Any:
     """Wrong at small numbers only: what is near zero, where no number of a wide range is drawn."""
-    import jax.numpy as jnp
-
     return jnp.where(jnp.abs(x) < 1e-3, jnp.exp(x) - 0.5, _softplus(x))
 
 
@@ -478,14 +398,10 @@ def test_within_a_stated_range_it_is_different() -> None:
 
 
 def _total(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.exp(x).sum()
 
 
 def _total_twice_of_small(x: Any) -> Any:
-    import jax.numpy as jnp
-
     total = jnp.exp(x).sum()
     return jnp.where(jnp.abs(x).max() < 1e-3, 2 * total, total)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import pytest
 
 from samebits.report.check import read_document
@@ -38,8 +39,6 @@ def taken(x: Any, rows: Any, *, factor: float = 2.0) -> Any:
 
 
 def chosen(x: Any, rows: Any, *, factor: float = 2.0) -> Any:
-    import jax.numpy as jnp
-
     return jnp.take(x, rows, axis=0, mode="clip")
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from samebits.check.prove_points import prove_points
@@ -20,8 +23,6 @@ from tests.support.toys import of, run, toy
 
 
 def _rolled(x: Any, step: Any, *, factor: float) -> Any:
-    import jax.numpy as jnp
-
     return jnp.where(step % 10 == 0, jnp.roll(x, 1, 0), x)
 
 
@@ -30,9 +31,6 @@ def _as_it_is(x: Any, step: Any, *, factor: float) -> Any:
 
 
 def _by_branch(x: Any, step: Any, *, factor: float) -> Any:
-    import jax
-    import jax.numpy as jnp
-
     return jax.lax.cond(step % 10 == 0, lambda x: jnp.concatenate([x[-1:], x[:-1]]), lambda x: x, x)
 
 
@@ -63,8 +61,6 @@ def test_a_proof_by_labels_says_for_which_values_it_is() -> None:
 
 @pytest.mark.parametrize("step", [777])
 def test_of_a_given_step_the_others_are_a_note(step: int) -> None:
-    import numpy as np
-
     (given,) = of(run(_pair(Given(array=np.int32(step)), as_it_is=_as_it_is)), variant="as_it_is")
     assert given.ruling.ok and given.ruling.evidence is not None
     assert "not so at other inputs: out[0, 0] is " in given.ruling.evidence
@@ -74,14 +70,10 @@ def test_of_a_given_step_the_others_are_a_note(step: int) -> None:
 
 
 def _sines(x: Any, step: Any, *, factor: float) -> Any:
-    import jax.numpy as jnp
-
     return jnp.where(step == 0, jnp.sin(x), x)
 
 
 def _cosines(x: Any, step: Any, *, factor: float) -> Any:
-    import jax.numpy as jnp
-
     return jnp.where(step == 0, jnp.cos(x), x)
 
 
@@ -104,8 +96,6 @@ def test_witness_extent_and_line_are_of_the_input_that_shows_it(gradients: bool)
 
 
 def test_a_proof_says_where_it_does_not_hold() -> None:
-    import numpy as np
-
     pair = _pair(Given(array=np.int32(777)), as_it_is=_as_it_is)
     (proof,) = (
         p

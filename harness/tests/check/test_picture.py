@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -224,8 +225,6 @@ def test_the_parts_of_devices_are_counted() -> None:
 
 def off_on_one_device(x: Any, *, factor: float = 2.0) -> Any:
     """Wrong in the rows of the third of four devices."""
-    import jax.numpy as jnp
-
     rows = jnp.arange(x.shape[0])[:, None]
     return jnp.where((rows >= 4) & (rows < 6), x * factor + 0.5, x * factor)
 

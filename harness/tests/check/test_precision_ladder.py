@@ -6,6 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -27,9 +30,6 @@ ROUNDING = (Contract(lowest="rounding", reason="a kernel of its own"),)
 
 def plain(x: Any, *, factor: float = 2.0) -> Any:
     """RMSNorm, without a scale."""
-    import jax
-    import jax.numpy as jnp
-
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
     normed = wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-6)
     return normed.astype(x.dtype)
@@ -39,15 +39,12 @@ def kernel(epsilon: float) -> Callable[..., Any]:
     """The same in Pallas, interpreted, so that it runs on a CPU; it scales by three on the way."""
 
     def body(rows: Any, out: Any) -> None:
-        import jax.numpy as jnp
-
         wide = rows[...].astype(jnp.promote_types(rows.dtype, jnp.float32))
         width = wide.shape[-1]
         squares = sum(wide[:, column : column + 1] ** 2 for column in range(width))
         out[...] = (3 * wide * (1 / jnp.sqrt(9 * (squares / width + epsilon)))).astype(out.dtype)
 
     def variant(x: Any, *, factor: float = 2.0) -> Any:
-        import jax
         from jax.experimental import pallas
 
         return pallas.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), interpret=True)(x)
@@ -92,8 +89,6 @@ def seen(array: np.ndarray) -> ProgramOutputs:
 
 def test_rounding_shrinks_and_a_fault_does_not() -> None:
     """Noise: sums of 300 terms in two orders. Nearest fault: the same with a term that is one in a million off."""
-    import ml_dtypes
-
     terms = np.random.default_rng(1).standard_normal((64, 300))
 
     def measured(off: float) -> PrecisionLadder:
@@ -152,8 +147,6 @@ def test_float32_inside_bfloat16_leaves_it_to_float64() -> None:
 
 def cancelled(rows: Any, *, reverse: bool, off: float = 0.0) -> Any:
     """A difference of two large sums in float32, whatever the rows are, in one of two orders."""
-    import jax.numpy as jnp
-
     wide = rows.astype(jnp.promote_types(rows.dtype, jnp.float32)) + 40 / 3
     first, second = (wide[..., start::2] for start in (0, 1))
     if reverse:
@@ -171,7 +164,6 @@ def test_a_sum_in_fixed_float32_is_judged_from_float32_on(off: float, verdict: s
         return cancelled(x, reverse=False).astype(x.dtype)
 
     def variant(x: Any, *, factor: float = 2.0) -> Any:
-        import jax
         from jax.experimental import pallas
 
         def body(rows: Any, out: Any) -> None:
@@ -199,9 +191,6 @@ def test_a_sum_in_fixed_float32_is_judged_from_float32_on(off: float, verdict: s
 
 def test_a_side_far_outside_its_own_bound_is_not_rounding() -> None:
     """A matrix product whose operands are rounded to bfloat16 on the way, as a TPU does by default, unlike a CPU."""
-    import jax
-    import ml_dtypes
-
     rng = np.random.default_rng(2)
     a, b = (rng.standard_normal((16, 16)).astype(np.float32) for _ in range(2))
     program = jax.jit(lambda a, b: a @ b).trace(a, b).jaxpr

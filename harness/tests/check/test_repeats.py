@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -27,8 +28,6 @@ def flaky_pair() -> Pair:
         return found
 
     def flaky(x: Any, *, factor: float = 2.0) -> Any:
-        import jax
-
         return jax.pure_callback(produced, jax.ShapeDtypeStruct(x.shape, x.dtype), x * factor)
 
     return toy(flaky=flaky)

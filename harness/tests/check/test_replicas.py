@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
 from samebits.schema.case import Arg
 from tests.support.toys import of, run, toy
 
@@ -12,15 +16,9 @@ def test_replicas_that_diverge_are_different() -> None:
     """Each device keeps its own value of what the sharding calls one replicated array."""
 
     def summed(x: Any, *, factor: float = 2.0) -> Any:
-        import jax.numpy as jnp
-
         return jnp.sum(x * 0, axis=0) + jnp.arange(16, dtype=x.dtype)
 
     def local(x: Any, *, factor: float = 2.0) -> Any:
-        import jax
-        import jax.numpy as jnp
-        from jax.sharding import PartitionSpec as P
-
         def body(x: Any) -> Any:
             return jnp.sum(x * 0, axis=0) + jnp.arange(16, dtype=x.dtype) + jax.lax.axis_index("data")
 
@@ -35,15 +33,9 @@ def test_replicas_that_differ_for_special_values_are_different() -> None:
     """The first record has no infinity; in the second, every device gives another number for it."""
 
     def largest(x: Any, *, factor: float = 2.0) -> Any:
-        import jax.numpy as jnp
-
         return jnp.max(x, axis=0)
 
     def local(x: Any, *, factor: float = 2.0) -> Any:
-        import jax
-        import jax.numpy as jnp
-        from jax.sharding import PartitionSpec as P
-
         def body(x: Any) -> Any:
             found = jax.lax.pmax(jnp.max(x, axis=0), "data")
             return jnp.where(jnp.isinf(found), jnp.where(jax.lax.axis_index("data") == 0, found, 0), found)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from samebits.schema.contract import Contract
@@ -27,9 +29,6 @@ def softmax(by: float) -> Callable[..., Any]:
     """Weights of scaled scores; equal scores in bfloat16 keep the fields from telling the largest."""
 
     def function(x: Any, *, factor: float = 2.0) -> Any:
-        import jax
-        import jax.numpy as jnp
-
         return jax.nn.softmax(jnp.round(x * 4) / 4 * by, -1)
 
     return function
@@ -39,8 +38,6 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same computed in float32, where a literal has more digits."""
 
     def wide(x: Any, *, factor: float = 2.0) -> Any:
-        import jax.numpy as jnp
-
         return function(x.astype(jnp.float32)).astype(x.dtype)
 
     return wide
@@ -75,8 +72,6 @@ def test_another_literal_is_another_formula(form: Callable[[float], Callable[...
 
 def test_a_rounded_literal_in_a_float32_output_is_a_loss() -> None:
     """What bfloat16 makes of 0.3 is within a unit of bfloat16, and 2^15 units of float32."""
-    import jax.numpy as jnp
-
     found = judged(
         lambda x, *, factor=2.0: x.astype(jnp.float32) * 0.3,
         lambda x, *, factor=2.0: (x * 0.3).astype(jnp.float32),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -67,9 +69,6 @@ def test_a_gradient_that_ignores_the_cotangent_is_different() -> None:
     """Values right, derivative right for a cotangent of one only: the loss's own scale is lost."""
 
     def unscaled(x: Any, *, factor: float = 2.0) -> Any:
-        import jax
-        import jax.numpy as jnp
-
         @jax.custom_vjp
         def scale(x: Any) -> Any:
             return x * factor
@@ -90,8 +89,6 @@ def test_weak_types_and_dtypes_count() -> None:
     """The same numbers in another dtype, or weakly typed, are not the same output."""
 
     def wide(x: Any, *, factor: float = 2.0) -> Any:
-        import jax.numpy as jnp
-
         return (
             (x * factor).astype(jnp.float16).astype(jnp.float32) if x.dtype == jnp.bfloat16 else x.astype(jnp.float16)
         )
@@ -100,8 +97,6 @@ def test_weak_types_and_dtypes_count() -> None:
         return {"x": x, "factor": factor}
 
     def strong(x: Any, *, factor: float = 2.0) -> Any:
-        import jax.numpy as jnp
-
         return {"x": x, "factor": jnp.float32(factor)}
 
     (found,) = run(toy(wide=wide), alone("wide"))
@@ -121,8 +116,6 @@ def test_a_side_that_does_not_repeat_is_unstable_not_different() -> None:
     rng = np.random.default_rng(0)
 
     def restless(x: Any, *, factor: float = 2.0) -> Any:
-        import jax
-
         noise = jax.pure_callback(lambda: rng.standard_normal((), np.float32), jax.ShapeDtypeStruct((), np.float32))
         return x * factor + noise
 
@@ -221,8 +214,6 @@ def test_rounding_needs_a_contract_and_evidence() -> None:
     """A sum in another order is rounding, which a contract for bits rejects and a declaration without one accepts."""
 
     def summed(x: Any, *, factor: float = 2.0) -> Any:
-        import jax.numpy as jnp
-
         return jnp.sum(x * factor, axis=0)
 
     def pairwise(x: Any, *, factor: float = 2.0) -> Any:
@@ -243,13 +234,9 @@ def test_losing_accuracy_is_not_rounding() -> None:
     """The same mathematics with a sum in bfloat16: equal in float64, many times the reference's error."""
 
     def summed(x: Any, *, factor: float = 2.0) -> Any:
-        import jax.numpy as jnp
-
         return jnp.sum(x * factor, axis=0)
 
     def narrow(x: Any, *, factor: float = 2.0) -> Any:
-        import jax.numpy as jnp
-
         small = jnp.bfloat16 if x.dtype == jnp.float32 else x.dtype
         return jnp.sum((x * factor).astype(small), axis=0).astype(x.dtype)
 
@@ -291,8 +278,6 @@ def test_explicit_mode_reaches_the_implementation() -> None:
     seen: list[str] = []
 
     def looking(x: Any, *, factor: float = 2.0) -> Any:
-        import jax
-
         seen.append(str(jax.typeof(x).sharding.spec))
         return x * factor
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from samebits import Contract
@@ -17,23 +19,17 @@ from tests.support.toys import alone, of, run, toy
 
 def wave(x: Any, *, factor: float = 2.0) -> Any:
     """Two operations, so that no movement of data proves it."""
-    import jax.numpy as jnp
-
     return jnp.sin(x) * factor
 
 
 def renamed(x: Any, *, factor: float = 2.0) -> Any:
     """The reference under other names."""
-    import jax
-
     height = jax.lax.sin(x)
     return height * factor
 
 
 def added(x: Any, *, factor: float = 2.0) -> Any:
     """The same bits for a factor of 4, from another program."""
-    import jax.numpy as jnp
-
     height = jnp.sin(x)
     return (height + height) * (factor / 2)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from samebits.check.shake import code_digest, object_files, outcomes_under, with_shaken
@@ -48,15 +51,11 @@ def one(results: list[Finding], variant: str) -> tuple[Finding, dict[str, Shaken
 
 def whole(x: Any, *, factor: float = 2.0) -> Any:
     """One sum over two axes."""
-    import jax.numpy as jnp
-
     return jnp.sum(x.reshape(-1, 4, 4), axis=(1, 2))
 
 
 def twofold(x: Any, *, factor: float = 2.0) -> Any:
     """A sum of sums, which the compiler's simplifier makes one sum."""
-    import jax.numpy as jnp
-
     return jnp.sum(jnp.sum(x.reshape(-1, 4, 4), axis=1), axis=1)
 
 
@@ -106,8 +105,6 @@ def test_what_labels_prove_is_not_shaken(monkeypatch: pytest.MonkeyPatch) -> Non
         return x[::-1]
 
     def rolled(x: Any, *, factor: float = 2.0) -> Any:
-        import jax.numpy as jnp
-
         return jnp.stack([x[i] for i in reversed(range(x.shape[0]))])
 
     results = shaken(toy(turned, rolled=rolled), monkeypatch, APART)
@@ -190,9 +187,6 @@ def test_a_missing_instruction_set_cannot_be_disabled() -> None:
 
 def test_the_digest_of_a_program_is_of_its_machine_code() -> None:
     """LLVM's optimisation level shows in no HLO; an ignored option must not look like a change."""
-    import jax
-    import numpy as np
-
     lowered = jax.jit(lambda x, y, z: x * y + z).lower(*[np.ones((64, 33), np.float32)] * 3)
     several: list[dict[str, Any]] = [{}, {"xla_cpu_max_isa": "AVX"}, {"xla_backend_optimization_level": 0}]
     usual, idle, plain = (lowered.compile(compiler_options=options) for options in several)

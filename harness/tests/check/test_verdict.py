@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from samebits.check.prove_points import prove_points
@@ -49,13 +52,9 @@ def test_a_promise_must_be_in_the_contract() -> None:
     """A gradient that adds zeros is proved for cotangents without -0.0, and only where the contract says so."""
 
     def rolled(x: Any, *, factor: float = 2.0) -> Any:
-        import jax.numpy as jnp
-
         return jnp.concatenate([x[1:], x[:1]])
 
     def taken(x: Any, *, factor: float = 2.0) -> Any:
-        import numpy as np
-
         return x[(np.arange(len(x)) + 1) % len(x)]
 
     pair = toy(rolled, taken=taken)
@@ -102,7 +101,6 @@ def test_a_sum_in_another_order_is_rounding_with_its_probability() -> None:
 
 def test_a_zero_of_the_other_sign_is_named_as_that() -> None:
     """It is accepted as rounding is, although no distance and no error shows it."""
-    import jax.numpy as jnp
 
     def zeros(x: Any, *, factor: float = 2.0) -> Any:
         return jnp.where(x > 0, x * factor, 0.0)
@@ -123,8 +121,6 @@ def test_a_sum_in_bfloat16_is_named_as_the_loss_of_accuracy() -> None:
         return x.sum(1) * factor
 
     def narrow(x: Any, *, factor: float = 2.0) -> Any:
-        import jax.numpy as jnp
-
         return x.astype(jnp.bfloat16).sum(1).astype(x.dtype) * factor
 
     rounding = Contract(lowest="rounding", reason="another order of adding")
@@ -141,9 +137,6 @@ def test_an_epsilon_that_bfloat16_hides_is_still_different(epsilon: float) -> No
     """RMSNorm's usual fault, with bfloat16 inputs: most bits are equal, and the formulas are not."""
 
     def norm(x: Any, epsilon: float) -> Any:
-        import jax
-        import jax.numpy as jnp
-
         wide = x.astype(jnp.float32)
         return (wide * jax.lax.rsqrt((wide * wide).mean(-1, keepdims=True) + epsilon)).astype(x.dtype)
 

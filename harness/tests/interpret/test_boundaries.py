@@ -17,9 +17,9 @@ from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Ties
 from samebits.interpret.other_values import Counterexample, boundaries, counterexamples
 from samebits.interpret.problem import Input, Magnitudes, Question
+from tests.interpret.sweep.calls import programs
 from tests.interpret.sweep.jax_calls import jax_calls
 from tests.interpret.sweep.layer_calls import layer_calls
-from tests.interpret.sweep.runner import programs
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((4, 8)).astype(np.float32)

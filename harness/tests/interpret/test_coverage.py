@@ -9,8 +9,6 @@ import pytest
 
 from samebits.interpret.coverage import DOMAINS, markdown, table
 from tests.interpret.sweep import share
-from tests.interpret.sweep.jax_calls import hand_calls
-from tests.interpret.sweep.runner import produced, reason, shortfalls
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "primitives.md"
 
@@ -43,12 +41,3 @@ def test_the_share_counts_what_is_not_covered() -> None:
     text = share.sections(found)
     assert "| that the sweep produces, of 3 programs | 4 | 3 (75 %) | 3 (75 %) | 2 (50 %) |" in text
     assert "\n- `pallas_call`: b\n" in text
-
-
-def test_the_sweep_finds_what_a_domain_does_not_interpret() -> None:
-    calls = {call.name: call for call in hand_calls()}
-    assert "reduce" in produced([calls["jax.lax.reduce"]])
-    found = shortfalls("field", [calls["jax.lax.reduce"], calls["jax.lax.scan"]])
-    assert list(found) == ["reduce"] and found["reduce"][0].startswith("jax.lax.reduce: reduce(float32[4, 4]")
-    rotation = calls["rotation by a complex product"]
-    assert all(reason(name, rotation.program(), rotation.leaves()) is None for name in ("field", "oracle", "rounding"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -62,13 +63,9 @@ def test_a_side_that_reads_another_argument_is_another_program() -> None:
     """Jit can drop unused arguments and number the rest anew: then both sides have one text, and would run as one."""
 
     def of_x(x: Any, y: Any) -> Any:
-        import jax.numpy as jnp
-
         return jnp.linalg.qr(x)[0]  # no rule of the interpreter covers it, so only the bits can tell
 
     def of_y(x: Any, y: Any) -> Any:
-        import jax.numpy as jnp
-
         return jnp.linalg.qr(y)[0]
 
     args = {name: Arg(shape=("rows", "columns"), spec=("data",)) for name in ("x", "y")}
@@ -99,8 +96,6 @@ def test_an_emulation_shows_in_the_results() -> None:
     """The name is read from the compiled program, not from what a declaration claims."""
 
     def emulating(x: Any, *, factor: float = 2.0) -> Any:
-        import jax
-
         with jax.named_scope("emulated_ragged_all_to_all"):
             return x * factor
 
@@ -118,8 +113,6 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("crowded")
 def test_a_program_without_machine_code_is_compiled_again(programs: Programs) -> None:
-    import jax
-
     def started(name: str, add: int) -> Program:
         program = programs.start(
             programs.trace(("toy", name), "toy", CompileSetup(), lambda: (lambda x: x + add, types()))
@@ -150,8 +143,6 @@ def has_code(program: Program) -> bool:
 
 
 def types() -> tuple[Any, ...]:
-    import jax
-
     return (jax.ShapeDtypeStruct((2,), "float32"),)
 
 

@@ -6,9 +6,15 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import pallas
 
+import samebits
+from samebits.errors import CouldNotRun
+from samebits.programs.captured_values import own_rules
 from samebits.programs.inputs import records
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
@@ -32,7 +38,6 @@ def cubed(x: Any, *, factor: float = 2.0) -> Any:
 
 def cube_once_differentiable(x: Any, *, factor: float = 2.0) -> Any:
     """Right forward and in its gradient; the gradient's own gradient lacks the way through the residual."""
-    import jax
 
     @jax.custom_vjp
     def function(x: Any) -> Any:
@@ -47,7 +52,6 @@ def cube_once_differentiable(x: Any, *, factor: float = 2.0) -> Any:
 
 def cube_batched_backwards(x: Any, *, factor: float = 2.0) -> Any:
     """Right for one array; its own batching rule puts the copies in the reverse order."""
-    import jax
 
     @jax.custom_batching.custom_vmap
     def function(x: Any) -> Any:
@@ -139,3 +143,87 @@ def test_a_linear_component_has_no_second_derivative() -> None:
     found = run(toy(), asked, transforms=("second_derivative",))
     assert {result.ruling.verdict for result in found} == {"error"}
     assert all("the gradient of 'x' is zero for every cotangent" in str(result.ruling.reason) for result in found)
+
+
+# --- what to do about a gradient that cannot be traced: the message names it -----------------------------------------
+
+X = jax.ShapeDtypeStruct((4, 8), jnp.float32)
+
+
+def _double(x: Any) -> Any:
+    return x * 2
+
+
+def _kernel(into: Any, out: Any) -> None:
+    @pallas.when(pallas.program_id(0) == 0)
+    def _() -> None:
+        out[...] = jnp.zeros_like(out)
+
+    out[...] += into[...] * 2
+
+
+def _by_kernel(x: Any) -> Any:
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pallas.pallas_call(_kernel, out_shape=shape, grid=(1,), interpret=True)(x)
+
+
+def _called_back(x: Any) -> Any:
+    return jax.pure_callback(lambda x: np.asarray(x) * 2, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+
+@pytest.mark.parametrize(
+    ("variant", "advice"),
+    [
+        (
+            _by_kernel,
+            "; a Pallas kernel has no derivative of its own: give it one by jax.custom_vjp, or compare without",
+        ),
+        (_called_back, "; the forward function traces and can be compared without gradients (gradients=False)"),
+    ],
+)
+def test_what_to_do_without_a_derivative(variant: Any, advice: str) -> None:
+    with pytest.raises(CouldNotRun) as raised:
+        samebits.assert_same(_double, variant, X)
+    assert advice in str(raised.value)
+    samebits.assert_same(_double, variant, X, gradients=False)
+
+
+# --- which rules of differentiation are code's own -------------------------------------------------------------------
+
+
+def test_rules_of_jax_are_not_named() -> None:
+    program = jax.make_jaxpr(lambda x: jax.nn.relu(x) + jax.nn.softmax(x) + jnp.logaddexp(x, x))(jnp.ones(3))
+    assert "custom_jvp_call" in str(program) and own_rules(program) == ()
+
+
+def test_rules_are_found_inside_of_loops_and_calls() -> None:
+    @jax.custom_jvp
+    def double(x: Any) -> Any:
+        return 2 * x
+
+    double.defjvps(lambda t, out, x: 2 * t)
+
+    def looped(x: Any) -> Any:
+        return jax.jit(lambda x: jax.lax.fori_loop(0, 2, lambda _, y: double(y), x))(x)
+
+    (found,) = own_rules(jax.make_jaxpr(looped)(jnp.ones(3)))
+    assert "double at " in found and "test_transforms.py" in found
+
+
+def test_a_primitive_written_in_python_has_rules_of_its_own() -> None:
+    hijax = pytest.importorskip("jax.experimental.hijax")
+    if not hasattr(hijax, "VJPHiPrimitive"):
+        pytest.skip("this version of jax has no primitives that are written so")
+
+    class Doubled(hijax.VJPHiPrimitive):  # type: ignore[misc,name-defined]
+        def __init__(self, aval: Any) -> None:
+            self.in_avals, self.out_aval = (aval,), aval
+            self.params: dict[str, Any] = {}
+            super().__init__()
+
+        def expand(self, x: Any) -> Any:
+            return 2 * x
+
+    program = jax.make_jaxpr(lambda x: Doubled(jax.typeof(x))(x))(jnp.ones(3))
+    (found,) = own_rules(program)
+    assert "Doubled at " in found

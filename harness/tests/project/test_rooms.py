@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,8 +30,8 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             shutil.copytree(
                 ROOT / folder / name, tmp_path / folder / name, ignore=shutil.ignore_patterns("__pycache__")
             )
-    (row,) = (row for row in THROUGH if LISTED in row.modules)
-    monkeypatch.setattr(rooms, "THROUGH", (replace(row, modules=(LISTED,)),))
+    (file,) = (file for file, names in THROUGH.items() if LISTED in names)
+    monkeypatch.setattr(rooms, "THROUGH", {file: (LISTED,)})
     return tmp_path
 
 
@@ -93,12 +92,11 @@ def test_a_listed_module_that_is_gone_is_found(tree: Path) -> None:
 
 
 def test_a_listed_test_that_does_not_run_the_module_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    (row,) = (row for row in THROUGH if row.file == "host/test_user_errors.py")
-    monkeypatch.setattr(rooms, "THROUGH", (replace(row, file="numerics/test_floats.py", modules=("host/loading",)),))
+    monkeypatch.setattr(rooms, "THROUGH", {"numerics/test_floats.py": ("host/loading",)})
     (wrong,) = listed_tests_reach(ROOT)
     assert wrong.startswith(f"{TESTS}/numerics/test_floats.py does not lead to 'host/loading'")
 
 
 def test_a_listed_test_that_does_not_exist_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "THROUGH", (replace(THROUGH[0], file="cli/test_nothing.py"),))
+    monkeypatch.setattr(rooms, "THROUGH", {"cli/test_nothing.py": ()})
     assert "names cli/test_nothing.py, which does not exist" in listed_tests_reach(ROOT)[0]

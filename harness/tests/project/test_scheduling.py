@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 from subprocess import CompletedProcess
-from types import SimpleNamespace
-from typing import Any, NamedTuple
 
 import pytest
 
 from samebits.engine.shard import Shard
-from tests.support import scheduling
 from tests.support.child import ROOT, run_python
-from tests.support.scheduling import FEW, SECONDS, SLOW_SECONDS, file_group, group_seconds, imported_first, part, sample
+from tests.support.scheduling import SECONDS, SLOW_SECONDS, file_group, part, sample
 
 GROUPS = {"a": 0.0, "corpus": 40.0, "b": 0.0, "faults": 30.0, "c": 0.0, "steps": 10.0, "d": 0.0, "e": 0.0}
 TESTS = {"test_one.py": 2, "test_two.py": 3, "test_three.py": 1}
@@ -41,34 +36,6 @@ def test_what_takes_long_is_a_file_of_tests() -> None:
     """Else it would start with the others, when it was renamed."""
     files = [*ROOT.glob("harness/tests/**/test_*.py"), *ROOT.glob("suites/**/test_*.py")]
     assert {*SECONDS, *SLOW_SECONDS} <= {file_group(path) for path in files}
-
-
-class _Test(NamedTuple):
-    """What is asked of a test: its file, its group and whether it is slow."""
-
-    path: Path
-    group: str
-    slow: bool = False
-
-    def get_closest_marker(self, name: str) -> pytest.Mark | None:
-        mark = {"slow": pytest.mark.slow, "xdist_group": pytest.mark.xdist_group(self.group)}[name].mark
-        return mark if self.slow or name != "slow" else None
-
-
-def test_a_group_takes_its_share_of_its_files() -> None:
-    """Of groups with names of their own too; slow tests of a file have seconds of their own."""
-    runs, corpus = ROOT / "harness/tests/train/test_model_runs.py", ROOT / "harness/tests/check/test_corpus.py"
-    items: Any = [
-        _Test(corpus, "one"),
-        _Test(corpus, "one"),
-        _Test(corpus, "two"),
-        _Test(corpus, "two", slow=True),
-        _Test(runs, "two", slow=True),
-        _Test(ROOT / "harness/tests/project/test_scheduling.py", "three"),
-    ]
-    quick, slow = SECONDS["check/test_corpus"], SLOW_SECONDS["check/test_corpus"]
-    expected = {"one": 2 * quick / 3, "two": quick / 3 + slow + SLOW_SECONDS["train/test_model_runs"], "three": 0}
-    assert group_seconds(items) == pytest.approx(expected)
 
 
 @pytest.fixture
@@ -138,45 +105,3 @@ def test_cases_that_are_not_sampled_are_slow(words: tuple[str, ...], names: set[
 @pytest.mark.parametrize(("cases", "quick", "chosen"), [(5, 2, {0, 2}), (7, 3, {0, 2, 4}), (2, 3, {0, 1}), (9, 1, {0})])
 def test_the_sample_is_spread_and_has_the_first(cases: int, quick: int, chosen: set[int]) -> None:
     assert sample(cases, quick) == chosen
-
-
-@pytest.mark.parametrize(("markers", "more"), [("not slow", True), ("slow", False), ("", False)])
-def test_few_processors_have_a_worker_more_of_tests_that_wait(
-    markers: str, more: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of the slow ones, which take the memory that there is, none; and a number that is asked for is kept."""
-    monkeypatch.delenv("PYTEST_XDIST_AUTO_NUM_WORKERS", raising=False)
-    config: Any = SimpleNamespace(option=SimpleNamespace(markexpr=markers))
-    for processors, workers in ((2, 3), (FEW, FEW + 1), (FEW + 1, None)):
-        monkeypatch.setattr(scheduling, "processors", lambda count=processors: count)
-        assert scheduling.pytest_xdist_auto_num_workers(config) == (workers if more else None)
-    monkeypatch.setattr(scheduling, "processors", lambda: 2)
-    monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "1")
-    assert scheduling.pytest_xdist_auto_num_workers(config) is None
-
-
-def test_each_module_is_imported_first_by_one_worker() -> None:
-    """By its own name, since one by another name would be imported twice."""
-    shares = [imported_first(number, 3) for number in range(3)]
-    names = [name for share in shares for name in share]
-    assert len(names) == len(set(names)) and __name__ in names and "suites.test_embedding" in names
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
-    assert sorted(imported_first(0, 1)) == sorted(names)
-
-
-def test_only_workers_that_collect_everything_import_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[str] = []
-    monkeypatch.setattr(importlib, "import_module", taken.append)
-    whole, given = pytest.Config.ArgsSource.TESTPATHS, pytest.Config.ArgsSource.ARGS
-    worker = {"workerid": "gw1", "workercount": 400}
-
-    def start(writes: bool, **config: Any) -> int:
-        taken.clear()
-        monkeypatch.setattr(sys, "dont_write_bytecode", not writes)
-        scheduling.pytest_sessionstart(SimpleNamespace(config=SimpleNamespace(**config)))  # type: ignore[arg-type]
-        return len(taken)
-
-    assert start(True, args_source=whole, workerinput=worker) == len(imported_first(1, 400)) > 0
-    assert not start(True, args_source=given, workerinput=worker)
-    assert not start(True, args_source=whole)
-    assert not start(False, args_source=whole, workerinput=worker)

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import samebits.schema.domain
@@ -26,14 +28,10 @@ PULLED: dict[str, Any] = {
 
 def rolled(x: Any, *, factor: float = 2.0) -> Any:
     """Its gradient adds zeros to the cotangent."""
-    import jax.numpy as jnp
-
     return jnp.concatenate([x[1:], x[:1]])
 
 
 def taken(x: Any, *, factor: float = 2.0) -> Any:
-    import numpy as np
-
     return x[(np.arange(len(x)) + 1) % len(x)]
 
 

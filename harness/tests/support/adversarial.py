@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from samebits.check.run_points import run_points
@@ -57,8 +59,6 @@ def timeless(result: Finding) -> Finding:
 
 
 def _scaled_on_host(x: Any, factor: float) -> Any:
-    import jax
-
     return jax.pure_callback(lambda a: _times(a, factor), jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
 
@@ -97,8 +97,6 @@ def other_callbacks() -> Pair:
         return io_callback(lambda a: _times(a, 3), x, x)
 
     def watched(x: Any) -> Any:
-        import jax
-
         jax.debug.callback(lambda a: None, x)
         return x * 2
 
@@ -109,13 +107,9 @@ def ties() -> Pair:
     """The gradient of a maximum, shared between equal elements or given to the first: equal where none are equal."""
 
     def largest(x: Any) -> Any:
-        import jax.numpy as jnp
-
         return jnp.max(x, -1)
 
     def first(x: Any) -> Any:
-        import jax.numpy as jnp
-
         return jnp.take_along_axis(x, jnp.argmax(x, -1)[:, None], -1)[:, 0]
 
     def tied(rng: Any, shape: tuple[int, ...]) -> Any:
@@ -227,8 +221,6 @@ def moved_and_wrong() -> Pair:
         return x[::-1]
 
     def also(x: Any) -> Any:
-        import jax.numpy as jnp
-
         return jnp.flip(x, 0)
 
     def wrong(x: Any) -> Any:
@@ -242,14 +234,9 @@ def changing() -> Pair:
     """A variant that, while it is traced, turns 64-bit types on and has `jnp.tanh` stand for another function."""
 
     def rate(x: Any) -> Any:
-        import jax.numpy as jnp
-
         return jnp.tanh(x)
 
     def changed(x: Any) -> Any:
-        import jax
-        import jax.numpy as jnp
-
         jax.config.update("jax_enable_x64", True)
         jnp.tanh = jnp.sin
         return jnp.sin(x)
@@ -261,14 +248,9 @@ def changed_by_others() -> Pair:
     """Whose reference calls what the variant of `changing` replaces, and whose integers would become wider."""
 
     def rate(x: Any) -> Any:
-        import jax.numpy as jnp
-
         return jnp.tanh(x) + jnp.arange(16)
 
     def same(x: Any) -> Any:
-        import jax
-        import jax.numpy as jnp
-
         return jax.lax.tanh(x) + jnp.arange(16)
 
     return pair_of("changed_by_others", rate, {"same": same}, gradients=False)

@@ -93,7 +93,6 @@ SLOW_SECONDS: Mapping[str, float] = {
     "cli/test_isolation": 310,
     "train/test_prove_step": 280,
     "cli/test_remembered": 240,
-    "prove/test_mathematics": 170,
     "sizes/proofs/test_values": 170,
     "project/test_library_pairs": 130,
     "suites/test_attention": 130,

@@ -17,9 +17,7 @@ from samebits.schema.meshes import Mode
 from samebits.schema.pair import Pair
 from tests.check.corpus.formula import Function
 
-Said = Literal["refuted", "assumed", "unseen", "undecided"]
-"""`refuted`: called different. `assumed`: accepted under an assumption that is printed with it. `unseen`: accepted by a
-check, whose inputs do not reach the difference. `undecided`: neither accepted nor refuted."""
+Command = Literal["check", "prove"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +30,7 @@ class Adversary:
         keeps_state: `other` takes nothing and returns the side, made anew for each test: what one leaves in it is not
             seen by the next.
         args: the arguments; the inputs that they draw may not reach the difference.
-        check, prove: what the command says of it.
+        refuted: the commands that must call it different or undecided; the others may accept it under an assumption.
         dtypes, meshes, modes, gradients: of the pair.
     """
 
@@ -40,8 +38,7 @@ class Adversary:
     reference: Function
     other: Function
     args: Mapping[str, Arg]
-    check: Said = "refuted"
-    prove: Said = "refuted"
+    refuted: tuple[Command, ...] = ("check", "prove")
     dtypes: tuple[str, ...] = ("float32",)
     meshes: tuple[str, ...] = ("data1",)
     modes: tuple[Mode, ...] = ("auto",)

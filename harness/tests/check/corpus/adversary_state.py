@@ -65,7 +65,7 @@ ALL = (
         other=_called_back(lambda x: np.asarray(x) * 3),
         args=X,
         gradients=False,
-        prove="undecided",
+        refuted=("check",),
     ),
     Adversary(
         name="memoised_callback",
@@ -74,7 +74,7 @@ ALL = (
         keeps_state=True,
         args={"x": normal(24, special=("-0.0",))},
         gradients=False,
-        prove="undecided",
+        refuted=("check",),
     ),
     Adversary(
         name="noise_of_the_host",
@@ -83,7 +83,7 @@ ALL = (
         keeps_state=True,
         args=X,
         gradients=False,
-        prove="undecided",
+        refuted=("check",),
     ),
     Adversary(
         name="every_second_call",
@@ -92,7 +92,7 @@ ALL = (
         keeps_state=True,
         args=X,
         gradients=False,
-        prove="undecided",
+        refuted=("check",),
     ),
     Adversary(
         name="one_call_in_fifty",
@@ -101,8 +101,7 @@ ALL = (
         keeps_state=True,
         args=X,
         gradients=False,
-        check="unseen",
-        prove="undecided",
+        refuted=(),
     ),
     Adversary(
         name="remembered_constant",
@@ -110,8 +109,7 @@ ALL = (
         other=lambda: _memoised_by_shape({"first": np.ones(24, np.float32)}),
         keeps_state=True,
         args=X,
-        check="assumed",
-        prove="assumed",
+        refuted=(),
     ),
     Adversary(
         name="constant_not_yet_remembered",
@@ -119,7 +117,6 @@ ALL = (
         other=lambda: _memoised_by_shape({}),
         keeps_state=True,
         args=X,
-        check="unseen",
-        prove="unseen",
+        refuted=(),
     ),
 )

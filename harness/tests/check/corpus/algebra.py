@@ -7,7 +7,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from tests.check.corpus.formula import Array, Formula, f32, like, normal, wide
+from tests.check.corpus.formula import Array, Formula, f32, like, normal
 
 FACTORS = {"a": normal(5, 6), "b": normal(6, 4)}
 
@@ -21,18 +21,18 @@ MATMUL = Formula(
     reference=matmul,
     args=FACTORS,
     honest={
-        "einsum": wide(lambda a, b: jnp.einsum("ik,kj->ij", a, b)),
-        "transposed": wide(lambda a, b: (b.T @ a.T).T),
-        "sum_of_products": wide(lambda a, b: jnp.sum(a[:, :, None] * b[None], 1)),
-        "outer_products": wide(lambda a, b: sum(a[:, i : i + 1] * b[i : i + 1] for i in range(6))),
-        "dot_general": wide(lambda a, b: jax.lax.dot_general(a, b, (((1,), (0,)), ((), ())))),
-        "contracted_last": wide(lambda a, b: jnp.tensordot(a, b.T, axes=((1,), (1,)))),
+        "einsum": lambda a, b: jnp.einsum("ik,kj->ij", a, b),
+        "transposed": lambda a, b: (b.T @ a.T).T,
+        "sum_of_products": lambda a, b: jnp.sum(a[:, :, None] * b[None], 1),
+        "outer_products": lambda a, b: sum(a[:, i : i + 1] * b[i : i + 1] for i in range(6)),
+        "dot_general": lambda a, b: jax.lax.dot_general(a, b, (((1,), (0,)), ((), ()))),
+        "contracted_last": lambda a, b: jnp.tensordot(a, b.T, axes=((1,), (1,))),
     },
     twins={
-        "last_term_dropped": wide(lambda a, b: a[:, :-1] @ b[:-1]),
-        "absolute": wide(lambda a, b: jnp.abs(a) @ b),
-        "rows_rolled": wide(lambda a, b: a @ jnp.roll(b, 1, 0)),
-        "one_side_without_gradient": wide(lambda a, b: a @ jax.lax.stop_gradient(b)),
+        "last_term_dropped": lambda a, b: a[:, :-1] @ b[:-1],
+        "absolute": lambda a, b: jnp.abs(a) @ b,
+        "rows_rolled": lambda a, b: a @ jnp.roll(b, 1, 0),
+        "one_side_without_gradient": lambda a, b: a @ jax.lax.stop_gradient(b),
     },
 )
 
@@ -60,15 +60,15 @@ CHOLESKY_SOLVE = Formula(
     reference=cholesky_solve,
     args=SYSTEM,
     honest={
-        "two_solves": wide(lambda m, b: _two_solves(m, b)),
-        "upper": wide(lambda m, b: jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(_spd(m), lower=False), b)),
-        "general": wide(lambda m, b: jnp.linalg.solve(_spd(m), b)),
+        "two_solves": lambda m, b: _two_solves(m, b),
+        "upper": lambda m, b: jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(_spd(m), lower=False), b),
+        "general": lambda m, b: jnp.linalg.solve(_spd(m), b),
     },
     twins={
-        "not_transposed": wide(lambda m, b: _two_solves(m, b, 0)),
-        "ridge_of_one": wide(lambda m, b: jnp.linalg.solve(_spd(m) - jnp.eye(5), b)),
-        "product": wide(lambda m, b: _spd(m) @ b),
-        "half_of_it": wide(lambda m, b: jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(_spd(m)), b, lower=True)),
+        "not_transposed": lambda m, b: _two_solves(m, b, 0),
+        "ridge_of_one": lambda m, b: jnp.linalg.solve(_spd(m) - jnp.eye(5), b),
+        "product": lambda m, b: _spd(m) @ b,
+        "half_of_it": lambda m, b: jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(_spd(m)), b, lower=True),
     },
 )
 
@@ -87,14 +87,14 @@ LOG_DETERMINANT = Formula(
     reference=log_determinant,
     args={"m": normal(5, 5)},
     honest={
-        "cholesky": wide(lambda m: _factor_logdet(m, 2.0)),
-        "product_of_squares": wide(
-            lambda m: jnp.log(jnp.prod(jnp.diagonal(jnp.linalg.cholesky(_spd(m))) ** 2))[None] * jnp.arange(1.0, 3.0)
+        "cholesky": lambda m: _factor_logdet(m, 2.0),
+        "product_of_squares": lambda m: (
+            jnp.log(jnp.prod(jnp.diagonal(jnp.linalg.cholesky(_spd(m))) ** 2))[None] * jnp.arange(1.0, 3.0)
         ),
     },
     twins={
-        "two_forgotten": wide(lambda m: _factor_logdet(m, 1.0)),
-        "trace_of_logarithms": wide(lambda m: jnp.sum(jnp.log(jnp.diagonal(_spd(m))))[None] * jnp.arange(1.0, 3.0)),
+        "two_forgotten": lambda m: _factor_logdet(m, 1.0),
+        "trace_of_logarithms": lambda m: jnp.sum(jnp.log(jnp.diagonal(_spd(m))))[None] * jnp.arange(1.0, 3.0),
     },
 )
 
@@ -112,14 +112,14 @@ DISTANCES = Formula(
     reference=distances,
     args=POINTS,
     honest={
-        "direct": wide(lambda x, y: jnp.sum((x[:, None] - y[None]) ** 2, -1)),
-        "einsum": wide(lambda x, y: jnp.einsum("ijd,ijd->ij", x[:, None] - y[None], x[:, None] - y[None])),
+        "direct": lambda x, y: jnp.sum((x[:, None] - y[None]) ** 2, -1),
+        "einsum": lambda x, y: jnp.einsum("ijd,ijd->ij", x[:, None] - y[None], x[:, None] - y[None]),
     },
     twins={
-        "factor_of_one": wide(lambda x, y: jnp.sum(x**2, -1)[:, None] + jnp.sum(y**2, -1) - x @ y.T),
-        "mean": wide(lambda x, y: jnp.mean((x[:, None] - y[None]) ** 2, -1)),
-        "root": wide(lambda x, y: jnp.linalg.norm(x[:, None] - y[None], axis=-1)),
-        "sum_for_difference": wide(lambda x, y: jnp.sum((x[:, None] + y[None]) ** 2, -1)),
+        "factor_of_one": lambda x, y: jnp.sum(x**2, -1)[:, None] + jnp.sum(y**2, -1) - x @ y.T,
+        "mean": lambda x, y: jnp.mean((x[:, None] - y[None]) ** 2, -1),
+        "root": lambda x, y: jnp.linalg.norm(x[:, None] - y[None], axis=-1),
+        "sum_for_difference": lambda x, y: jnp.sum((x[:, None] + y[None]) ** 2, -1),
     },
 )
 
@@ -135,14 +135,14 @@ CHAIN_OF_PRODUCTS = Formula(
     reference=chain,
     args=CHAIN,
     honest={
-        "from_the_right": wide(lambda a, b, c: a @ (b @ c)),
-        "einsum": wide(lambda a, b, c: jnp.einsum("ij,jk,kl->il", a, b, c)),
-        "library": wide(lambda a, b, c: jnp.linalg.multi_dot([a, b, c])),
+        "from_the_right": lambda a, b, c: a @ (b @ c),
+        "einsum": lambda a, b, c: jnp.einsum("ij,jk,kl->il", a, b, c),
+        "library": lambda a, b, c: jnp.linalg.multi_dot([a, b, c]),
     },
     twins={
-        "factor_twice": wide(lambda a, b, c: a @ b @ c + a @ b @ c * 1e-5),
-        "rounded_between": wide(lambda a, b, c: jnp.round(a @ b * 256) / 256 @ c),
-        "relu_between": wide(lambda a, b, c: jax.nn.relu(a @ b) @ c),
+        "factor_twice": lambda a, b, c: a @ b @ c + a @ b @ c * 1e-5,
+        "rounded_between": lambda a, b, c: jnp.round(a @ b * 256) / 256 @ c,
+        "relu_between": lambda a, b, c: jax.nn.relu(a @ b) @ c,
     },
 )
 
@@ -158,13 +158,13 @@ LOW_RANK = Formula(
     reference=lora,
     args=LORA,
     honest={
-        "merged": wide(lambda x, w, a, b: x @ (w + 4.0 * (a @ b))),
-        "joined": wide(lambda x, w, a, b: jnp.concatenate([x, 4.0 * (x @ a)], -1) @ jnp.concatenate([w, b], 0)),
+        "merged": lambda x, w, a, b: x @ (w + 4.0 * (a @ b)),
+        "joined": lambda x, w, a, b: jnp.concatenate([x, 4.0 * (x @ a)], -1) @ jnp.concatenate([w, b], 0),
     },
     twins={
-        "not_scaled": wide(lambda x, w, a, b: x @ w + (x @ a) @ b),
-        "scaled_by_rank_squared": wide(lambda x, w, a, b: x @ w + 2.0 * ((x @ a) @ b)),
-        "base_without_gradient": wide(lambda x, w, a, b: x @ jax.lax.stop_gradient(w) + 4.0 * ((x @ a) @ b)),
+        "not_scaled": lambda x, w, a, b: x @ w + (x @ a) @ b,
+        "scaled_by_rank_squared": lambda x, w, a, b: x @ w + 2.0 * ((x @ a) @ b),
+        "base_without_gradient": lambda x, w, a, b: x @ jax.lax.stop_gradient(w) + 4.0 * ((x @ a) @ b),
     },
 )
 
@@ -180,16 +180,14 @@ PROJECTION = Formula(
     reference=projected,
     args=HEADS,
     honest={
-        "reshaped": wide(lambda x, w: (x.reshape(6, 8) @ w.reshape(8, 8)).reshape(2, 3, 2, 4).transpose(0, 2, 1, 3)),
-        "head_by_head": wide(lambda x, w: jnp.stack([x @ w[:, h] for h in range(2)], 1)),
-        "vmapped": wide(lambda x, w: jax.vmap(lambda one: x @ one, in_axes=1, out_axes=1)(w)),
+        "reshaped": lambda x, w: (x.reshape(6, 8) @ w.reshape(8, 8)).reshape(2, 3, 2, 4).transpose(0, 2, 1, 3),
+        "head_by_head": lambda x, w: jnp.stack([x @ w[:, h] for h in range(2)], 1),
+        "vmapped": lambda x, w: jax.vmap(lambda one: x @ one, in_axes=1, out_axes=1)(w),
     },
     twins={
-        "not_transposed": wide(lambda x, w: (x.reshape(6, 8) @ w.reshape(8, 8)).reshape(2, 2, 3, 4)),
-        "heads_innermost": wide(
-            lambda x, w: (x.reshape(6, 8) @ w.reshape(8, 8)).reshape(2, 3, 4, 2).transpose(0, 3, 1, 2)
-        ),
-        "heads_swapped": wide(lambda x, w: jnp.einsum("btd,dhk->bhtk", x, w[:, ::-1])),
+        "not_transposed": lambda x, w: (x.reshape(6, 8) @ w.reshape(8, 8)).reshape(2, 2, 3, 4),
+        "heads_innermost": lambda x, w: (x.reshape(6, 8) @ w.reshape(8, 8)).reshape(2, 3, 4, 2).transpose(0, 3, 1, 2),
+        "heads_swapped": lambda x, w: jnp.einsum("btd,dhk->bhtk", x, w[:, ::-1]),
     },
 )
 
@@ -205,21 +203,17 @@ COSINE = Formula(
     reference=cosine,
     args={"x": normal(6, 8), "y": normal(6, 8)},
     honest={
-        "unit_vectors": wide(
-            lambda x, y: jnp.sum(
-                x / jnp.linalg.norm(x, axis=-1, keepdims=True) * (y / jnp.linalg.norm(y, axis=-1, keepdims=True)), -1
-            )
+        "unit_vectors": lambda x, y: jnp.sum(
+            x / jnp.linalg.norm(x, axis=-1, keepdims=True) * (y / jnp.linalg.norm(y, axis=-1, keepdims=True)), -1
         ),
         # sqrt(a) sqrt(b) = sqrt(a b) for positive a and b.
-        "one_root": wide(lambda x, y: jnp.sum(x * y, -1) * jax.lax.rsqrt(jnp.sum(x * x, -1) * jnp.sum(y * y, -1))),
+        "one_root": lambda x, y: jnp.sum(x * y, -1) * jax.lax.rsqrt(jnp.sum(x * x, -1) * jnp.sum(y * y, -1)),
     },
     twins={
-        "product": wide(lambda x, y: jnp.sum(x * y, -1)),
-        "one_length": wide(lambda x, y: jnp.sum(x * y, -1) / jnp.sum(x * x, -1)),
-        "scaled_by_the_size": wide(lambda x, y: jnp.sum(x * y, -1) / math.sqrt(8)),
-        "absolute": wide(
-            lambda x, y: jnp.abs(jnp.sum(x * y, -1)) * jax.lax.rsqrt(jnp.sum(x * x, -1) * jnp.sum(y * y, -1))
-        ),
+        "product": lambda x, y: jnp.sum(x * y, -1),
+        "one_length": lambda x, y: jnp.sum(x * y, -1) / jnp.sum(x * x, -1),
+        "scaled_by_the_size": lambda x, y: jnp.sum(x * y, -1) / math.sqrt(8),
+        "absolute": lambda x, y: jnp.abs(jnp.sum(x * y, -1)) * jax.lax.rsqrt(jnp.sum(x * x, -1) * jnp.sum(y * y, -1)),
     },
 )
 

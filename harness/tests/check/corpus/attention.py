@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.check.corpus.formula import Array, Formula, f32, like, normal, wide
+from tests.check.corpus.formula import Array, Formula, f32, like, normal
 
 B, T, H, D = 2, 8, 2, 8
 QKV = {"q": normal(B, T, H, D), "k": normal(B, T, H, D), "v": normal(B, T, H, D)}
@@ -29,7 +29,6 @@ def attention(q: Array, k: Array, v: Array) -> Array:
     return like(attend(f32(q), f32(k), f32(v), None), q)
 
 
-@wide
 def in_blocks(q: Array, k: Array, v: Array) -> Array:
     """Keys in blocks of two, with a running maximum and normaliser (Milakov and Gimelshein 2018)."""
     scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(D)
@@ -45,7 +44,6 @@ def in_blocks(q: Array, k: Array, v: Array) -> Array:
     return jnp.swapaxes(out / total[..., None], 1, 2)
 
 
-@wide
 def no_correction(q: Array, k: Array, v: Array) -> Array:
     """Blocks whose earlier sums are not rescaled by the new maximum."""
     scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(D)
@@ -63,30 +61,24 @@ ATTENTION = Formula(
     reference=attention,
     args=QKV,
     honest={
-        "query_scaled": wide(lambda q, k, v: attend(q * D**-0.5, k, v, None, scale=1.0)),
+        "query_scaled": lambda q, k, v: attend(q * D**-0.5, k, v, None, scale=1.0),
         "in_blocks": in_blocks,
-        "library": wide(lambda q, k, v: jax.nn.dot_product_attention(q, k, v)),
-        "normalised_last": wide(
-            lambda q, k, v: (
-                jnp.einsum("bhqk,bkhd->bqhd", jnp.exp(jnp.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(D)), v)
-                / jnp.einsum("bhqk->bqh", jnp.exp(jnp.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(D)))[..., None]
-            )
+        "library": lambda q, k, v: jax.nn.dot_product_attention(q, k, v),
+        "normalised_last": lambda q, k, v: (
+            jnp.einsum("bhqk,bkhd->bqhd", jnp.exp(jnp.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(D)), v)
+            / jnp.einsum("bhqk->bqh", jnp.exp(jnp.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(D)))[..., None]
         ),
     },
     twins={
-        "not_scaled": wide(lambda q, k, v: attend(q, k, v, None, scale=1.0)),
-        "scaled_by_the_size": wide(lambda q, k, v: attend(q, k, v, None, scale=1 / D)),
-        "causal": wide(lambda q, k, v: attend(q, k, v, CAUSAL)),
-        "over_the_queries": wide(
-            lambda q, k, v: jnp.einsum(
-                "bhqk,bkhd->bqhd", jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k) * D**-0.5, 2), v
-            )
+        "not_scaled": lambda q, k, v: attend(q, k, v, None, scale=1.0),
+        "scaled_by_the_size": lambda q, k, v: attend(q, k, v, None, scale=1 / D),
+        "causal": lambda q, k, v: attend(q, k, v, CAUSAL),
+        "over_the_queries": lambda q, k, v: jnp.einsum(
+            "bhqk,bkhd->bqhd", jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k) * D**-0.5, 2), v
         ),
         "no_correction": no_correction,
-        "weights_without_gradient": wide(
-            lambda q, k, v: attend(jax.lax.stop_gradient(q), jax.lax.stop_gradient(k), v, None)
-        ),
-        "heads_mixed": wide(lambda q, k, v: attend(q, k, jnp.roll(v, 1, 2), None)),
+        "weights_without_gradient": lambda q, k, v: attend(jax.lax.stop_gradient(q), jax.lax.stop_gradient(k), v, None),
+        "heads_mixed": lambda q, k, v: attend(q, k, jnp.roll(v, 1, 2), None),
     },
 )
 
@@ -101,36 +93,28 @@ CAUSAL_ATTENTION = Formula(
     args=QKV,
     honest={
         # Every row sees itself, so that no row is hidden as a whole and the lowest number serves as -inf.
-        "lowest_number": wide(lambda q, k, v: attend(q, k, v, CAUSAL, hidden=float(np.finfo(np.float32).min))),
-        "library": wide(lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True)),
-        "bias": wide(
-            lambda q, k, v: jnp.einsum(
-                "bhqk,bkhd->bqhd",
-                jax.nn.softmax(
-                    jnp.einsum("bqhd,bkhd->bhqk", q * D**-0.5, k) + np.where(CAUSAL, 0, -np.inf).astype(np.float32), -1
-                ),
-                v,
-            )
+        "lowest_number": lambda q, k, v: attend(q, k, v, CAUSAL, hidden=float(np.finfo(np.float32).min)),
+        "library": lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True),
+        "bias": lambda q, k, v: jnp.einsum(
+            "bhqk,bkhd->bqhd",
+            jax.nn.softmax(
+                jnp.einsum("bqhd,bkhd->bhqk", q * D**-0.5, k) + np.where(CAUSAL, 0, -np.inf).astype(np.float32), -1
+            ),
+            v,
         ),
-        "row_by_row": wide(
-            lambda q, k, v: jnp.concatenate(
-                [attend(q[:, i : i + 1], k[:, : i + 1], v[:, : i + 1], None) for i in range(T)], 1
-            )
+        "row_by_row": lambda q, k, v: jnp.concatenate(
+            [attend(q[:, i : i + 1], k[:, : i + 1], v[:, : i + 1], None) for i in range(T)], 1
         ),
     },
     twins={
-        "diagonal_hidden": wide(
-            lambda q, k, v: attend(
-                q, k, v, np.tril(CAUSAL, -1) | np.eye(T, k=T - 1).T.astype(bool) | (np.arange(T) == 0)
-            )
+        "diagonal_hidden": lambda q, k, v: attend(
+            q, k, v, np.tril(CAUSAL, -1) | np.eye(T, k=T - 1).T.astype(bool) | (np.arange(T) == 0)
         ),
-        "one_too_many": wide(lambda q, k, v: attend(q, k, v, np.tril(np.ones((T, T), bool), 1))),
-        "transposed": wide(lambda q, k, v: attend(q, k, v, CAUSAL.T)),
-        "hidden_by_ten": wide(lambda q, k, v: attend(q, k, v, CAUSAL, hidden=-10.0)),
-        "mask_after_softmax": wide(
-            lambda q, k, v: jnp.einsum(
-                "bhqk,bkhd->bqhd", jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q * D**-0.5, k), -1) * CAUSAL, v
-            )
+        "one_too_many": lambda q, k, v: attend(q, k, v, np.tril(np.ones((T, T), bool), 1)),
+        "transposed": lambda q, k, v: attend(q, k, v, CAUSAL.T),
+        "hidden_by_ten": lambda q, k, v: attend(q, k, v, CAUSAL, hidden=-10.0),
+        "mask_after_softmax": lambda q, k, v: jnp.einsum(
+            "bhqk,bkhd->bqhd", jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q * D**-0.5, k), -1) * CAUSAL, v
         ),
     },
 )
@@ -152,15 +136,13 @@ SLIDING_WINDOW = Formula(
     reference=sliding,
     args=QKV,
     honest={
-        "distances": wide(lambda q, k, v: attend(q, k, v, _window(0, 3), hidden=float(np.finfo(np.float32).min))),
-        "library": wide(
-            lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True, local_window_size=(2, 0))
-        ),
+        "distances": lambda q, k, v: attend(q, k, v, _window(0, 3), hidden=float(np.finfo(np.float32).min)),
+        "library": lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True, local_window_size=(2, 0)),
     },
     twins={
-        "one_wider": wide(lambda q, k, v: attend(q, k, v, _window(0, 4))),
-        "one_narrower": wide(lambda q, k, v: attend(q, k, v, _window(0, 2))),
-        "both_ways": wide(lambda q, k, v: attend(q, k, v, _window(2, 3))),
+        "one_wider": lambda q, k, v: attend(q, k, v, _window(0, 4)),
+        "one_narrower": lambda q, k, v: attend(q, k, v, _window(0, 2)),
+        "both_ways": lambda q, k, v: attend(q, k, v, _window(2, 3)),
     },
 )
 
@@ -171,7 +153,6 @@ def grouped(q: Array, k: Array, v: Array) -> Array:
     return like(attend(f32(q), jnp.repeat(f32(k), 2, 2), jnp.repeat(f32(v), 2, 2), CAUSAL), q)
 
 
-@wide
 def by_group(q: Array, k: Array, v: Array) -> Array:
     scores = jnp.einsum("bqngd,bknd->bngqk", q.reshape(B, T, 2, 2, D), k) / math.sqrt(D)
     weights = jax.nn.softmax(jnp.where(CAUSAL, scores, -jnp.inf), -1)
@@ -184,13 +165,13 @@ GROUPED_QUERIES = Formula(
     args=GROUPED,
     honest={
         "by_group": by_group,
-        "library": wide(lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True)),
-        "taken": wide(lambda q, k, v: attend(q, k[:, :, np.arange(4) // 2], v[:, :, np.arange(4) // 2], CAUSAL)),
+        "library": lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True),
+        "taken": lambda q, k, v: attend(q, k[:, :, np.arange(4) // 2], v[:, :, np.arange(4) // 2], CAUSAL),
     },
     twins={
-        "tiled": wide(lambda q, k, v: attend(q, jnp.tile(k, (1, 1, 2, 1)), jnp.tile(v, (1, 1, 2, 1)), CAUSAL)),
-        "values_tiled": wide(lambda q, k, v: attend(q, jnp.repeat(k, 2, 2), jnp.tile(v, (1, 1, 2, 1)), CAUSAL)),
-        "one_group": wide(lambda q, k, v: attend(q, k[:, :, [0, 0, 0, 0]], v[:, :, [0, 0, 0, 0]], CAUSAL)),
+        "tiled": lambda q, k, v: attend(q, jnp.tile(k, (1, 1, 2, 1)), jnp.tile(v, (1, 1, 2, 1)), CAUSAL),
+        "values_tiled": lambda q, k, v: attend(q, jnp.repeat(k, 2, 2), jnp.tile(v, (1, 1, 2, 1)), CAUSAL),
+        "one_group": lambda q, k, v: attend(q, k[:, :, [0, 0, 0, 0]], v[:, :, [0, 0, 0, 0]], CAUSAL),
     },
 )
 
@@ -213,22 +194,18 @@ CAPPED_ATTENTION = Formula(
     reference=capped,
     args=QKV,
     honest={
-        "cap_in_the_scale": wide(
-            lambda q, k, v: jnp.einsum(
-                "bhqk,bkhd->bqhd",
-                jax.nn.softmax(
-                    jnp.where(
-                        CAUSAL, 5.0 * jnp.tanh(jnp.einsum("bqhd,bkhd->bhqk", q, k) / (5.0 * math.sqrt(D))), -jnp.inf
-                    )
-                ),
-                v,
-            )
+        "cap_in_the_scale": lambda q, k, v: jnp.einsum(
+            "bhqk,bkhd->bqhd",
+            jax.nn.softmax(
+                jnp.where(CAUSAL, 5.0 * jnp.tanh(jnp.einsum("bqhd,bkhd->bhqk", q, k) / (5.0 * math.sqrt(D))), -jnp.inf)
+            ),
+            v,
         ),
     },
     twins={
-        "cap_of_fifty": wide(lambda q, k, v: _capped(q, k, v, 50.0)),
-        "mask_before_the_cap": wide(lambda q, k, v: _capped(q, k, v, 5.0, mask_first=True)),
-        "no_cap": wide(lambda q, k, v: attend(q, k, v, CAUSAL)),
+        "cap_of_fifty": lambda q, k, v: _capped(q, k, v, 50.0),
+        "mask_before_the_cap": lambda q, k, v: _capped(q, k, v, 5.0, mask_first=True),
+        "no_cap": lambda q, k, v: attend(q, k, v, CAUSAL),
     },
 )
 
@@ -249,10 +226,10 @@ SINK = Formula(
     name="attention_sink",
     reference=with_sink,
     args=QKV,
-    honest={"one_in_the_normaliser": wide(lambda q, k, v: _by_normaliser(q, k, v, 1.0))},
+    honest={"one_in_the_normaliser": lambda q, k, v: _by_normaliser(q, k, v, 1.0)},
     twins={
-        "without_sink": wide(lambda q, k, v: _by_normaliser(q, k, v, 0.0)),
-        "two_sinks": wide(lambda q, k, v: _by_normaliser(q, k, v, 2.0)),
+        "without_sink": lambda q, k, v: _by_normaliser(q, k, v, 0.0),
+        "two_sinks": lambda q, k, v: _by_normaliser(q, k, v, 2.0),
     },
 )
 
@@ -261,7 +238,6 @@ def linear(q: Array, k: Array, v: Array) -> Array:
     return like(jnp.einsum("bqk,bkd->bqd", jnp.einsum("bqd,bkd->bqk", f32(q), f32(k)) * CAUSAL, f32(v)), q)
 
 
-@wide
 def recurrent(q: Array, k: Array, v: Array) -> Array:
     """The state is the sum of outer products of keys and values so far."""
 
@@ -274,7 +250,6 @@ def recurrent(q: Array, k: Array, v: Array) -> Array:
     return jnp.swapaxes(jax.lax.scan(step, jnp.zeros((B, D, D)), along)[1], 0, 1)
 
 
-@wide
 def late_state(q: Array, k: Array, v: Array) -> Array:
     """The same, reading the state before it is updated."""
     state = jnp.cumsum(k[..., :, None] * v[..., None, :], 1) - k[..., :, None] * v[..., None, :]
@@ -287,14 +262,12 @@ LINEAR_ATTENTION = Formula(
     args={name: normal(B, T, D) for name in "qkv"},
     honest={
         "recurrent": recurrent,
-        "states": wide(
-            lambda q, k, v: jnp.einsum("btd,btde->bte", q, jnp.cumsum(k[..., :, None] * v[..., None, :], 1))
-        ),
+        "states": lambda q, k, v: jnp.einsum("btd,btde->bte", q, jnp.cumsum(k[..., :, None] * v[..., None, :], 1)),
     },
     twins={
         "late_state": late_state,
-        "sees_all": wide(lambda q, k, v: jnp.einsum("bqd,bde->bqe", q, jnp.einsum("bkd,bke->bde", k, v))),
-        "scaled": wide(lambda q, k, v: jnp.einsum("bqk,bkd->bqd", jnp.einsum("bqd,bkd->bqk", q, k) * CAUSAL / D, v)),
+        "sees_all": lambda q, k, v: jnp.einsum("bqd,bde->bqe", q, jnp.einsum("bkd,bke->bde", k, v)),
+        "scaled": lambda q, k, v: jnp.einsum("bqk,bkd->bqd", jnp.einsum("bqd,bkd->bqk", q, k) * CAUSAL / D, v),
     },
 )
 

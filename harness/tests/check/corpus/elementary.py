@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from tests.check.corpus.formula import Array, Formula, f32, like, normal, uniform, wide
+from tests.check.corpus.formula import Array, Formula, f32, like, normal, uniform
 
 
 def polynomial(x: Array) -> Array:
@@ -18,17 +18,17 @@ POLYNOMIAL = Formula(
     reference=polynomial,
     args={"x": normal(32)},
     honest={
-        "horner": wide(lambda x: 1 + x * (0.5 + x * (-0.25 + x * (2 - 0.125 * x)))),
-        "estrin": wide(lambda x: (1 + 0.5 * x) + x * x * ((2 * x - 0.25) - 0.125 * (x * x))),
-        "library": wide(lambda x: jnp.polyval(jnp.array([-0.125, 2, -0.25, 0.5, 1]), x)),
-        "powers_times_coefficients": wide(
-            lambda x: jnp.stack([x**0, x, x**2, x**3, x**4], -1) @ jnp.array([1, 0.5, -0.25, 2, -0.125])
+        "horner": lambda x: 1 + x * (0.5 + x * (-0.25 + x * (2 - 0.125 * x))),
+        "estrin": lambda x: (1 + 0.5 * x) + x * x * ((2 * x - 0.25) - 0.125 * (x * x)),
+        "library": lambda x: jnp.polyval(jnp.array([-0.125, 2, -0.25, 0.5, 1]), x),
+        "powers_times_coefficients": lambda x: (
+            jnp.stack([x**0, x, x**2, x**3, x**4], -1) @ jnp.array([1, 0.5, -0.25, 2, -0.125])
         ),
     },
     twins={
-        "reversed": wide(lambda x: jnp.polyval(jnp.array([1, 0.5, -0.25, 2, -0.125]), x)),
-        "one_sign": wide(lambda x: 1 + x * (0.5 + x * (0.25 + x * (2 - 0.125 * x)))),
-        "last_term_dropped": wide(lambda x: 1 + x * (0.5 + x * (-0.25 + x * 2))),
+        "reversed": lambda x: jnp.polyval(jnp.array([1, 0.5, -0.25, 2, -0.125]), x),
+        "one_sign": lambda x: 1 + x * (0.5 + x * (0.25 + x * (2 - 0.125 * x))),
+        "last_term_dropped": lambda x: 1 + x * (0.5 + x * (-0.25 + x * 2)),
     },
 )
 
@@ -42,14 +42,14 @@ POWER = Formula(
     reference=power,
     args={"x": uniform(32, low=0.1, high=4.0)},
     honest={
-        "root": wide(lambda x: x * jnp.sqrt(x)),
-        "root_of_the_cube": wide(lambda x: jnp.sqrt(x * x * x)),
-        "reciprocal_root": wide(lambda x: x * x * jax.lax.rsqrt(x)),
+        "root": lambda x: x * jnp.sqrt(x),
+        "root_of_the_cube": lambda x: jnp.sqrt(x * x * x),
+        "reciprocal_root": lambda x: x * x * jax.lax.rsqrt(x),
     },
     twins={
-        "root_alone": wide(lambda x: jnp.sqrt(x)),
-        "exponent_of_1_4999": wide(lambda x: x**1.4999),
-        "cube_root": wide(lambda x: x * jnp.cbrt(x)),
+        "root_alone": lambda x: jnp.sqrt(x),
+        "exponent_of_1_4999": lambda x: x**1.4999,
+        "cube_root": lambda x: x * jnp.cbrt(x),
     },
 )
 
@@ -63,13 +63,13 @@ DOUBLE_ANGLE = Formula(
     reference=double_angle,
     args={"x": normal(32)},
     honest={
-        "sine": wide(lambda x: jnp.sin(2 * x)),
-        "sum": wide(lambda x: jnp.sin(x) * jnp.cos(x) + jnp.cos(x) * jnp.sin(x)),
+        "sine": lambda x: jnp.sin(2 * x),
+        "sum": lambda x: jnp.sin(x) * jnp.cos(x) + jnp.cos(x) * jnp.sin(x),
     },
     twins={
-        "cosine": wide(lambda x: jnp.cos(2 * x)),
-        "two_forgotten": wide(lambda x: jnp.sin(x) * jnp.cos(x)),
-        "angle_slightly_off": wide(lambda x: jnp.sin(2.0001 * x)),
+        "cosine": lambda x: jnp.cos(2 * x),
+        "two_forgotten": lambda x: jnp.sin(x) * jnp.cos(x),
+        "angle_slightly_off": lambda x: jnp.sin(2.0001 * x),
     },
 )
 
@@ -83,14 +83,14 @@ HYPOTENUSE = Formula(
     reference=rotated_norm,
     args={"x": normal(32), "y": normal(32)},
     honest={
-        "norm": wide(lambda x, y: jnp.linalg.norm(jnp.stack([x, y]), axis=0)),
-        "library": wide(lambda x, y: jnp.hypot(x, y)),
-        "complex": wide(lambda x, y: jnp.abs(jax.lax.complex(x, y))),
+        "norm": lambda x, y: jnp.linalg.norm(jnp.stack([x, y]), axis=0),
+        "library": lambda x, y: jnp.hypot(x, y),
+        "complex": lambda x, y: jnp.abs(jax.lax.complex(x, y)),
     },
     twins={
-        "first_norm": wide(lambda x, y: jnp.abs(x) + jnp.abs(y)),
-        "not_rooted": wide(lambda x, y: x * x + y * y),
-        "epsilon": wide(lambda x, y: jnp.sqrt(x * x + y * y + 1e-5)),
+        "first_norm": lambda x, y: jnp.abs(x) + jnp.abs(y),
+        "not_rooted": lambda x, y: x * x + y * y,
+        "epsilon": lambda x, y: jnp.sqrt(x * x + y * y + 1e-5),
     },
 )
 
@@ -104,13 +104,13 @@ SYMMETRIC_LOGARITHM = Formula(
     reference=shifted_log,
     args={"x": normal(32, scale=3.0)},
     honest={
-        "chosen": wide(lambda x: jnp.where(x < 0, -jnp.log1p(-jnp.minimum(x, 0)), jnp.log1p(jnp.maximum(x, 0)))),
-        "plus_one": wide(lambda x: jnp.sign(x) * jnp.log1p(x * jnp.sign(x))),
+        "chosen": lambda x: jnp.where(x < 0, -jnp.log1p(-jnp.minimum(x, 0)), jnp.log1p(jnp.maximum(x, 0))),
+        "plus_one": lambda x: jnp.sign(x) * jnp.log1p(x * jnp.sign(x)),
     },
     twins={
-        "unsigned": wide(lambda x: jnp.log1p(jnp.abs(x))),
-        "arsinh": wide(lambda x: jnp.arcsinh(x)),
-        "base_two": wide(lambda x: jnp.sign(x) * jnp.log2(1 + jnp.abs(x))),
+        "unsigned": lambda x: jnp.log1p(jnp.abs(x)),
+        "arsinh": lambda x: jnp.arcsinh(x),
+        "base_two": lambda x: jnp.sign(x) * jnp.log2(1 + jnp.abs(x)),
     },
 )
 
@@ -124,13 +124,13 @@ INTERPOLATE = Formula(
     reference=interpolated,
     args={"x": normal(32), "y": normal(32), "t": uniform(32, low=0.0, high=1.0)},
     honest={
-        "two_products": wide(lambda x, y, t: (1 - t) * x + t * y),
-        "from_the_other_end": wide(lambda x, y, t: y - (1 - t) * (y - x)),
+        "two_products": lambda x, y, t: (1 - t) * x + t * y,
+        "from_the_other_end": lambda x, y, t: y - (1 - t) * (y - x),
     },
     twins={
-        "ends_swapped": wide(lambda x, y, t: t * x + (1 - t) * y),
-        "smoothed": wide(lambda x, y, t: x + t * t * (3 - 2 * t) * (y - x)),
-        "weight_without_gradient": wide(lambda x, y, t: x + jax.lax.stop_gradient(t) * (y - x)),
+        "ends_swapped": lambda x, y, t: t * x + (1 - t) * y,
+        "smoothed": lambda x, y, t: x + t * t * (3 - 2 * t) * (y - x),
+        "weight_without_gradient": lambda x, y, t: x + jax.lax.stop_gradient(t) * (y - x),
     },
 )
 
@@ -145,14 +145,14 @@ GATE_DECAY = Formula(
     reference=gate_decay,
     args={"a": uniform(32, low=0.2, high=3.0)},
     honest={
-        "expm1": wide(lambda a: jnp.sqrt(-jnp.expm1(-2 * a))),
-        "factored": wide(lambda a: jnp.sqrt((1 - jnp.exp(-a)) * (1 + jnp.exp(-a)))),
-        "square": wide(lambda a: jnp.sqrt(1 - jnp.exp(-a) ** 2)),
+        "expm1": lambda a: jnp.sqrt(-jnp.expm1(-2 * a)),
+        "factored": lambda a: jnp.sqrt((1 - jnp.exp(-a)) * (1 + jnp.exp(-a))),
+        "square": lambda a: jnp.sqrt(1 - jnp.exp(-a) ** 2),
     },
     twins={
-        "not_doubled": wide(lambda a: jnp.sqrt(1 - jnp.exp(-a))),
-        "one_less": wide(lambda a: 1 - jnp.exp(-a)),
-        "epsilon": wide(lambda a: jnp.sqrt(1 - jnp.exp(-2 * a) + 1e-5)),
+        "not_doubled": lambda a: jnp.sqrt(1 - jnp.exp(-a)),
+        "one_less": lambda a: 1 - jnp.exp(-a),
+        "epsilon": lambda a: jnp.sqrt(1 - jnp.exp(-2 * a) + 1e-5),
     },
 )
 
@@ -167,13 +167,13 @@ GAUSSIAN = Formula(
     reference=gaussian,
     args={"x": normal(32)},
     honest={
-        "library": wide(lambda x: jax.scipy.stats.norm.logpdf(x, 0.5, 2.0)),
-        "variance": wide(lambda x: -((x - 0.5) ** 2) / 8.0 - 0.5 * jnp.log(8 * jnp.pi)),
+        "library": lambda x: jax.scipy.stats.norm.logpdf(x, 0.5, 2.0),
+        "variance": lambda x: -((x - 0.5) ** 2) / 8.0 - 0.5 * jnp.log(8 * jnp.pi),
     },
     twins={
-        "deviation_for_variance": wide(lambda x: jax.scipy.stats.norm.logpdf(x, 0.5, 2.0**0.5)),
-        "constant_dropped": wide(lambda x: -((x - 0.5) ** 2) / 8.0 - jnp.log(2.0)),
-        "half_forgotten": wide(lambda x: -((x - 0.5) ** 2) / 4.0 - 0.5 * jnp.log(8 * jnp.pi)),
+        "deviation_for_variance": lambda x: jax.scipy.stats.norm.logpdf(x, 0.5, 2.0**0.5),
+        "constant_dropped": lambda x: -((x - 0.5) ** 2) / 8.0 - jnp.log(2.0),
+        "half_forgotten": lambda x: -((x - 0.5) ** 2) / 4.0 - 0.5 * jnp.log(8 * jnp.pi),
     },
 )
 

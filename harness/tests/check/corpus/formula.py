@@ -41,6 +41,7 @@ class Formula:
         twins: unequal functions by name.
         gradients: False where the formula has no derivative of interest.
         dtypes: the dtypes that it is defined for.
+        widened: whether rewrites and twins compute in float32, whatever they are given, as the reference does.
     """
 
     name: str
@@ -50,6 +51,13 @@ class Formula:
     twins: Mapping[str, Function]
     gradients: bool = True
     dtypes: tuple[str, ...] = DTYPES
+    widened: bool = True
+
+    def __post_init__(self) -> None:
+        if self.widened:
+            for field in ("honest", "twins"):
+                sides = {name: wide(side) for name, side in getattr(self, field).items()}
+                object.__setattr__(self, field, sides)
 
     def pair(self, variants: Mapping[str, Function], seeds: int = SEEDS) -> Pair:
         """These variants against the reference; each seed is a case, since the id of a case seeds its inputs."""

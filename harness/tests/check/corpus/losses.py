@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from tests.check.corpus.formula import Array, Formula, f32, integers, like, normal, uniform, wide
+from tests.check.corpus.formula import Array, Formula, f32, integers, like, normal, uniform
 
 CLASSES = 10
 LABELLED = {"logits": normal(6, CLASSES, scale=2.0), "labels": integers(6, high=CLASSES)}
@@ -34,30 +34,24 @@ CROSS_ENTROPY = Formula(
     reference=cross_entropy,
     args=LABELLED,
     honest={
-        "one_hot": wide(
-            lambda logits, labels: _with_z(logits, -jnp.sum(_hot(labels) * jax.nn.log_softmax(logits, -1), -1))
+        "one_hot": lambda logits, labels: _with_z(logits, -jnp.sum(_hot(labels) * jax.nn.log_softmax(logits, -1), -1)),
+        "picked_from_log_softmax": lambda logits, labels: _with_z(
+            logits, -_picked(jax.nn.log_softmax(logits, -1), labels)
         ),
-        "picked_from_log_softmax": wide(
-            lambda logits, labels: _with_z(logits, -_picked(jax.nn.log_softmax(logits, -1), labels))
-        ),
-        "sum_of_differences": wide(
-            lambda logits, labels: _with_z(logits, jax.nn.logsumexp(logits - _picked(logits, labels)[:, None], -1))
+        "sum_of_differences": lambda logits, labels: _with_z(
+            logits, jax.nn.logsumexp(logits - _picked(logits, labels)[:, None], -1)
         ),
     },
     twins={
-        "no_z_loss": wide(lambda logits, labels: jax.nn.logsumexp(logits, -1) - _picked(logits, labels)),
-        "z_not_squared": wide(lambda logits, labels: 1.01 * jax.nn.logsumexp(logits, -1) - _picked(logits, labels)),
-        "z_a_tenth": wide(
-            lambda logits, labels: _with_z(logits, -_picked(jax.nn.log_softmax(logits, -1), labels), 1e-3)
+        "no_z_loss": lambda logits, labels: jax.nn.logsumexp(logits, -1) - _picked(logits, labels),
+        "z_not_squared": lambda logits, labels: 1.01 * jax.nn.logsumexp(logits, -1) - _picked(logits, labels),
+        "z_a_tenth": lambda logits, labels: _with_z(logits, -_picked(jax.nn.log_softmax(logits, -1), labels), 1e-3),
+        "z_without_gradient": lambda logits, labels: (
+            -_picked(jax.nn.log_softmax(logits, -1), labels)
+            + jax.lax.stop_gradient(1e-2 * jnp.square(jax.nn.logsumexp(logits, -1)))
         ),
-        "z_without_gradient": wide(
-            lambda logits, labels: (
-                -_picked(jax.nn.log_softmax(logits, -1), labels)
-                + jax.lax.stop_gradient(1e-2 * jnp.square(jax.nn.logsumexp(logits, -1)))
-            )
-        ),
-        "labels_shifted": wide(
-            lambda logits, labels: _with_z(logits, -_picked(jax.nn.log_softmax(logits, -1), jnp.roll(labels, 1)))
+        "labels_shifted": lambda logits, labels: _with_z(
+            logits, -_picked(jax.nn.log_softmax(logits, -1), jnp.roll(labels, 1))
         ),
     },
 )
@@ -79,23 +73,18 @@ LABEL_SMOOTHING = Formula(
     reference=smoothed,
     args=LABELLED,
     honest={
-        "two_terms": wide(lambda logits, labels: _parts(logits, labels, 0.1 / CLASSES)),
-        "mean": wide(
-            lambda logits, labels: (
-                -0.9 * _picked(jax.nn.log_softmax(logits, -1), labels)
-                - 0.1 * jnp.mean(jax.nn.log_softmax(logits, -1), -1)
-            )
+        "two_terms": lambda logits, labels: _parts(logits, labels, 0.1 / CLASSES),
+        "mean": lambda logits, labels: (
+            -0.9 * _picked(jax.nn.log_softmax(logits, -1), labels) - 0.1 * jnp.mean(jax.nn.log_softmax(logits, -1), -1)
         ),
-        "by_logits": wide(
-            lambda logits, labels: (
-                jax.nn.logsumexp(logits, -1) - 0.9 * _picked(logits, labels) - 0.1 * jnp.mean(logits, -1)
-            )
+        "by_logits": lambda logits, labels: (
+            jax.nn.logsumexp(logits, -1) - 0.9 * _picked(logits, labels) - 0.1 * jnp.mean(logits, -1)
         ),
     },
     twins={
-        "other_classes_only": wide(lambda logits, labels: _parts(logits, labels, 0.1 / (CLASSES - 1), 0.9)),
-        "own_class_whole": wide(lambda logits, labels: _parts(logits, labels, 0.1 / CLASSES, 1.0)),
-        "sum_for_mean": wide(lambda logits, labels: _parts(logits, labels, 0.1)),
+        "other_classes_only": lambda logits, labels: _parts(logits, labels, 0.1 / (CLASSES - 1), 0.9),
+        "own_class_whole": lambda logits, labels: _parts(logits, labels, 0.1 / CLASSES, 1.0),
+        "sum_for_mean": lambda logits, labels: _parts(logits, labels, 0.1),
     },
 )
 
@@ -111,16 +100,16 @@ MSE = Formula(
     reference=mse,
     args=PREDICTED,
     honest={
-        "norm": wide(lambda x, y: jnp.linalg.vecdot(x - y, x - y) / 8),
-        "product": wide(lambda x, y: jnp.mean((x - y) * (x - y), -1)),
-        "expanded": wide(lambda x, y: jnp.mean(x * (x - y) - y * (x - y), -1)),
+        "norm": lambda x, y: jnp.linalg.vecdot(x - y, x - y) / 8,
+        "product": lambda x, y: jnp.mean((x - y) * (x - y), -1),
+        "expanded": lambda x, y: jnp.mean(x * (x - y) - y * (x - y), -1),
     },
     twins={
-        "halved": wide(lambda x, y: 0.5 * jnp.mean((x - y) ** 2, -1)),
-        "sum": wide(lambda x, y: jnp.sum((x - y) ** 2, -1)),
-        "absolute": wide(lambda x, y: jnp.mean(jnp.abs(x - y), -1)),
-        "root": wide(lambda x, y: jnp.sqrt(jnp.mean((x - y) ** 2, -1))),
-        "target_without_gradient": wide(lambda x, y: jnp.mean((x - jax.lax.stop_gradient(y)) ** 2, -1)),
+        "halved": lambda x, y: 0.5 * jnp.mean((x - y) ** 2, -1),
+        "sum": lambda x, y: jnp.sum((x - y) ** 2, -1),
+        "absolute": lambda x, y: jnp.mean(jnp.abs(x - y), -1),
+        "root": lambda x, y: jnp.sqrt(jnp.mean((x - y) ** 2, -1)),
+        "target_without_gradient": lambda x, y: jnp.mean((x - jax.lax.stop_gradient(y)) ** 2, -1),
     },
 )
 
@@ -130,7 +119,6 @@ def huber(x: Array, y: Array) -> Array:
     return like(jnp.where(r <= 1.5, 0.5 * r * r, 1.5 * (r - 0.75)), x)
 
 
-@wide
 def clipped(x: Array, y: Array) -> Array:
     """With q = min(|r|, d): q^2 / 2 + d (|r| - q)."""
     r = jnp.abs(x - y)
@@ -144,14 +132,14 @@ HUBER = Formula(
     args=PREDICTED,
     honest={
         "clipped": clipped,
-        "product": wide(lambda x, y: jnp.clip(x - y, -1.5, 1.5) * ((x - y) - 0.5 * jnp.clip(x - y, -1.5, 1.5))),
+        "product": lambda x, y: jnp.clip(x - y, -1.5, 1.5) * ((x - y) - 0.5 * jnp.clip(x - y, -1.5, 1.5)),
     },
     twins={
-        "smooth_first_norm": wide(
-            lambda x, y: jnp.where(jnp.abs(x - y) < 1.5, 0.5 * (x - y) ** 2 / 1.5, jnp.abs(x - y) - 0.75)
+        "smooth_first_norm": lambda x, y: jnp.where(
+            jnp.abs(x - y) < 1.5, 0.5 * (x - y) ** 2 / 1.5, jnp.abs(x - y) - 0.75
         ),
-        "delta_of_one": wide(lambda x, y: jnp.where(jnp.abs(x - y) < 1, 0.5 * (x - y) ** 2, jnp.abs(x - y) - 0.5)),
-        "not_continuous": wide(lambda x, y: jnp.where(jnp.abs(x - y) < 1.5, 0.5 * (x - y) ** 2, 1.5 * jnp.abs(x - y))),
+        "delta_of_one": lambda x, y: jnp.where(jnp.abs(x - y) < 1, 0.5 * (x - y) ** 2, jnp.abs(x - y) - 0.5),
+        "not_continuous": lambda x, y: jnp.where(jnp.abs(x - y) < 1.5, 0.5 * (x - y) ** 2, 1.5 * jnp.abs(x - y)),
     },
 )
 
@@ -168,21 +156,17 @@ KL = Formula(
     reference=divergence,
     args=LOGITS,
     honest={
-        "einsum": wide(
-            lambda p, q: jnp.einsum("bk,bk->b", jax.nn.softmax(p), jax.nn.log_softmax(p) - jax.nn.log_softmax(q))
-        ),
-        "by_logits": wide(
-            lambda p, q: jnp.sum(jax.nn.softmax(p) * (p - q), -1) - jax.nn.logsumexp(p, -1) + jax.nn.logsumexp(q, -1)
+        "einsum": lambda p, q: jnp.einsum("bk,bk->b", jax.nn.softmax(p), jax.nn.log_softmax(p) - jax.nn.log_softmax(q)),
+        "by_logits": lambda p, q: (
+            jnp.sum(jax.nn.softmax(p) * (p - q), -1) - jax.nn.logsumexp(p, -1) + jax.nn.logsumexp(q, -1)
         ),
     },
     twins={
-        "reversed": wide(lambda p, q: jnp.sum(jax.nn.softmax(q) * (jax.nn.log_softmax(q) - jax.nn.log_softmax(p)), -1)),
-        "cross_entropy": wide(lambda p, q: -jnp.sum(jax.nn.softmax(p) * jax.nn.log_softmax(q), -1)),
-        "mean": wide(lambda p, q: jnp.mean(jax.nn.softmax(p) * (jax.nn.log_softmax(p) - jax.nn.log_softmax(q)), -1)),
-        "weights_without_gradient": wide(
-            lambda p, q: jnp.sum(
-                jax.lax.stop_gradient(jax.nn.softmax(p)) * (jax.nn.log_softmax(p) - jax.nn.log_softmax(q)), -1
-            )
+        "reversed": lambda p, q: jnp.sum(jax.nn.softmax(q) * (jax.nn.log_softmax(q) - jax.nn.log_softmax(p)), -1),
+        "cross_entropy": lambda p, q: -jnp.sum(jax.nn.softmax(p) * jax.nn.log_softmax(q), -1),
+        "mean": lambda p, q: jnp.mean(jax.nn.softmax(p) * (jax.nn.log_softmax(p) - jax.nn.log_softmax(q)), -1),
+        "weights_without_gradient": lambda p, q: jnp.sum(
+            jax.lax.stop_gradient(jax.nn.softmax(p)) * (jax.nn.log_softmax(p) - jax.nn.log_softmax(q)), -1
         ),
     },
 )
@@ -198,37 +182,26 @@ FOCAL = Formula(
     reference=focal,
     args=LABELLED,
     honest={
-        "expm1": wide(
-            lambda logits, labels: (
-                -jnp.square(jnp.expm1(_picked(jax.nn.log_softmax(logits, -1), labels)))
-                * _picked(jax.nn.log_softmax(logits, -1), labels)
-            )
+        "expm1": lambda logits, labels: (
+            -jnp.square(jnp.expm1(_picked(jax.nn.log_softmax(logits, -1), labels)))
+            * _picked(jax.nn.log_softmax(logits, -1), labels)
         ),
-        "probability_first": wide(
-            lambda logits, labels: (
-                (1 - _picked(jax.nn.softmax(logits, -1), labels)) ** 2
-                * (jax.nn.logsumexp(logits, -1) - _picked(logits, labels))
-            )
+        "probability_first": lambda logits, labels: (
+            (1 - _picked(jax.nn.softmax(logits, -1), labels)) ** 2
+            * (jax.nn.logsumexp(logits, -1) - _picked(logits, labels))
         ),
     },
     twins={
-        "gamma_of_one": wide(
-            lambda logits, labels: (
-                (jnp.exp(_picked(jax.nn.log_softmax(logits, -1), labels)) - 1)
-                * _picked(jax.nn.log_softmax(logits, -1), labels)
-            )
+        "gamma_of_one": lambda logits, labels: (
+            (jnp.exp(_picked(jax.nn.log_softmax(logits, -1), labels)) - 1)
+            * _picked(jax.nn.log_softmax(logits, -1), labels)
         ),
-        "weight_without_gradient": wide(
-            lambda logits, labels: (
-                -jax.lax.stop_gradient(jnp.square(1 - _picked(jax.nn.softmax(logits, -1), labels)))
-                * _picked(jax.nn.log_softmax(logits, -1), labels)
-            )
+        "weight_without_gradient": lambda logits, labels: (
+            -jax.lax.stop_gradient(jnp.square(1 - _picked(jax.nn.softmax(logits, -1), labels)))
+            * _picked(jax.nn.log_softmax(logits, -1), labels)
         ),
-        "probability_itself": wide(
-            lambda logits, labels: (
-                -jnp.square(_picked(jax.nn.softmax(logits, -1), labels))
-                * _picked(jax.nn.log_softmax(logits, -1), labels)
-            )
+        "probability_itself": lambda logits, labels: (
+            -jnp.square(_picked(jax.nn.softmax(logits, -1), labels)) * _picked(jax.nn.log_softmax(logits, -1), labels)
         ),
     },
 )
@@ -244,16 +217,16 @@ BINARY = Formula(
     reference=binary,
     args={"x": normal(40, scale=2.0), "y": uniform(40, low=0.05, high=0.95)},
     honest={
-        "two_log_sigmoids": wide(lambda x, y: -y * jax.nn.log_sigmoid(x) - (1 - y) * jax.nn.log_sigmoid(-x)),
-        "softplus": wide(lambda x, y: jax.nn.softplus(x) - x * y),
-        "blend": wide(lambda x, y: (1 - y) * x + jax.nn.softplus(-x)),
+        "two_log_sigmoids": lambda x, y: -y * jax.nn.log_sigmoid(x) - (1 - y) * jax.nn.log_sigmoid(-x),
+        "softplus": lambda x, y: jax.nn.softplus(x) - x * y,
+        "blend": lambda x, y: (1 - y) * x + jax.nn.softplus(-x),
     },
     twins={
-        "labels_flipped": wide(lambda x, y: jax.nn.softplus(x) - x * (1 - y)),
-        "clipped_probability": wide(
-            lambda x, y: -y * jnp.log(jax.nn.sigmoid(x) + 1e-6) - (1 - y) * jnp.log(1 - jax.nn.sigmoid(x) + 1e-6)
+        "labels_flipped": lambda x, y: jax.nn.softplus(x) - x * (1 - y),
+        "clipped_probability": lambda x, y: (
+            -y * jnp.log(jax.nn.sigmoid(x) + 1e-6) - (1 - y) * jnp.log(1 - jax.nn.sigmoid(x) + 1e-6)
         ),
-        "maximum_forgotten": wide(lambda x, y: jnp.log1p(jnp.exp(-jnp.abs(x))) - x * y),
+        "maximum_forgotten": lambda x, y: jnp.log1p(jnp.exp(-jnp.abs(x))) - x * y,
     },
 )
 
@@ -274,17 +247,17 @@ MASKED_MEAN = Formula(
     reference=masked_mean,
     args={"x": normal(6, 12), "mask": integers(6, 12, high=2)},
     honest={
-        "product": wide(lambda x, mask: jnp.sum(x * mask, -1) / jnp.maximum(mask.sum(-1), 1)),
-        "einsum": wide(lambda x, mask: jnp.einsum("bk,bk->b", x, f32(mask)) / jnp.maximum(f32(mask).sum(-1), 1.0)),
-        "library": wide(_mean_of_kept),
+        "product": lambda x, mask: jnp.sum(x * mask, -1) / jnp.maximum(mask.sum(-1), 1),
+        "einsum": lambda x, mask: jnp.einsum("bk,bk->b", x, f32(mask)) / jnp.maximum(f32(mask).sum(-1), 1.0),
+        "library": _mean_of_kept,
     },
     twins={
         # The declared integers permit a row of zeros, whose mean is NaN then.
-        "without_a_guard": wide(lambda x, mask: jnp.mean(x, -1, where=mask > 0)),
-        "over_all": wide(lambda x, mask: jnp.mean(x * mask, -1)),
-        "inverted": wide(lambda x, mask: jnp.mean(x, -1, where=mask == 0)),
-        "epsilon_in_the_count": wide(lambda x, mask: jnp.sum(x * mask, -1) / (mask.sum(-1) + 1e-6)),
-        "over_the_batch": wide(lambda x, mask: jnp.sum(x * mask, -1) / jnp.mean(f32(mask.sum(-1)))),
+        "without_a_guard": lambda x, mask: jnp.mean(x, -1, where=mask > 0),
+        "over_all": lambda x, mask: jnp.mean(x * mask, -1),
+        "inverted": lambda x, mask: jnp.mean(x, -1, where=mask == 0),
+        "epsilon_in_the_count": lambda x, mask: jnp.sum(x * mask, -1) / (mask.sum(-1) + 1e-6),
+        "over_the_batch": lambda x, mask: jnp.sum(x * mask, -1) / jnp.mean(f32(mask.sum(-1))),
     },
 )
 
@@ -299,14 +272,14 @@ CONTRASTIVE = Formula(
     reference=contrastive,
     args={"x": normal(5, 6, scale=0.4), "y": normal(5, 6, scale=0.4)},
     honest={
-        "positive_apart": wide(lambda x, y: jax.nn.logsumexp(4 * x @ y.T, -1) - 4 * jnp.sum(x * y, -1)),
-        "scaled_first": wide(lambda x, y: -jnp.einsum("ii->i", jax.nn.log_softmax((2 * x) @ (2 * y).T, axis=1))),
+        "positive_apart": lambda x, y: jax.nn.logsumexp(4 * x @ y.T, -1) - 4 * jnp.sum(x * y, -1),
+        "scaled_first": lambda x, y: -jnp.einsum("ii->i", jax.nn.log_softmax((2 * x) @ (2 * y).T, axis=1)),
     },
     twins={
-        "other_direction": wide(lambda x, y: -jnp.diagonal(jax.nn.log_softmax(4 * x @ y.T, 0))),
-        "no_temperature": wide(lambda x, y: -jnp.diagonal(jax.nn.log_softmax(x @ y.T, -1))),
-        "positive_left_out": wide(
-            lambda x, y: jax.nn.logsumexp(jnp.where(jnp.eye(5) > 0, -jnp.inf, 4 * x @ y.T), -1) - 4 * jnp.sum(x * y, -1)
+        "other_direction": lambda x, y: -jnp.diagonal(jax.nn.log_softmax(4 * x @ y.T, 0)),
+        "no_temperature": lambda x, y: -jnp.diagonal(jax.nn.log_softmax(x @ y.T, -1)),
+        "positive_left_out": lambda x, y: (
+            jax.nn.logsumexp(jnp.where(jnp.eye(5) > 0, -jnp.inf, 4 * x @ y.T), -1) - 4 * jnp.sum(x * y, -1)
         ),
     },
 )

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.check.corpus.formula import Array, Formula, Function, f32, like, normal, wide
+from tests.check.corpus.formula import Array, Formula, Function, f32, like, normal
 
 ROWS = {"x": normal(6, 16), "scale": normal(16, scale=0.3, offset=1.0)}
 AFFINE = {**ROWS, "bias": normal(16, scale=0.5)}
@@ -39,29 +39,21 @@ RMS_NORM = Formula(
     reference=rms_norm,
     args=ROWS,
     honest={
-        "einsum": wide(lambda x, scale: x * (jnp.einsum("bd,bd->b", x, x)[:, None] / 16 + 1e-6) ** -0.5 * scale),
-        "quotient": wide(lambda x, scale: scale * x / jnp.sqrt(jnp.mean(x**2, -1, keepdims=True) + 1e-6)),
+        "einsum": lambda x, scale: x * (jnp.einsum("bd,bd->b", x, x)[:, None] / 16 + 1e-6) ** -0.5 * scale,
+        "quotient": lambda x, scale: scale * x / jnp.sqrt(jnp.mean(x**2, -1, keepdims=True) + 1e-6),
         # d/dx (x r) = r (1 - u u^T / n) with u = x r.
-        "handwritten_gradient": wide(lambda x, scale: _normed(x) * scale),
+        "handwritten_gradient": lambda x, scale: _normed(x) * scale,
     },
     twins={
-        "epsilon_ten_times": wide(
-            lambda x, scale: x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * scale
+        "epsilon_ten_times": lambda x, scale: x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * scale,
+        "epsilon_outside_the_root": lambda x, scale: x / (jnp.sqrt(jnp.mean(x * x, -1, keepdims=True)) + 1e-6) * scale,
+        "one_plus_scale": lambda x, scale: x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * (1 + scale),
+        "sum_for_mean": lambda x, scale: x * jax.lax.rsqrt(jnp.sum(x * x, -1, keepdims=True) + 1e-6) * scale,
+        "root_without_gradient": lambda x, scale: (
+            x * jax.lax.stop_gradient(jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6)) * scale
         ),
-        "epsilon_outside_the_root": wide(
-            lambda x, scale: x / (jnp.sqrt(jnp.mean(x * x, -1, keepdims=True)) + 1e-6) * scale
-        ),
-        "one_plus_scale": wide(
-            lambda x, scale: x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * (1 + scale)
-        ),
-        "sum_for_mean": wide(lambda x, scale: x * jax.lax.rsqrt(jnp.sum(x * x, -1, keepdims=True) + 1e-6) * scale),
-        "root_without_gradient": wide(
-            lambda x, scale: x * jax.lax.stop_gradient(jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6)) * scale
-        ),
-        "centred": wide(
-            lambda x, scale: (
-                (x - jnp.mean(x, -1, keepdims=True)) * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * scale
-            )
+        "centred": lambda x, scale: (
+            (x - jnp.mean(x, -1, keepdims=True)) * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * scale
         ),
     },
 )
@@ -74,7 +66,6 @@ def layer_norm(x: Array, scale: Array, bias: Array) -> Array:
     return like(centred * root * f32(scale) + f32(bias), x)
 
 
-@wide
 def one_pass(x: Array, scale: Array, bias: Array) -> Array:
     """The variance as E[x^2] - E[x]^2, which loses nothing where the mean is small."""
     mean = jnp.mean(x, -1, keepdims=True)
@@ -82,7 +73,6 @@ def one_pass(x: Array, scale: Array, bias: Array) -> Array:
     return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * scale + bias
 
 
-@wide
 def welford(x: Array, scale: Array, bias: Array) -> Array:
     """Mean and sum of squares by one recurrence over the row (Welford 1962)."""
     mean, squares = jnp.zeros(x.shape[:1]), jnp.zeros(x.shape[:1])
@@ -99,7 +89,7 @@ def _layer_norm_by(variance: Function) -> Function:
         root = jax.lax.rsqrt(variance(x) + 1e-5)
         return (x - jnp.mean(x, -1, keepdims=True)) * root * scale + bias
 
-    return wide(side)
+    return side
 
 
 LAYER_NORM = Formula(
@@ -109,27 +99,25 @@ LAYER_NORM = Formula(
     honest={
         "one_pass": one_pass,
         "welford": welford,
-        "standardize": wide(lambda x, scale, bias: jax.nn.standardize(x, axis=-1, epsilon=1e-5) * scale + bias),
+        "standardize": lambda x, scale, bias: jax.nn.standardize(x, axis=-1, epsilon=1e-5) * scale + bias,
         "library_variance": _layer_norm_by(lambda x: jnp.var(x, -1, keepdims=True)),
         # The mean is a product with the matrix 1 - 1/n.
-        "centred_by_a_product": wide(
-            lambda x, scale, bias: (
-                (x @ (jnp.eye(16) - 1 / 16))
-                * jax.lax.rsqrt(jnp.mean((x @ (jnp.eye(16) - 1 / 16)) ** 2, -1, keepdims=True) + 1e-5)
-                * scale
-                + bias
-            )
+        "centred_by_a_product": lambda x, scale, bias: (
+            (x @ (jnp.eye(16) - 1 / 16))
+            * jax.lax.rsqrt(jnp.mean((x @ (jnp.eye(16) - 1 / 16)) ** 2, -1, keepdims=True) + 1e-5)
+            * scale
+            + bias
         ),
     },
     twins={
         "one_degree_of_freedom_less": _layer_norm_by(lambda x: jnp.var(x, -1, keepdims=True, ddof=1)),
-        "epsilon_a_tenth": wide(lambda x, scale, bias: jax.nn.standardize(x, axis=-1, epsilon=1e-6) * scale + bias),
-        "over_the_batch": wide(lambda x, scale, bias: jax.nn.standardize(x, axis=0, epsilon=1e-5) * scale + bias),
+        "epsilon_a_tenth": lambda x, scale, bias: jax.nn.standardize(x, axis=-1, epsilon=1e-6) * scale + bias,
+        "over_the_batch": lambda x, scale, bias: jax.nn.standardize(x, axis=0, epsilon=1e-5) * scale + bias,
         "variance_without_gradient": _layer_norm_by(lambda x: jax.lax.stop_gradient(jnp.var(x, -1, keepdims=True))),
-        "mean_not_subtracted": wide(
-            lambda x, scale, bias: x * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-5) * scale + bias
+        "mean_not_subtracted": lambda x, scale, bias: (
+            x * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-5) * scale + bias
         ),
-        "bias_scaled": wide(lambda x, scale, bias: (jax.nn.standardize(x, axis=-1, epsilon=1e-5) + bias) * scale),
+        "bias_scaled": lambda x, scale, bias: (jax.nn.standardize(x, axis=-1, epsilon=1e-5) + bias) * scale,
     },
 )
 
@@ -140,7 +128,6 @@ def batch_norm(x: Array, scale: Array, bias: Array) -> Array:
     return like((x32 - mean) / jnp.sqrt(variance + 1e-5) * f32(scale) + f32(bias), x)
 
 
-@wide
 def folded(x: Array, scale: Array, bias: Array) -> Array:
     """Scale and bias with the statistics in them, as for inference."""
     mean = jnp.mean(x, 0)
@@ -154,20 +141,16 @@ BATCH_NORM = Formula(
     args={"x": normal(24, 8), "scale": normal(8, scale=0.3, offset=1.0), "bias": normal(8, scale=0.5)},
     honest={
         "folded": folded,
-        "standardize": wide(lambda x, scale, bias: jax.nn.standardize(x, axis=0, epsilon=1e-5) * scale + bias),
+        "standardize": lambda x, scale, bias: jax.nn.standardize(x, axis=0, epsilon=1e-5) * scale + bias,
     },
     twins={
-        "over_the_channels": wide(lambda x, scale, bias: jax.nn.standardize(x, axis=1, epsilon=1e-5) * scale + bias),
-        "unbiased": wide(
-            lambda x, scale, bias: (x - x.mean(0)) * jax.lax.rsqrt(jnp.var(x, 0, ddof=1) + 1e-5) * scale + bias
+        "over_the_channels": lambda x, scale, bias: jax.nn.standardize(x, axis=1, epsilon=1e-5) * scale + bias,
+        "unbiased": lambda x, scale, bias: (x - x.mean(0)) * jax.lax.rsqrt(jnp.var(x, 0, ddof=1) + 1e-5) * scale + bias,
+        "mean_without_gradient": lambda x, scale, bias: (
+            (x - jax.lax.stop_gradient(x.mean(0))) / jnp.sqrt(jnp.var(x, 0) + 1e-5) * scale + bias
         ),
-        "mean_without_gradient": wide(
-            lambda x, scale, bias: (
-                (x - jax.lax.stop_gradient(x.mean(0))) / jnp.sqrt(jnp.var(x, 0) + 1e-5) * scale + bias
-            )
-        ),
-        "first_half_of_the_batch": wide(
-            lambda x, scale, bias: (x - x[:12].mean(0)) * jax.lax.rsqrt(jnp.var(x[:12], 0) + 1e-5) * scale + bias
+        "first_half_of_the_batch": lambda x, scale, bias: (
+            (x - x[:12].mean(0)) * jax.lax.rsqrt(jnp.var(x[:12], 0) + 1e-5) * scale + bias
         ),
     },
 )
@@ -181,7 +164,6 @@ def group_norm(x: Array, scale: Array) -> Array:
     return like(found.reshape(x.shape) * f32(scale), x)
 
 
-@wide
 def by_membership(x: Array, scale: Array) -> Array:
     """The means of groups as products with a matrix that averages over the group of each channel."""
     which = np.arange(x.shape[-1]) // (x.shape[-1] // GROUPS)
@@ -196,26 +178,20 @@ GROUP_NORM = Formula(
     args=ROWS,
     honest={
         "by_membership": by_membership,
-        "group_by_group": wide(
-            lambda x, scale: (
-                jnp.concatenate(
-                    [jax.nn.standardize(part, axis=-1, epsilon=1e-6) for part in jnp.split(x, GROUPS, -1)], -1
-                )
-                * scale
-            )
+        "group_by_group": lambda x, scale: (
+            jnp.concatenate([jax.nn.standardize(part, axis=-1, epsilon=1e-6) for part in jnp.split(x, GROUPS, -1)], -1)
+            * scale
         ),
     },
     twins={
-        "interleaved": wide(
-            lambda x, scale: (
-                jnp.moveaxis(jax.nn.standardize(x.reshape(-1, 4, GROUPS), axis=1, epsilon=1e-6), 1, 1).reshape(x.shape)
-                * scale
-            )
+        "interleaved": lambda x, scale: (
+            jnp.moveaxis(jax.nn.standardize(x.reshape(-1, 4, GROUPS), axis=1, epsilon=1e-6), 1, 1).reshape(x.shape)
+            * scale
         ),
-        "two_groups": wide(
-            lambda x, scale: jax.nn.standardize(x.reshape(-1, 2, 8), axis=-1, epsilon=1e-6).reshape(x.shape) * scale
+        "two_groups": lambda x, scale: (
+            jax.nn.standardize(x.reshape(-1, 2, 8), axis=-1, epsilon=1e-6).reshape(x.shape) * scale
         ),
-        "whole_row": wide(lambda x, scale: jax.nn.standardize(x, axis=-1, epsilon=1e-6) * scale),
+        "whole_row": lambda x, scale: jax.nn.standardize(x, axis=-1, epsilon=1e-6) * scale,
     },
 )
 
@@ -230,14 +206,14 @@ L2_NORMALISE = Formula(
     reference=unit_rows,
     args={"x": normal(6, 12)},
     honest={
-        "root": wide(lambda x: x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, -1, keepdims=True), 1e-12))),
-        "einsum": wide(lambda x: x / jnp.sqrt(jnp.einsum("bd,bd->b", x, x))[:, None]),
+        "root": lambda x: x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, -1, keepdims=True), 1e-12)),
+        "einsum": lambda x: x / jnp.sqrt(jnp.einsum("bd,bd->b", x, x))[:, None],
     },
     twins={
-        "epsilon_added": wide(lambda x: x / (jnp.linalg.norm(x, axis=-1, keepdims=True) + 1e-6)),
-        "first_norm": wide(lambda x: x / jnp.sum(jnp.abs(x), -1, keepdims=True)),
-        "square": wide(lambda x: x / jnp.sum(x * x, -1, keepdims=True)),
-        "norm_without_gradient": wide(lambda x: x / jax.lax.stop_gradient(jnp.linalg.norm(x, axis=-1, keepdims=True))),
+        "epsilon_added": lambda x: x / (jnp.linalg.norm(x, axis=-1, keepdims=True) + 1e-6),
+        "first_norm": lambda x: x / jnp.sum(jnp.abs(x), -1, keepdims=True),
+        "square": lambda x: x / jnp.sum(x * x, -1, keepdims=True),
+        "norm_without_gradient": lambda x: x / jax.lax.stop_gradient(jnp.linalg.norm(x, axis=-1, keepdims=True)),
     },
 )
 
@@ -251,16 +227,16 @@ VARIANCE = Formula(
     reference=variance,
     args={"x": normal(8, 16)},
     honest={
-        "one_pass": wide(lambda x: jnp.mean(x * x, -1) - jnp.mean(x, -1) ** 2),
+        "one_pass": lambda x: jnp.mean(x * x, -1) - jnp.mean(x, -1) ** 2,
         # Half the mean square difference of all pairs.
-        "pairs": wide(lambda x: jnp.mean((x[:, :, None] - x[:, None, :]) ** 2, (1, 2)) / 2),
-        "shifted": wide(lambda x: jnp.mean((x - x[:, :1]) ** 2, -1) - jnp.mean(x - x[:, :1], -1) ** 2),
+        "pairs": lambda x: jnp.mean((x[:, :, None] - x[:, None, :]) ** 2, (1, 2)) / 2,
+        "shifted": lambda x: jnp.mean((x - x[:, :1]) ** 2, -1) - jnp.mean(x - x[:, :1], -1) ** 2,
     },
     twins={
-        "unbiased": wide(lambda x: jnp.var(x, -1, ddof=1)),
-        "second_moment": wide(lambda x: jnp.mean(x * x, -1)),
-        "deviation": wide(lambda x: jnp.std(x, -1)),
-        "all_pairs_but_equal": wide(lambda x: jnp.sum((x[:, :, None] - x[:, None, :]) ** 2, (1, 2)) / (2 * 16 * 15)),
+        "unbiased": lambda x: jnp.var(x, -1, ddof=1),
+        "second_moment": lambda x: jnp.mean(x * x, -1),
+        "deviation": lambda x: jnp.std(x, -1),
+        "all_pairs_but_equal": lambda x: jnp.sum((x[:, :, None] - x[:, None, :]) ** 2, (1, 2)) / (2 * 16 * 15),
     },
 )
 

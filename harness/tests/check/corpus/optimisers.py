@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from tests.check.corpus.formula import Array, Formula, Function, f32, like, normal, uniform, wide
+from tests.check.corpus.formula import Array, Formula, Function, f32, like, normal, uniform
 
 MOMENTS = {
     "g": normal(24),
@@ -26,7 +26,6 @@ def _adam(g: Array, m: Array, v: Array, b1: float = B1, b2: float = B2, step: in
     return -RATE * first / (jnp.sqrt(second) + eps)
 
 
-@wide
 def rate_corrected(g: Array, m: Array, v: Array) -> Array:
     """The corrections in the rate, as in the paper's remark (Kingma and Ba 2015, section 2); epsilon is scaled too."""
     root = (1 - B2**STEP) ** 0.5
@@ -34,7 +33,6 @@ def rate_corrected(g: Array, m: Array, v: Array) -> Array:
     return -(RATE * root / (1 - B1**STEP)) * first / (jnp.sqrt(second) + EPS * root)
 
 
-@wide
 def epsilon_not_scaled(g: Array, m: Array, v: Array) -> Array:
     root = (1 - B2**STEP) ** 0.5
     first, second = B1 * m + (1 - B1) * g, B2 * v + (1 - B2) * g * g
@@ -46,32 +44,26 @@ ADAM = Formula(
     reference=adam,
     args=MOMENTS,
     honest={
-        "plain": wide(lambda g, m, v: _adam(g, m, v)),
+        "plain": lambda g, m, v: _adam(g, m, v),
         "rate_corrected": rate_corrected,
-        "by_differences": wide(
-            lambda g, m, v: (
-                -RATE
-                * ((m + (1 - B1) * (g - m)) / (1 - B1**STEP))
-                / (jnp.sqrt((v + (1 - B2) * (g * g - v)) / (1 - B2**STEP)) + EPS)
-            )
+        "by_differences": lambda g, m, v: (
+            -RATE
+            * ((m + (1 - B1) * (g - m)) / (1 - B1**STEP))
+            / (jnp.sqrt((v + (1 - B2) * (g * g - v)) / (1 - B2**STEP)) + EPS)
         ),
     },
     twins={
-        "betas_swapped": wide(lambda g, m, v: _adam(g, m, v, B2, B1)),
-        "correction_one_step_late": wide(lambda g, m, v: _adam(g, m, v, step=STEP + 1)),
-        "epsilon_ten_times": wide(lambda g, m, v: _adam(g, m, v, eps=1e-5)),
-        "epsilon_inside_the_root": wide(
-            lambda g, m, v: (
-                -RATE
-                * (B1 * m + (1 - B1) * g)
-                / (1 - B1**STEP)
-                * jax.lax.rsqrt((B2 * v + (1 - B2) * g * g) / (1 - B2**STEP) + EPS)
-            )
+        "betas_swapped": lambda g, m, v: _adam(g, m, v, B2, B1),
+        "correction_one_step_late": lambda g, m, v: _adam(g, m, v, step=STEP + 1),
+        "epsilon_ten_times": lambda g, m, v: _adam(g, m, v, eps=1e-5),
+        "epsilon_inside_the_root": lambda g, m, v: (
+            -RATE
+            * (B1 * m + (1 - B1) * g)
+            / (1 - B1**STEP)
+            * jax.lax.rsqrt((B2 * v + (1 - B2) * g * g) / (1 - B2**STEP) + EPS)
         ),
         "epsilon_not_scaled": epsilon_not_scaled,
-        "no_correction": wide(
-            lambda g, m, v: -RATE * (B1 * m + (1 - B1) * g) / (jnp.sqrt(B2 * v + (1 - B2) * g * g) + EPS)
-        ),
+        "no_correction": lambda g, m, v: -RATE * (B1 * m + (1 - B1) * g) / (jnp.sqrt(B2 * v + (1 - B2) * g * g) + EPS),
     },
     gradients=False,
 )
@@ -88,14 +80,14 @@ ADAMW = Formula(
     reference=adamw,
     args=WEIGHTS,
     honest={
-        "decayed_first": wide(lambda p, g, m, v: p * (1 - RATE * 0.1) + _adam(g, m, v)),
-        "one_sum": wide(lambda p, g, m, v: p - RATE * (-_adam(g, m, v) / RATE + 0.1 * p)),
+        "decayed_first": lambda p, g, m, v: p * (1 - RATE * 0.1) + _adam(g, m, v),
+        "one_sum": lambda p, g, m, v: p - RATE * (-_adam(g, m, v) / RATE + 0.1 * p),
     },
     twins={
-        "decay_not_scaled_by_the_rate": wide(lambda p, g, m, v: p + _adam(g, m, v) - 0.1 * p),
-        "decay_in_the_gradient": wide(lambda p, g, m, v: p + _adam(g + 0.1 * p, m, v)),
-        "no_decay": wide(lambda p, g, m, v: p + _adam(g, m, v)),
-        "decayed_after": wide(lambda p, g, m, v: (p + _adam(g, m, v)) * (1 - RATE * 0.1)),
+        "decay_not_scaled_by_the_rate": lambda p, g, m, v: p + _adam(g, m, v) - 0.1 * p,
+        "decay_in_the_gradient": lambda p, g, m, v: p + _adam(g + 0.1 * p, m, v),
+        "no_decay": lambda p, g, m, v: p + _adam(g, m, v),
+        "decayed_after": lambda p, g, m, v: (p + _adam(g, m, v)) * (1 - RATE * 0.1),
     },
     gradients=False,
 )
@@ -110,13 +102,13 @@ RMSPROP = Formula(
     reference=rmsprop,
     args={name: MOMENTS[name] for name in "gv"},
     honest={
-        "root": wide(lambda g, v: -RATE * (g * jax.lax.rsqrt(v + 0.1 * (g * g - v) + 1e-6))),
-        "power": wide(lambda g, v: g * (0.1 * g**2 + (0.9 * v + 1e-6)) ** -0.5 * -RATE),
+        "root": lambda g, v: -RATE * (g * jax.lax.rsqrt(v + 0.1 * (g * g - v) + 1e-6)),
+        "power": lambda g, v: g * (0.1 * g**2 + (0.9 * v + 1e-6)) ** -0.5 * -RATE,
     },
     twins={
-        "epsilon_outside_the_root": wide(lambda g, v: -RATE * g / (jnp.sqrt(0.9 * v + 0.1 * g * g) + 1e-6)),
-        "epsilon_squared": wide(lambda g, v: -RATE * g / jnp.sqrt(0.9 * v + 0.1 * g * g + 1e-12)),
-        "old_moment": wide(lambda g, v: -RATE * g / jnp.sqrt(v + 1e-6)),
+        "epsilon_outside_the_root": lambda g, v: -RATE * g / (jnp.sqrt(0.9 * v + 0.1 * g * g) + 1e-6),
+        "epsilon_squared": lambda g, v: -RATE * g / jnp.sqrt(0.9 * v + 0.1 * g * g + 1e-12),
+        "old_moment": lambda g, v: -RATE * g / jnp.sqrt(v + 1e-6),
     },
     gradients=False,
 )
@@ -137,14 +129,14 @@ LION = Formula(
     args={"g": normal(24), "m": normal(24)},
     honest={
         # The sign does not depend on a positive factor.
-        "scaled": wide(lambda g, m: {"update": -RATE * jnp.sign(9 * m + g), "moment": m + 0.01 * (g - m)}),
-        "chosen": wide(lambda g, m: {"update": jnp.where(9 * m + g > 0, -RATE, RATE), "moment": 0.99 * m + 0.01 * g}),
+        "scaled": lambda g, m: {"update": -RATE * jnp.sign(9 * m + g), "moment": m + 0.01 * (g - m)},
+        "chosen": lambda g, m: {"update": jnp.where(9 * m + g > 0, -RATE, RATE), "moment": 0.99 * m + 0.01 * g},
     },
     twins={
-        "betas_swapped": wide(lambda g, m: _lion(g, m, 0.99, 0.9)),
-        "one_beta": wide(lambda g, m: _lion(g, m, 0.9, 0.9)),
-        "sign_of_the_gradient": wide(lambda g, m: {"update": -RATE * jnp.sign(g), "moment": 0.99 * m + 0.01 * g}),
-        "ascent": wide(lambda g, m: {"update": RATE * jnp.sign(9 * m + g), "moment": 0.99 * m + 0.01 * g}),
+        "betas_swapped": lambda g, m: _lion(g, m, 0.99, 0.9),
+        "one_beta": lambda g, m: _lion(g, m, 0.9, 0.9),
+        "sign_of_the_gradient": lambda g, m: {"update": -RATE * jnp.sign(g), "moment": 0.99 * m + 0.01 * g},
+        "ascent": lambda g, m: {"update": RATE * jnp.sign(9 * m + g), "moment": 0.99 * m + 0.01 * g},
     },
     gradients=False,
 )
@@ -167,18 +159,16 @@ GLOBAL_NORM_CLIP = Formula(
     reference=clipped,
     args=GRADIENTS,
     honest={
-        "minimum": wide(lambda g, h: _clip(g, h, jnp.minimum(1.0, jax.lax.rsqrt(jnp.sum(g * g) + jnp.sum(h * h))))),
-        "one_vector": wide(
-            lambda g, h: _clip(g, h, 1 / jnp.maximum(1.0, jnp.linalg.norm(jnp.concatenate([g.ravel(), h]))))
-        ),
+        "minimum": lambda g, h: _clip(g, h, jnp.minimum(1.0, jax.lax.rsqrt(jnp.sum(g * g) + jnp.sum(h * h)))),
+        "one_vector": lambda g, h: _clip(g, h, 1 / jnp.maximum(1.0, jnp.linalg.norm(jnp.concatenate([g.ravel(), h])))),
     },
     twins={
-        "epsilon": wide(lambda g, h: _clip(g, h, 1 / (jnp.sqrt(jnp.sum(g * g) + jnp.sum(h * h)) + 1e-6))),
-        "leaf_by_leaf": wide(lambda g, h: (g / jnp.linalg.norm(g), h / jnp.linalg.norm(h))),
-        "square": wide(lambda g, h: _clip(g, h, 1 / (jnp.sum(g * g) + jnp.sum(h * h)))),
-        "clipped_by_value": wide(lambda g, h: (jnp.clip(g, -1, 1), jnp.clip(h, -1, 1))),
-        "norm_without_gradient": wide(
-            lambda g, h: _clip(g, h, jax.lax.stop_gradient(jax.lax.rsqrt(jnp.sum(g * g) + jnp.sum(h * h))))
+        "epsilon": lambda g, h: _clip(g, h, 1 / (jnp.sqrt(jnp.sum(g * g) + jnp.sum(h * h)) + 1e-6)),
+        "leaf_by_leaf": lambda g, h: (g / jnp.linalg.norm(g), h / jnp.linalg.norm(h)),
+        "square": lambda g, h: _clip(g, h, 1 / (jnp.sum(g * g) + jnp.sum(h * h))),
+        "clipped_by_value": lambda g, h: (jnp.clip(g, -1, 1), jnp.clip(h, -1, 1)),
+        "norm_without_gradient": lambda g, h: _clip(
+            g, h, jax.lax.stop_gradient(jax.lax.rsqrt(jnp.sum(g * g) + jnp.sum(h * h)))
         ),
     },
 )
@@ -194,13 +184,13 @@ NESTEROV = Formula(
     reference=nesterov,
     args={"g": normal(24), "m": normal(24)},
     honest={
-        "expanded": wide(lambda g, m: (1.9 * g + 0.81 * m, 0.9 * m + g)),
-        "factored": wide(lambda g, m: (g + 0.9 * (g + 0.9 * m), g + 0.9 * m)),
+        "expanded": lambda g, m: (1.9 * g + 0.81 * m, 0.9 * m + g),
+        "factored": lambda g, m: (g + 0.9 * (g + 0.9 * m), g + 0.9 * m),
     },
     twins={
-        "plain_momentum": wide(lambda g, m: (0.9 * m + g, 0.9 * m + g)),
-        "damped": wide(lambda g, m: (g + 0.9 * (0.9 * m + 0.1 * g), 0.9 * m + g)),
-        "old_momentum": wide(lambda g, m: (g + 0.9 * m, 0.9 * m + g)),
+        "plain_momentum": lambda g, m: (0.9 * m + g, 0.9 * m + g),
+        "damped": lambda g, m: (g + 0.9 * (0.9 * m + 0.1 * g), 0.9 * m + g),
+        "old_momentum": lambda g, m: (g + 0.9 * m, 0.9 * m + g),
     },
 )
 
@@ -229,19 +219,17 @@ ADAFACTOR = Formula(
     },
     honest={
         # sqrt(m) / (sqrt(r) sqrt(c)) = 1 / sqrt(r c / m)
-        "two_roots": wide(
-            lambda g, r, c: (
-                g
-                * jax.lax.rsqrt(_moments(g, r, c)[0] / jnp.mean(_moments(g, r, c)[0]))[:, None]
-                * jax.lax.rsqrt(_moments(g, r, c)[1])
-            )
+        "two_roots": lambda g, r, c: (
+            g
+            * jax.lax.rsqrt(_moments(g, r, c)[0] / jnp.mean(_moments(g, r, c)[0]))[:, None]
+            * jax.lax.rsqrt(_moments(g, r, c)[1])
         ),
-        "outer": wide(lambda g, r, c: _factored(g, r, c, lambda rows, columns: jnp.mean(rows))),
+        "outer": lambda g, r, c: _factored(g, r, c, lambda rows, columns: jnp.mean(rows)),
     },
     twins={
-        "mean_of_columns": wide(lambda g, r, c: _factored(g, r, c, lambda rows, columns: jnp.mean(columns))),
-        "sum": wide(lambda g, r, c: _factored(g, r, c, lambda rows, columns: jnp.sum(rows))),
-        "not_divided": wide(lambda g, r, c: _factored(g, r, c, lambda rows, columns: 1.0)),
+        "mean_of_columns": lambda g, r, c: _factored(g, r, c, lambda rows, columns: jnp.mean(columns)),
+        "sum": lambda g, r, c: _factored(g, r, c, lambda rows, columns: jnp.sum(rows)),
+        "not_divided": lambda g, r, c: _factored(g, r, c, lambda rows, columns: 1.0),
     },
     gradients=False,
 )
@@ -256,14 +244,14 @@ PARAMETER_AVERAGE = Formula(
     reference=averaged,
     args={"p": normal(24), "q": normal(24)},
     honest={
-        "step": wide(lambda p, q: p + (1 - 0.95) * (q - p)),
-        "other_step": wide(lambda p, q: q - 0.95 * (q - p)),
+        "step": lambda p, q: p + (1 - 0.95) * (q - p),
+        "other_step": lambda p, q: q - 0.95 * (q - p),
     },
     twins={
-        "weights_swapped": wide(lambda p, q: 0.95 * q + 0.05 * p),
-        "decay_of_point_949": wide(lambda p, q: 0.949 * p + 0.051 * q),
-        "average": wide(lambda p, q: 0.5 * (p + q)),
-        "average_without_gradient": wide(lambda p, q: 0.95 * jax.lax.stop_gradient(p) + 0.05 * q),
+        "weights_swapped": lambda p, q: 0.95 * q + 0.05 * p,
+        "decay_of_point_949": lambda p, q: 0.949 * p + 0.051 * q,
+        "average": lambda p, q: 0.5 * (p + q),
+        "average_without_gradient": lambda p, q: 0.95 * jax.lax.stop_gradient(p) + 0.05 * q,
     },
 )
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.check.corpus.formula import Array, Formula, Function, f32, integers, like, normal, wide
+from tests.check.corpus.formula import Array, Formula, Function, f32, integers, like, normal
 
 DIM, LENGTH, BASE = 8, 6, 10_000.0
 ARGS = {"x": normal(2, LENGTH, 2, DIM)}
@@ -32,7 +32,6 @@ def _twice(a: Array) -> Array:
     return jnp.concatenate([a, a], -1)
 
 
-@wide
 def rotate_half(x: Array) -> Array:
     """The sum x cos + rotated(x) sin, both tables as wide as the head."""
     first, second = jnp.split(x, 2, axis=-1)
@@ -40,7 +39,6 @@ def rotate_half(x: Array) -> Array:
     return x * jnp.cos(a) + jnp.concatenate([-second, first], -1) * jnp.sin(a)
 
 
-@wide
 def complex_product(x: Array) -> Array:
     """Each pair as a complex number, turned by a product with exp(i a)."""
     first, second = jnp.split(x, 2, axis=-1)
@@ -48,7 +46,6 @@ def complex_product(x: Array) -> Array:
     return jnp.concatenate([turned.real, turned.imag], -1)
 
 
-@wide
 def matrices(x: Array) -> Array:
     """One rotation by two for each position and frequency."""
     c, s = jnp.cos(angles()), jnp.sin(angles())
@@ -63,7 +60,7 @@ def _turned(a: Array, sign: float = 1.0) -> Function:
         c, s = jnp.cos(a), sign * jnp.sin(a)
         return jnp.concatenate([first * c - second * s, second * c + first * s], -1)
 
-    return wide(turned)
+    return turned
 
 
 def _frequencies_as_literals(x: Array) -> Array:
@@ -89,14 +86,12 @@ def _turned_back(x: Array) -> Array:
     return _turned(angles(), -1.0)(x)
 
 
-@wide
 def interleaved(x: Array) -> Array:
     first, second = x[..., ::2], x[..., 1::2]
     c, s = jnp.cos(angles()), jnp.sin(angles())
     return jnp.stack([first * c - second * s, second * c + first * s], -1).reshape(x.shape)
 
 
-@wide
 def one_sine_positive(x: Array) -> Array:
     first, second = jnp.split(x, 2, axis=-1)
     a = angles()
@@ -131,7 +126,6 @@ def rope_pairs(x: Array) -> Array:
     return like(jnp.stack([first * c - second * s, second * c + first * s], -1).reshape(x.shape), x)
 
 
-@wide
 def permuted(x: Array) -> Array:
     """The pairs moved to two halves, turned there, and moved back."""
     order = np.concatenate([np.arange(0, DIM, 2), np.arange(1, DIM, 2)])
@@ -139,7 +133,6 @@ def permuted(x: Array) -> Array:
     return halves[..., np.argsort(order)]
 
 
-@wide
 def complex_pairs(x: Array) -> Array:
     pairs = x.reshape(*x.shape[:-1], DIM // 2, 2)
     turned = jax.lax.complex(pairs[..., 0], pairs[..., 1]) * jnp.exp(1j * angles())
@@ -152,11 +145,11 @@ ROPE_PAIRS = Formula(
     args=ARGS,
     honest={"permuted": permuted, "complex_pairs": complex_pairs},
     twins={
-        "not_moved_back": wide(
-            lambda x: _turned(angles())(x[..., np.concatenate([np.arange(0, DIM, 2), np.arange(1, DIM, 2)])])
+        "not_moved_back": lambda x: _turned(angles())(
+            x[..., np.concatenate([np.arange(0, DIM, 2), np.arange(1, DIM, 2)])]
         ),
-        "halves": wide(lambda x: _turned(angles())(x)),
-        "conjugate": wide(lambda x: complex_pairs(x[..., ::-1])[..., ::-1]),
+        "halves": lambda x: _turned(angles())(x),
+        "conjugate": lambda x: complex_pairs(x[..., ::-1])[..., ::-1],
     },
 )
 
@@ -169,7 +162,7 @@ def alibi(scores: Array) -> Array:
 
 
 def _biased(slopes: Array, distance: Array) -> Function:
-    return wide(lambda scores: scores - slopes[:, None, None] * distance)
+    return lambda scores: scores - slopes[:, None, None] * distance
 
 
 _FAR = np.arange(6, dtype=np.float32)[:, None] - np.arange(6, dtype=np.float32)[None, :]
@@ -181,13 +174,11 @@ ALIBI = Formula(
     args={"scores": normal(4, 6, 6)},
     honest={
         "tables": _biased(_SLOPES, _FAR),
-        "einsum": wide(lambda scores: scores + jnp.einsum("h,qk->hqk", jnp.asarray(-_SLOPES), jnp.asarray(_FAR))),
-        "keys_alone": wide(
-            lambda scores: (
-                scores
-                + _SLOPES[:, None, None] * np.arange(6, dtype=np.float32)
-                - (_SLOPES[:, None] * np.arange(6, dtype=np.float32))[:, :, None]
-            )
+        "einsum": lambda scores: scores + jnp.einsum("h,qk->hqk", jnp.asarray(-_SLOPES), jnp.asarray(_FAR)),
+        "keys_alone": lambda scores: (
+            scores
+            + _SLOPES[:, None, None] * np.arange(6, dtype=np.float32)
+            - (_SLOPES[:, None] * np.arange(6, dtype=np.float32))[:, :, None]
         ),
     },
     twins={
@@ -209,6 +200,7 @@ def _one_hot(tokens: Array, table: Array, shift: int = 0) -> Array:
 
 EMBEDDING = Formula(
     name="embedding",
+    widened=False,
     reference=embed,
     args={"tokens": integers(3, 8, high=12), "table": normal(12, 8)},
     honest={

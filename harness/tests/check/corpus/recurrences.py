@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.check.corpus.formula import Array, Formula, f32, integers, like, normal, uniform, wide
+from tests.check.corpus.formula import Array, Formula, f32, integers, like, normal, uniform
 
 T = 12
 SERIES = {"x": normal(3, T)}
@@ -17,7 +17,6 @@ def cumsum(x: Array) -> Array:
     return like(jnp.cumsum(f32(x), axis=-1), x)
 
 
-@wide
 def scanned(x: Array) -> Array:
     def step(total: Array, now: Array) -> tuple[Array, Array]:
         return total + now, total + now
@@ -25,7 +24,6 @@ def scanned(x: Array) -> Array:
     return jax.lax.scan(step, jnp.zeros(x.shape[0]), x.T)[1].T
 
 
-@wide
 def doubling(x: Array) -> Array:
     """Hillis and Steele's prefix sums: in each round every element adds what lies twice as far back."""
     shift = 1
@@ -41,16 +39,16 @@ CUMSUM = Formula(
     args=SERIES,
     honest={
         "scanned": scanned,
-        "product": wide(lambda x: x @ LOWER.T),
-        "tree": wide(lambda x: jax.lax.associative_scan(jnp.add, x, axis=-1)),
+        "product": lambda x: x @ LOWER.T,
+        "tree": lambda x: jax.lax.associative_scan(jnp.add, x, axis=-1),
         "doubling": doubling,
     },
     twins={
-        "exclusive": wide(lambda x: jnp.cumsum(x, -1) - x),
-        "reversed": wide(lambda x: jnp.cumsum(x[:, ::-1], -1)[:, ::-1]),
-        "product_transposed": wide(lambda x: x @ LOWER),
-        "wrong_axis": wide(lambda x: jnp.cumsum(x, 0)),
-        "last_one_late": wide(lambda x: jnp.cumsum(x, -1).at[:, -1].add(-x[:, -1])),
+        "exclusive": lambda x: jnp.cumsum(x, -1) - x,
+        "reversed": lambda x: jnp.cumsum(x[:, ::-1], -1)[:, ::-1],
+        "product_transposed": lambda x: x @ LOWER,
+        "wrong_axis": lambda x: jnp.cumsum(x, 0),
+        "last_one_late": lambda x: jnp.cumsum(x, -1).at[:, -1].add(-x[:, -1]),
     },
 )
 
@@ -74,7 +72,6 @@ def _wrongly_joined(first: tuple[Array, Array], second: tuple[Array, Array]) -> 
     return first[0] * second[0], first[0] * second[1] + first[1]
 
 
-@wide
 def unrolled(a: Array, b: Array) -> Array:
     h, found = jnp.zeros(a.shape[0]), []
     for t in range(T):
@@ -83,7 +80,6 @@ def unrolled(a: Array, b: Array) -> Array:
     return jnp.stack(found, -1)
 
 
-@wide
 def decay_matrix(a: Array, b: Array) -> Array:
     """h_t is the sum over s of b_s times the product of a over (s, t]."""
     rows = [
@@ -98,19 +94,17 @@ LINEAR_RECURRENCE = Formula(
     reference=recurrence,
     args=LINEAR,
     honest={
-        "tree": wide(lambda a, b: jax.lax.associative_scan(_joined, (a, b), axis=-1)[1]),
+        "tree": lambda a, b: jax.lax.associative_scan(_joined, (a, b), axis=-1)[1],
         "unrolled": unrolled,
         "decay_matrix": decay_matrix,
     },
     twins={
-        "joined_the_other_way": wide(lambda a, b: jax.lax.associative_scan(_wrongly_joined, (a, b), axis=-1)[1]),
-        "first_input_dropped": wide(lambda a, b: jax.lax.associative_scan(_joined, (a, b.at[:, 0].set(0)), axis=-1)[1]),
-        "decay_one_step_late": wide(
-            lambda a, b: jax.lax.associative_scan(_joined, (jnp.roll(a, 1, -1), b), axis=-1)[1]
-        ),
-        "decay_without_gradient": wide(
-            lambda a, b: jax.lax.associative_scan(_joined, (jax.lax.stop_gradient(a), b), axis=-1)[1]
-        ),
+        "joined_the_other_way": lambda a, b: jax.lax.associative_scan(_wrongly_joined, (a, b), axis=-1)[1],
+        "first_input_dropped": lambda a, b: jax.lax.associative_scan(_joined, (a, b.at[:, 0].set(0)), axis=-1)[1],
+        "decay_one_step_late": lambda a, b: jax.lax.associative_scan(_joined, (jnp.roll(a, 1, -1), b), axis=-1)[1],
+        "decay_without_gradient": lambda a, b: jax.lax.associative_scan(
+            _joined, (jax.lax.stop_gradient(a), b), axis=-1
+        )[1],
     },
 )
 
@@ -130,7 +124,6 @@ def _weights(decay: float = 0.9) -> Array:
     return (weights / weights.sum(1, keepdims=True)).astype(np.float32)
 
 
-@wide
 def by_difference(x: Array) -> Array:
     """The mean moves by a tenth of the difference; then it is divided by one less decay^t."""
     mean, found = jnp.zeros(x.shape[0]), []
@@ -144,17 +137,15 @@ MOVING_AVERAGE = Formula(
     name="moving_average",
     reference=ema,
     args=SERIES,
-    honest={"weights": wide(lambda x: x @ _weights().T), "by_difference": by_difference},
+    honest={"weights": lambda x: x @ _weights().T, "by_difference": by_difference},
     twins={
-        "bias_not_corrected": wide(
-            lambda x: x @ (_weights() * (1 - 0.9 ** np.arange(1, T + 1))[:, None]).astype(np.float32).T
+        "bias_not_corrected": lambda x: (
+            x @ (_weights() * (1 - 0.9 ** np.arange(1, T + 1))[:, None]).astype(np.float32).T
         ),
-        "decay_of_point_99": wide(lambda x: x @ _weights(0.99).T),
-        "corrected_one_step_late": wide(
-            lambda x: (
-                (x @ _weights().T)
-                * ((1 - 0.9 ** np.arange(1, T + 1)) / (1 - 0.9 ** np.arange(2, T + 2))).astype(np.float32)
-            )
+        "decay_of_point_99": lambda x: x @ _weights(0.99).T,
+        "corrected_one_step_late": lambda x: (
+            (x @ _weights().T)
+            * ((1 - 0.9 ** np.arange(1, T + 1)) / (1 - 0.9 ** np.arange(2, T + 2))).astype(np.float32)
         ),
     },
 )
@@ -169,16 +160,16 @@ WINDOWED_MEAN = Formula(
     reference=windowed,
     args=SERIES,
     honest={
-        "reduce_window": wide(lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 3), (1, 1), "VALID") / 3),
-        "convolution": wide(lambda x: jax.vmap(lambda row: jnp.convolve(row, jnp.ones(3) / 3, mode="valid"))(x)),
-        "stacked": wide(lambda x: jnp.mean(jnp.stack([x[:, :-2], x[:, 1:-1], x[:, 2:]]), 0)),
+        "reduce_window": lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 3), (1, 1), "VALID") / 3,
+        "convolution": lambda x: jax.vmap(lambda row: jnp.convolve(row, jnp.ones(3) / 3, mode="valid"))(x),
+        "stacked": lambda x: jnp.mean(jnp.stack([x[:, :-2], x[:, 1:-1], x[:, 2:]]), 0),
     },
     twins={
-        "window_of_four": wide(
-            lambda x: jnp.pad(jnp.mean(jnp.stack([x[:, i : i + T - 3] for i in range(4)]), 0), ((0, 0), (0, 1)))
+        "window_of_four": lambda x: jnp.pad(
+            jnp.mean(jnp.stack([x[:, i : i + T - 3] for i in range(4)]), 0), ((0, 0), (0, 1))
         ),
-        "centre_twice": wide(lambda x: (x[:, :-2] + 2 * x[:, 1:-1] + x[:, 2:]) / 4),
-        "sum": wide(lambda x: x[:, :-2] + x[:, 1:-1] + x[:, 2:]),
+        "centre_twice": lambda x: (x[:, :-2] + 2 * x[:, 1:-1] + x[:, 2:]) / 4,
+        "sum": lambda x: x[:, :-2] + x[:, 1:-1] + x[:, 2:],
     },
 )
 
@@ -192,13 +183,13 @@ CUMULATIVE_PRODUCT = Formula(
     reference=decays,
     args={"a": uniform(3, 6, low=0.5, high=1.5)},
     honest={
-        "tree": wide(lambda a: jax.lax.associative_scan(jnp.multiply, a, axis=-1)),
-        "unrolled": wide(lambda a: jnp.stack([jnp.prod(a[:, : i + 1], -1) for i in range(6)], -1)),
+        "tree": lambda a: jax.lax.associative_scan(jnp.multiply, a, axis=-1),
+        "unrolled": lambda a: jnp.stack([jnp.prod(a[:, : i + 1], -1) for i in range(6)], -1),
     },
     twins={
-        "exclusive": wide(lambda a: jnp.cumprod(a, -1) / a[:, :1]),
-        "sum_of_logarithms_base_two": wide(lambda a: jnp.exp(jnp.cumsum(jnp.log2(a), -1))),
-        "reversed": wide(lambda a: jnp.cumprod(a[:, ::-1], -1)[:, ::-1]),
+        "exclusive": lambda a: jnp.cumprod(a, -1) / a[:, :1],
+        "sum_of_logarithms_base_two": lambda a: jnp.exp(jnp.cumsum(jnp.log2(a), -1)),
+        "reversed": lambda a: jnp.cumprod(a[:, ::-1], -1)[:, ::-1],
     },
 )
 
@@ -214,17 +205,15 @@ SEGMENT_SUM = Formula(
     reference=segment_sum,
     args=SEGMENTED,
     honest={
-        "one_hot": wide(lambda x, ids: jax.nn.one_hot(ids, 4).T @ x),
-        "chosen": wide(lambda x, ids: jnp.stack([jnp.sum(jnp.where((ids == i)[:, None], x, 0), 0) for i in range(4)])),
-        "scattered": wide(lambda x, ids: jnp.zeros((4, 5)).at[ids].add(x)),
+        "one_hot": lambda x, ids: jax.nn.one_hot(ids, 4).T @ x,
+        "chosen": lambda x, ids: jnp.stack([jnp.sum(jnp.where((ids == i)[:, None], x, 0), 0) for i in range(4)]),
+        "scattered": lambda x, ids: jnp.zeros((4, 5)).at[ids].add(x),
     },
     twins={
-        "mean": wide(
-            lambda x, ids: jax.nn.one_hot(ids, 4).T @ x / jnp.maximum(jnp.bincount(ids, length=4), 1)[:, None]
-        ),
-        "last_one_wins": wide(lambda x, ids: jnp.zeros((4, 5)).at[ids].set(x)),
-        "ids_shifted": wide(lambda x, ids: jax.nn.one_hot((ids + 1) % 4, 4).T @ x),
-        "last_segment_empty": wide(lambda x, ids: (jax.nn.one_hot(ids, 4).T @ x).at[3].set(0)),
+        "mean": lambda x, ids: jax.nn.one_hot(ids, 4).T @ x / jnp.maximum(jnp.bincount(ids, length=4), 1)[:, None],
+        "last_one_wins": lambda x, ids: jnp.zeros((4, 5)).at[ids].set(x),
+        "ids_shifted": lambda x, ids: jax.nn.one_hot((ids + 1) % 4, 4).T @ x,
+        "last_segment_empty": lambda x, ids: (jax.nn.one_hot(ids, 4).T @ x).at[3].set(0),
     },
 )
 
@@ -238,13 +227,13 @@ CUMULATIVE_LOGSUMEXP = Formula(
     reference=cumlogsumexp,
     args={"x": normal(3, 8)},
     honest={
-        "tree": wide(lambda x: jax.lax.associative_scan(jnp.logaddexp, x, axis=-1)),
-        "logarithm_of_cumsum": wide(lambda x: jnp.log(jnp.cumsum(jnp.exp(x), -1))),
+        "tree": lambda x: jax.lax.associative_scan(jnp.logaddexp, x, axis=-1),
+        "logarithm_of_cumsum": lambda x: jnp.log(jnp.cumsum(jnp.exp(x), -1)),
     },
     twins={
-        "cumsum": wide(lambda x: jnp.cumsum(x, -1)),
-        "maximum": wide(lambda x: jax.lax.cummax(x, axis=1)),
-        "of_the_mean": wide(lambda x: jnp.log(jnp.cumsum(jnp.exp(x), -1) / jnp.arange(1, 9))),
+        "cumsum": lambda x: jnp.cumsum(x, -1),
+        "maximum": lambda x: jax.lax.cummax(x, axis=1),
+        "of_the_mean": lambda x: jnp.log(jnp.cumsum(jnp.exp(x), -1) / jnp.arange(1, 9)),
     },
 )
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.check.corpus.formula import Array, Formula, Function, f32, integers, like, normal, wide
+from tests.check.corpus.formula import Array, Formula, Function, f32, integers, like, normal
 
 TOKENS, EXPERTS, D = 6, 4, 5
 GATE = {"logits": normal(TOKENS, EXPERTS, scale=1.5)}
@@ -22,32 +22,27 @@ def _spread(values: Array, ids: Array) -> Array:
     return jnp.einsum("tk,tke->te", values, jax.nn.one_hot(ids, EXPERTS))
 
 
-@wide
 def softmax_of_the_chosen(logits: Array) -> Array:
     """A softmax over the chosen logits: the normaliser of all of them cancels."""
     values, ids = jax.lax.top_k(logits, 2)
     return _spread(jax.nn.softmax(values, -1), ids)
 
 
-@wide
 def masked(logits: Array) -> Array:
     """A softmax over all, in which what is below the second largest is hidden."""
     second = jnp.sort(logits, -1)[:, -2:-1]
     return jax.nn.softmax(jnp.where(logits >= second, logits, -jnp.inf), -1)
 
 
-@wide
 def not_renormalised(logits: Array) -> Array:
     return _spread(*jax.lax.top_k(jax.nn.softmax(logits, -1), 2))
 
 
-@wide
 def weights_reversed(logits: Array) -> Array:
     values, ids = jax.lax.top_k(logits, 2)
     return _spread(jax.nn.softmax(values, -1), ids[:, ::-1])
 
 
-@wide
 def top_one(logits: Array) -> Array:
     return jax.nn.one_hot(jnp.argmax(logits, -1), EXPERTS) * jax.nn.softmax(logits, -1)
 
@@ -61,12 +56,8 @@ TOP_K_GATES = Formula(
         "not_renormalised": not_renormalised,
         "weights_reversed": weights_reversed,
         "top_one": top_one,
-        "three": wide(
-            lambda logits: _spread(jax.nn.softmax(jax.lax.top_k(logits, 3)[0], -1), jax.lax.top_k(logits, 3)[1])
-        ),
-        "weights_without_gradient": wide(
-            lambda logits: jax.lax.stop_gradient(softmax_of_the_chosen(logits)) + 0 * logits
-        ),
+        "three": lambda logits: _spread(jax.nn.softmax(jax.lax.top_k(logits, 3)[0], -1), jax.lax.top_k(logits, 3)[1]),
+        "weights_without_gradient": lambda logits: jax.lax.stop_gradient(softmax_of_the_chosen(logits)) + 0 * logits,
     },
 )
 
@@ -78,7 +69,6 @@ def dispatched(x: Array, w: Array, ids: Array) -> Array:
     return like(jnp.take_along_axis(every, ids[:, None, None], 1)[:, 0], x)
 
 
-@wide
 def sorted_by_expert(x: Array, w: Array, ids: Array) -> Array:
     """Tokens sorted by expert, one grouped product, and sorted back."""
     order = jnp.argsort(ids, stable=True)
@@ -86,7 +76,6 @@ def sorted_by_expert(x: Array, w: Array, ids: Array) -> Array:
     return jax.lax.ragged_dot(x[order], w, sizes)[jnp.argsort(order, stable=True)]
 
 
-@wide
 def not_sorted_back(x: Array, w: Array, ids: Array) -> Array:
     order = jnp.argsort(ids, stable=True)
     return jnp.einsum("td,tdf->tf", x[order], w[ids[order]])
@@ -97,20 +86,18 @@ DISPATCH = Formula(
     reference=dispatched,
     args=ROUTED,
     honest={
-        "weights_taken": wide(lambda x, w, ids: jnp.einsum("td,tdf->tf", x, w[ids])),
-        "one_hot": wide(lambda x, w, ids: jnp.einsum("td,te,edf->tf", x, jax.nn.one_hot(ids, EXPERTS), w)),
+        "weights_taken": lambda x, w, ids: jnp.einsum("td,tdf->tf", x, w[ids]),
+        "one_hot": lambda x, w, ids: jnp.einsum("td,te,edf->tf", x, jax.nn.one_hot(ids, EXPERTS), w),
         "sorted_by_expert": sorted_by_expert,
-        "expert_by_expert": wide(
-            lambda x, w, ids: sum(jnp.where((ids == e)[:, None], x @ w[e], 0) for e in range(EXPERTS))
-        ),
+        "expert_by_expert": lambda x, w, ids: sum(jnp.where((ids == e)[:, None], x @ w[e], 0) for e in range(EXPERTS)),
     },
     twins={
         "not_sorted_back": not_sorted_back,
-        "next_expert": wide(lambda x, w, ids: jnp.einsum("td,tdf->tf", x, w[(ids + 1) % EXPERTS])),
-        "last_expert_dropped": wide(
-            lambda x, w, ids: jnp.where((ids < EXPERTS - 1)[:, None], jnp.einsum("td,tdf->tf", x, w[ids]), 0)
+        "next_expert": lambda x, w, ids: jnp.einsum("td,tdf->tf", x, w[(ids + 1) % EXPERTS]),
+        "last_expert_dropped": lambda x, w, ids: jnp.where(
+            (ids < EXPERTS - 1)[:, None], jnp.einsum("td,tdf->tf", x, w[ids]), 0
         ),
-        "weights_transposed": wide(lambda x, w, ids: jnp.einsum("td,tfd->tf", x, w[ids])),
+        "weights_transposed": lambda x, w, ids: jnp.einsum("td,tfd->tf", x, w[ids]),
     },
 )
 
@@ -131,26 +118,20 @@ BALANCE = Formula(
     reference=balance,
     args=GATE,
     honest={
-        "counts": wide(lambda logits: _balance(logits, EXPERTS)),
-        "compared": wide(
-            lambda logits: (
-                jnp.mean(jax.nn.softmax(logits), 0)
-                * jnp.mean(f32(logits == jnp.max(logits, -1, keepdims=True)), 0)
-                * 4.0
-            )
+        "counts": lambda logits: _balance(logits, EXPERTS),
+        "compared": lambda logits: (
+            jnp.mean(jax.nn.softmax(logits), 0) * jnp.mean(f32(logits == jnp.max(logits, -1, keepdims=True)), 0) * 4.0
         ),
     },
     twins={
-        "experts_forgotten": wide(lambda logits: _balance(logits, 1)),
-        "probability_squared": wide(lambda logits: EXPERTS * jnp.mean(jax.nn.softmax(logits, -1), 0) ** 2),
-        "counts_of_the_least": wide(
-            lambda logits: (
-                EXPERTS
-                * jnp.mean(jax.nn.softmax(logits, -1), 0)
-                * jnp.mean(jax.nn.one_hot(jnp.argmin(logits, -1), EXPERTS), 0)
-            )
+        "experts_forgotten": lambda logits: _balance(logits, 1),
+        "probability_squared": lambda logits: EXPERTS * jnp.mean(jax.nn.softmax(logits, -1), 0) ** 2,
+        "counts_of_the_least": lambda logits: (
+            EXPERTS
+            * jnp.mean(jax.nn.softmax(logits, -1), 0)
+            * jnp.mean(jax.nn.one_hot(jnp.argmin(logits, -1), EXPERTS), 0)
         ),
-        "without_gradient": wide(lambda logits: _balance(jax.lax.stop_gradient(logits), EXPERTS) + 0 * logits[0]),
+        "without_gradient": lambda logits: _balance(jax.lax.stop_gradient(logits), EXPERTS) + 0 * logits[0],
     },
 )
 
@@ -160,7 +141,7 @@ def dropout(x: Array, mask: Array) -> Array:
 
 
 def _dropped(factor: float) -> Function:
-    return wide(lambda x, mask: x * (mask * jnp.float32(factor)))
+    return lambda x, mask: x * (mask * jnp.float32(factor))
 
 
 DROPOUT = Formula(
@@ -168,15 +149,15 @@ DROPOUT = Formula(
     reference=dropout,
     args={"x": normal(6, 8), "mask": integers(6, 8, high=2)},
     honest={
-        "product": wide(lambda x, mask: x * mask / 0.8),
-        "scaled": wide(lambda x, mask: jnp.where(mask == 1, x * 1.25, 0)),
-        "einsum": wide(lambda x, mask: jnp.einsum("bd,bd->bd", x, f32(mask) / 0.8)),
+        "product": lambda x, mask: x * mask / 0.8,
+        "scaled": lambda x, mask: jnp.where(mask == 1, x * 1.25, 0),
+        "einsum": lambda x, mask: jnp.einsum("bd,bd->bd", x, f32(mask) / 0.8),
     },
     twins={
         "not_scaled": _dropped(1.0),
         "scaled_the_other_way": _dropped(0.8),
-        "inverted": wide(lambda x, mask: jnp.where(mask == 0, x / 0.8, 0)),
-        "gradient_of_all": wide(lambda x, mask: x / 0.8 + jax.lax.stop_gradient(jnp.where(mask > 0, 0, -x / 0.8))),
+        "inverted": lambda x, mask: jnp.where(mask == 0, x / 0.8, 0),
+        "gradient_of_all": lambda x, mask: x / 0.8 + jax.lax.stop_gradient(jnp.where(mask > 0, 0, -x / 0.8)),
     },
 )
 
@@ -187,7 +168,6 @@ def quantised(x: Array) -> Array:
     return like(jnp.round(x32 / scale) * scale, x)
 
 
-@wide
 def through_int8(x: Array) -> Array:
     scale = jnp.max(jnp.abs(x), -1, keepdims=True) / 127
     return jnp.clip(jnp.round(x / scale), -127, 127).astype(jnp.int8).astype(jnp.float32) * scale
@@ -198,7 +178,7 @@ def _quantised(most: float, rounding: Function) -> Function:
         scale = jnp.max(jnp.abs(x), -1, keepdims=True) / most
         return rounding(x / scale) * scale
 
-    return wide(side)
+    return side
 
 
 QUANTISE = Formula(
@@ -210,7 +190,7 @@ QUANTISE = Formula(
         "of_128": _quantised(128, jnp.round),
         "floor": _quantised(127, jnp.floor),
         "toward_zero": _quantised(127, jnp.trunc),
-        "whole_tensor": wide(lambda x: jnp.round(x / (jnp.max(jnp.abs(x)) / 127)) * (jnp.max(jnp.abs(x)) / 127)),
+        "whole_tensor": lambda x: jnp.round(x / (jnp.max(jnp.abs(x)) / 127)) * (jnp.max(jnp.abs(x)) / 127),
     },
     gradients=False,
 )
@@ -225,13 +205,13 @@ MEAN_OF_LARGEST = Formula(
     reference=sorted_mean,
     args={"x": normal(5, 9)},
     honest={
-        "sorted": wide(lambda x: jnp.sum(jnp.sort(x, -1)[:, -3:], -1) / 3),
-        "ranked": wide(lambda x: jnp.mean(jnp.take_along_axis(x, jnp.argsort(-x, -1)[:, np.arange(3)], -1), -1)),
+        "sorted": lambda x: jnp.sum(jnp.sort(x, -1)[:, -3:], -1) / 3,
+        "ranked": lambda x: jnp.mean(jnp.take_along_axis(x, jnp.argsort(-x, -1)[:, np.arange(3)], -1), -1),
     },
     twins={
-        "smallest": wide(lambda x: jnp.mean(jnp.sort(x, -1)[:, :3], -1)),
-        "second_to_fourth": wide(lambda x: jnp.mean(jnp.sort(x, -1)[:, -4:-1], -1)),
-        "median": wide(lambda x: jnp.median(x, -1)),
+        "smallest": lambda x: jnp.mean(jnp.sort(x, -1)[:, :3], -1),
+        "second_to_fourth": lambda x: jnp.mean(jnp.sort(x, -1)[:, -4:-1], -1),
+        "median": lambda x: jnp.median(x, -1),
     },
 )
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.check.corpus.formula import Array, Formula, Function, f32, like, normal, wide
+from tests.check.corpus.formula import Array, Formula, Function, f32, like, normal
 
 N = 8
 CIRCULAR = {"x": normal(3, N), "h": normal(N, scale=0.5)}
@@ -24,15 +24,15 @@ FOURIER_CONVOLUTION = Formula(
     reference=circular,
     args=CIRCULAR,
     honest={
-        "circulant_matrix": wide(lambda x, h: x @ h[_SHIFTS].T),
-        "fft": wide(lambda x, h: jnp.fft.ifft(jnp.fft.fft(x) * jnp.fft.fft(h)).real),
-        "rfft": wide(lambda x, h: jnp.fft.irfft(jnp.fft.rfft(x) * jnp.fft.rfft(h), N)),
+        "circulant_matrix": lambda x, h: x @ h[_SHIFTS].T,
+        "fft": lambda x, h: jnp.fft.ifft(jnp.fft.fft(x) * jnp.fft.fft(h)).real,
+        "rfft": lambda x, h: jnp.fft.irfft(jnp.fft.rfft(x) * jnp.fft.rfft(h), N),
     },
     twins={
-        "correlation": wide(lambda x, h: jnp.fft.ifft(jnp.fft.fft(x) * jnp.conj(jnp.fft.fft(h))).real),
-        "not_periodic": wide(lambda x, h: jax.vmap(lambda row: jnp.convolve(row, h)[:N])(x)),
-        "scaled": wide(lambda x, h: jnp.fft.ifft(jnp.fft.fft(x) * jnp.fft.fft(h), norm="ortho").real),
-        "shifted_by_one": wide(lambda x, h: jnp.roll(x @ h[_SHIFTS].T, 1, -1)),
+        "correlation": lambda x, h: jnp.fft.ifft(jnp.fft.fft(x) * jnp.conj(jnp.fft.fft(h))).real,
+        "not_periodic": lambda x, h: jax.vmap(lambda row: jnp.convolve(row, h)[:N])(x),
+        "scaled": lambda x, h: jnp.fft.ifft(jnp.fft.fft(x) * jnp.fft.fft(h), norm="ortho").real,
+        "shifted_by_one": lambda x, h: jnp.roll(x @ h[_SHIFTS].T, 1, -1),
     },
 )
 
@@ -49,15 +49,15 @@ POWER_SPECTRUM = Formula(
     reference=spectrum,
     args={"x": normal(4, N)},
     honest={
-        "rfft": wide(lambda x: jnp.square(jnp.fft.rfft(x).real) + jnp.square(jnp.fft.rfft(x).imag)),
-        "conjugate": wide(lambda x: (jnp.fft.rfft(x) * jnp.conj(jnp.fft.rfft(x))).real),
-        "matrices": wide(lambda x: (x @ _COS.T) ** 2 + (x @ _SIN.T) ** 2),
+        "rfft": lambda x: jnp.square(jnp.fft.rfft(x).real) + jnp.square(jnp.fft.rfft(x).imag),
+        "conjugate": lambda x: (jnp.fft.rfft(x) * jnp.conj(jnp.fft.rfft(x))).real,
+        "matrices": lambda x: (x @ _COS.T) ** 2 + (x @ _SIN.T) ** 2,
     },
     twins={
-        "magnitude": wide(lambda x: jnp.abs(jnp.fft.rfft(x))),
-        "divided": wide(lambda x: jnp.abs(jnp.fft.rfft(x)) ** 2 / N),
-        "real_part": wide(lambda x: jnp.fft.rfft(x).real ** 2),
-        "centred": wide(lambda x: jnp.abs(jnp.fft.rfft(x - x.mean(-1, keepdims=True))) ** 2),
+        "magnitude": lambda x: jnp.abs(jnp.fft.rfft(x)),
+        "divided": lambda x: jnp.abs(jnp.fft.rfft(x)) ** 2 / N,
+        "real_part": lambda x: jnp.fft.rfft(x).real ** 2,
+        "centred": lambda x: jnp.abs(jnp.fft.rfft(x - x.mean(-1, keepdims=True))) ** 2,
     },
     gradients=False,
 )
@@ -70,7 +70,6 @@ def convolution(x: Array, w: Array) -> Array:
     return like(jax.lax.conv_general_dilated(f32(x), f32(w), (1, 1), "VALID", dimension_numbers=LAYOUT), x)
 
 
-@wide
 def patches(x: Array, w: Array) -> Array:
     """All patches as rows of one matrix (im2col)."""
     rows = jnp.stack([x[:, i : i + 4, j : j + 4] for i in range(3) for j in range(3)], 3)
@@ -83,20 +82,18 @@ CONVOLUTION = Formula(
     args=IMAGE,
     honest={
         "patches": patches,
-        "sum_of_products": wide(
-            lambda x, w: sum(x[:, i : i + 4, j : j + 4] @ w[i, j] for i in range(3) for j in range(3))
-        ),
+        "sum_of_products": lambda x, w: sum(x[:, i : i + 4, j : j + 4] @ w[i, j] for i in range(3) for j in range(3)),
     },
     twins={
-        "flipped": wide(
-            lambda x, w: jax.lax.conv_general_dilated(x, w[::-1, ::-1], (1, 1), "VALID", dimension_numbers=LAYOUT)
+        "flipped": lambda x, w: jax.lax.conv_general_dilated(
+            x, w[::-1, ::-1], (1, 1), "VALID", dimension_numbers=LAYOUT
         ),
-        "transposed": wide(
-            lambda x, w: jax.lax.conv_general_dilated(x, w.swapaxes(0, 1), (1, 1), "VALID", dimension_numbers=LAYOUT)
+        "transposed": lambda x, w: jax.lax.conv_general_dilated(
+            x, w.swapaxes(0, 1), (1, 1), "VALID", dimension_numbers=LAYOUT
         ),
-        "same_and_cut": wide(
-            lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=LAYOUT)[:, :4, :4]
-        ),
+        "same_and_cut": lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=LAYOUT)[
+            :, :4, :4
+        ],
     },
 )
 
@@ -119,17 +116,15 @@ CAUSAL_CONVOLUTION = Formula(
     reference=causal_convolution,
     args=SEQUENCE,
     honest={
-        "depthwise": wide(lambda x, w: _depthwise(x, w, (3, 0))),
-        "gathered": wide(
-            lambda x, w: jnp.einsum(
-                "btkc,kc->btc", jnp.pad(x, ((0, 0), (3, 0), (0, 0)))[:, np.arange(8)[:, None] + np.arange(4)], w
-            )
+        "depthwise": lambda x, w: _depthwise(x, w, (3, 0)),
+        "gathered": lambda x, w: jnp.einsum(
+            "btkc,kc->btc", jnp.pad(x, ((0, 0), (3, 0), (0, 0)))[:, np.arange(8)[:, None] + np.arange(4)], w
         ),
     },
     twins={
-        "looks_ahead": wide(lambda x, w: _depthwise(x, w, (2, 1))),
-        "reversed": wide(lambda x, w: _depthwise(x, w[::-1], (3, 0))),
-        "wraps_around": wide(lambda x, w: sum(jnp.roll(x, 3 - i, 1) * w[i] for i in range(4))),
+        "looks_ahead": lambda x, w: _depthwise(x, w, (2, 1)),
+        "reversed": lambda x, w: _depthwise(x, w[::-1], (3, 0)),
+        "wraps_around": lambda x, w: sum(jnp.roll(x, 3 - i, 1) * w[i] for i in range(4)),
     },
 )
 
@@ -149,14 +144,14 @@ AVERAGE_POOL = Formula(
     reference=average_pool,
     args=PLANE,
     honest={
-        "reduce_window": wide(lambda x: _pool(x, 0.0, jax.lax.add) / 4),
-        "strided": wide(lambda x: (x[:, ::2, ::2] + x[:, 1::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, 1::2]) * 0.25),
-        "einsum": wide(lambda x: jnp.einsum("bhiwjc->bhwc", x.reshape(2, 3, 2, 3, 2, 3)) / 4),
+        "reduce_window": lambda x: _pool(x, 0.0, jax.lax.add) / 4,
+        "strided": lambda x: (x[:, ::2, ::2] + x[:, 1::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, 1::2]) * 0.25,
+        "einsum": lambda x: jnp.einsum("bhiwjc->bhwc", x.reshape(2, 3, 2, 3, 2, 3)) / 4,
     },
     twins={
-        "sum": wide(lambda x: _pool(x, 0.0, jax.lax.add)),
-        "corner": wide(lambda x: x[:, ::2, ::2]),
-        "halves_apart": wide(lambda x: x.reshape(2, 2, 3, 2, 3, 3).mean((1, 3))),
+        "sum": lambda x: _pool(x, 0.0, jax.lax.add),
+        "corner": lambda x: x[:, ::2, ::2],
+        "halves_apart": lambda x: x.reshape(2, 2, 3, 2, 3, 3).mean((1, 3)),
     },
 )
 
@@ -171,17 +166,15 @@ MAX_POOL = Formula(
     # Mostly below zero: of normal numbers one draw in 30 has no window whose largest is, and 0 is no other start there.
     args={"x": normal(2, 6, 6, 3, offset=-1.0)},
     honest={
-        "reduce_window": wide(lambda x: _pool(x, -jnp.inf, jax.lax.max)),
-        "strided": wide(
-            lambda x: jnp.maximum(
-                jnp.maximum(x[:, ::2, ::2], x[:, 1::2, ::2]), jnp.maximum(x[:, ::2, 1::2], x[:, 1::2, 1::2])
-            )
+        "reduce_window": lambda x: _pool(x, -jnp.inf, jax.lax.max),
+        "strided": lambda x: jnp.maximum(
+            jnp.maximum(x[:, ::2, ::2], x[:, 1::2, ::2]), jnp.maximum(x[:, ::2, 1::2], x[:, 1::2, 1::2])
         ),
     },
     twins={
-        "from_zero": wide(lambda x: _pool(x, 0.0, jax.lax.max)),
-        "of_magnitudes": wide(lambda x: _pool(jnp.abs(x), -jnp.inf, jax.lax.max)),
-        "column_forgotten": wide(lambda x: jnp.maximum(x[:, ::2, ::2], x[:, 1::2, ::2])),
+        "from_zero": lambda x: _pool(x, 0.0, jax.lax.max),
+        "of_magnitudes": lambda x: _pool(jnp.abs(x), -jnp.inf, jax.lax.max),
+        "column_forgotten": lambda x: jnp.maximum(x[:, ::2, ::2], x[:, 1::2, ::2]),
     },
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from tests.check.corpus.formula import Array, Formula, f32, like, normal, wide
+from tests.check.corpus.formula import Array, Formula, f32, like, normal
 
 
 def softmax(x: Array) -> Array:
@@ -16,14 +16,12 @@ def _exponentials(x: Array) -> Array:
     return jnp.exp(x - jax.lax.stop_gradient(jnp.max(x, -1, keepdims=True)))
 
 
-@wide
 def summed_as_product(x: Array) -> Array:
     """The normaliser as a product with ones."""
     e = _exponentials(x)
     return e / (e @ jnp.ones((x.shape[-1], 1), e.dtype))
 
 
-@wide
 def base_two(x: Array) -> Array:
     """exp(x) = 2^(x log2 e), as attention kernels compute it."""
     e = jnp.exp2((x - jax.lax.stop_gradient(jnp.max(x, -1, keepdims=True))) * 1.4426950408889634)
@@ -45,16 +43,16 @@ SOFTMAX = Formula(
         "summed_as_product": summed_as_product,
         "base_two": base_two,
         # The quotient does not depend on what is subtracted, as long as nothing overflows.
-        "maximum_of_all": wide(lambda x: jnp.exp(x - jnp.max(x)) / jnp.sum(jnp.exp(x - jnp.max(x)), -1, keepdims=True)),
-        "no_maximum": wide(lambda x: jnp.exp(x) / jnp.sum(jnp.exp(x), -1, keepdims=True)),
+        "maximum_of_all": lambda x: jnp.exp(x - jnp.max(x)) / jnp.sum(jnp.exp(x - jnp.max(x)), -1, keepdims=True),
+        "no_maximum": lambda x: jnp.exp(x) / jnp.sum(jnp.exp(x), -1, keepdims=True),
     },
     twins={
         "wrong_axis": lambda x: like(jax.nn.softmax(f32(x), axis=0), x),
-        "epsilon_in_the_quotient": wide(lambda x: _exponentials(x) / (_exponentials(x).sum(-1, keepdims=True) + 1e-6)),
-        "one_in_the_quotient": wide(lambda x: _exponentials(x) / (_exponentials(x).sum(-1, keepdims=True) + 1)),
+        "epsilon_in_the_quotient": lambda x: _exponentials(x) / (_exponentials(x).sum(-1, keepdims=True) + 1e-6),
+        "one_in_the_quotient": lambda x: _exponentials(x) / (_exponentials(x).sum(-1, keepdims=True) + 1),
         "temperature": lambda x: like(jax.nn.softmax(f32(x) * 1.01, axis=-1), x),
         "normaliser_without_gradient": _stopped,
-        "base_two_alone": wide(lambda x: jnp.exp2(x) / jnp.sum(jnp.exp2(x), -1, keepdims=True)),
+        "base_two_alone": lambda x: jnp.exp2(x) / jnp.sum(jnp.exp2(x), -1, keepdims=True),
     },
 )
 
@@ -70,7 +68,7 @@ SOFTMAX_LARGE = Formula(
     args={"x": normal(4, 12, scale=200.0)},
     honest={"fixed_float32": lambda x: like(jax.nn.softmax(f32(x), axis=-1), x)},
     twins={
-        "overflows": wide(lambda x: jnp.exp(x) / jnp.sum(jnp.exp(x), -1, keepdims=True)),
+        "overflows": lambda x: jnp.exp(x) / jnp.sum(jnp.exp(x), -1, keepdims=True),
         "clipped_at_eighty": lambda x: like(jax.nn.softmax(jnp.minimum(f32(x), 50.0), axis=-1), x),
     },
     gradients=False,
@@ -87,13 +85,13 @@ LOG_SOFTMAX = Formula(
     args={"x": normal(4, 12, scale=2.0)},
     honest={
         "fixed_float32": lambda x: like(jax.nn.log_softmax(f32(x), axis=-1), x),
-        "less_its_normaliser": wide(lambda x: x - jax.nn.logsumexp(x, -1, keepdims=True)),
-        "no_maximum": wide(lambda x: x - jnp.log(jnp.sum(jnp.exp(x), -1, keepdims=True))),
+        "less_its_normaliser": lambda x: x - jax.nn.logsumexp(x, -1, keepdims=True),
+        "no_maximum": lambda x: x - jnp.log(jnp.sum(jnp.exp(x), -1, keepdims=True)),
     },
     twins={
-        "mean_for_sum": wide(lambda x: x - jnp.log(jnp.mean(jnp.exp(x), -1, keepdims=True))),
-        "base_two": wide(lambda x: x - jnp.log2(jnp.sum(jnp.exp(x), -1, keepdims=True))),
-        "epsilon_in_the_logarithm": wide(lambda x: jnp.log(jax.nn.softmax(x, -1) + 1e-6)),
+        "mean_for_sum": lambda x: x - jnp.log(jnp.mean(jnp.exp(x), -1, keepdims=True)),
+        "base_two": lambda x: x - jnp.log2(jnp.sum(jnp.exp(x), -1, keepdims=True)),
+        "epsilon_in_the_logarithm": lambda x: jnp.log(jax.nn.softmax(x, -1) + 1e-6),
         "wrong_axis": lambda x: like(jax.nn.log_softmax(f32(x), axis=0), x),
     },
 )
@@ -103,7 +101,6 @@ def logsumexp(x: Array) -> Array:
     return jax.nn.logsumexp(x, axis=-1)
 
 
-@wide
 def pairwise(x: Array) -> Array:
     """log(exp a + exp b + ...) two at a time."""
     total = x[:, 0]
@@ -117,14 +114,14 @@ LOGSUMEXP = Formula(
     reference=logsumexp,
     args={"x": normal(4, 8, scale=3.0, offset=2.0)},
     honest={
-        "by_hand": wide(lambda x: jnp.max(x, -1) + jnp.log(jnp.sum(jnp.exp(x - jnp.max(x, -1, keepdims=True)), -1))),
+        "by_hand": lambda x: jnp.max(x, -1) + jnp.log(jnp.sum(jnp.exp(x - jnp.max(x, -1, keepdims=True)), -1)),
         "pairwise": pairwise,
     },
     twins={
-        "maximum_forgotten": wide(lambda x: jnp.log(jnp.sum(jnp.exp(x - jnp.max(x, -1, keepdims=True)), -1))),
-        "of_the_mean": wide(lambda x: jnp.log(jnp.mean(jnp.exp(x), -1))),
-        "last_one_left_out": wide(lambda x: jax.nn.logsumexp(x[:, :-1], -1)),
-        "maximum": wide(lambda x: jnp.max(x, -1)),
+        "maximum_forgotten": lambda x: jnp.log(jnp.sum(jnp.exp(x - jnp.max(x, -1, keepdims=True)), -1)),
+        "of_the_mean": lambda x: jnp.log(jnp.mean(jnp.exp(x), -1)),
+        "last_one_left_out": lambda x: jax.nn.logsumexp(x[:, :-1], -1),
+        "maximum": lambda x: jnp.max(x, -1),
     },
 )
 
@@ -138,13 +135,13 @@ LOGADDEXP = Formula(
     reference=logaddexp,
     args={"x": normal(24, scale=3.0), "y": normal(24, scale=3.0)},
     honest={
-        "by_hand": wide(lambda x, y: jnp.maximum(x, y) + jnp.log1p(jnp.exp(-jnp.abs(x - y)))),
-        "stacked": wide(lambda x, y: jax.nn.logsumexp(jnp.stack([x, y]), axis=0)),
+        "by_hand": lambda x, y: jnp.maximum(x, y) + jnp.log1p(jnp.exp(-jnp.abs(x - y))),
+        "stacked": lambda x, y: jax.nn.logsumexp(jnp.stack([x, y]), axis=0),
     },
     twins={
-        "minimum": wide(lambda x, y: jnp.minimum(x, y) + jnp.log1p(jnp.exp(-jnp.abs(x - y)))),
-        "base_two": wide(lambda x, y: jnp.logaddexp2(x, y)),
-        "first_order": wide(lambda x, y: jnp.maximum(x, y) + jnp.exp(-jnp.abs(x - y))),
+        "minimum": lambda x, y: jnp.minimum(x, y) + jnp.log1p(jnp.exp(-jnp.abs(x - y))),
+        "base_two": lambda x, y: jnp.logaddexp2(x, y),
+        "first_order": lambda x, y: jnp.maximum(x, y) + jnp.exp(-jnp.abs(x - y)),
     },
 )
 
@@ -158,12 +155,12 @@ TWO_CLASSES = Formula(
     reference=two_classes,
     args={"x": normal(16, 2, scale=2.0)},
     honest={
-        "sigmoid": wide(lambda x: jax.nn.sigmoid(x[..., 0] - x[..., 1])),
-        "quotient": wide(lambda x: 1 / (1 + jnp.exp(x[..., 1] - x[..., 0]))),
+        "sigmoid": lambda x: jax.nn.sigmoid(x[..., 0] - x[..., 1]),
+        "quotient": lambda x: 1 / (1 + jnp.exp(x[..., 1] - x[..., 0])),
     },
     twins={
-        "other_class": wide(lambda x: jax.nn.sigmoid(x[..., 1] - x[..., 0])),
-        "one_logit": wide(lambda x: jax.nn.sigmoid(x[..., 0])),
+        "other_class": lambda x: jax.nn.sigmoid(x[..., 1] - x[..., 0]),
+        "one_logit": lambda x: jax.nn.sigmoid(x[..., 0]),
     },
 )
 

@@ -7,7 +7,8 @@ left out and counted. Functions that need particular arguments are in `PARTICULA
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from samebits.interpret.dead_code import live
 
 Function = Callable[..., Any]
 
@@ -136,3 +139,32 @@ def _traces(call: LibraryCall) -> bool:
         return bool(call.program().out_avals)
     except Exception:  # arguments that do not fit are the rule here
         return False
+
+
+def primitives(jaxpr: Any) -> Iterator[str]:
+    """The names of the primitives of a program, those of its inner programs included."""
+    for equation in jaxpr.eqns:
+        yield equation.primitive.name
+        for value in equation.params.values():
+            for inner in value if isinstance(value, tuple | list) else (value,):
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    yield from primitives(inner)
+
+
+def programs(call: LibraryCall) -> Iterator[tuple[str, Any]]:
+    """The program of a call and that of its gradient."""
+    yield call.name, call.program()
+    gradient = call.gradient()
+    if gradient is not None:
+        yield f"gradient of {call.name}", gradient
+
+
+def produced(calls: Iterable[LibraryCall]) -> dict[str, list[str]]:
+    """By primitive, the programs that it occurs in."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for call in calls:
+        for name, program in programs(call):
+            for primitive in set(primitives(live(program).jaxpr)):
+                found[primitive].append(name)
+    return dict(sorted(found.items()))

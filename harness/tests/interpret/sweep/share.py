@@ -13,9 +13,9 @@ import jax.extend.core.primitives
 from jax.extend.core import Primitive
 
 from samebits.interpret.coverage import DOMAINS, markdown, table
+from tests.interpret.sweep.calls import produced
 from tests.interpret.sweep.jax_calls import jax_calls
 from tests.interpret.sweep.layer_calls import layer_calls
-from tests.interpret.sweep.runner import produced
 
 MADE = "PYTHONPATH=harness python -m tests.interpret.sweep.share > docs/reference/primitives.md"
 
