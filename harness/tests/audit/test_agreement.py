@@ -1,7 +1,5 @@
 """`prove` and `check` never contradict each other, and a planted contradiction is found."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Small git histories for tests of bisections: one toy pair that moves data, and commits that change it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

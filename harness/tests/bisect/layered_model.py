@@ -3,8 +3,6 @@
 Its sides are made so that one is wrong alone, two only together, one backward only, and one from step 7 on.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 `doubling`: wrong only on two shards or more, at one element. `scaled`: the compiler drops a rounding of one side only.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 REFERENCE = '''"""Twice a table."""

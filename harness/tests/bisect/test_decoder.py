@@ -1,7 +1,5 @@
 """`bisect tensors` and `bisect pairs` on the decoder: its planted defects are located at the right tensor."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`samebits bisect flags`: simulated compilers with a known culprit, and a pair whose sides differ by rounding."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`bisect pairs`, `steps` and `tensors` on a small model with known culprits, through the command line."""
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

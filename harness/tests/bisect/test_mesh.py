@@ -1,7 +1,5 @@
 """`samebits bisect mesh`: simulated models, a planted pair and a planted training; the minimum is found exactly."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

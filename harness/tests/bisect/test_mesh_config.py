@@ -1,7 +1,5 @@
 """`samebits bisect mesh --config`: a planted training, and a fault of the expert exchange in the full model."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

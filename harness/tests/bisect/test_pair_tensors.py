@@ -1,7 +1,5 @@
 """`samebits bisect tensors` of a pair and of two functions: the first value that makes an output differ."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from pathlib import Path

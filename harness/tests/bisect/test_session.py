@@ -3,8 +3,6 @@
 The tree's sides read a data file, a module outside of the tree and an environment variable.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The points of a search for a tensor: what is taken, in which order, and who computed what is wrong."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.bisect.tensors import StepMixture, forms, key, label, origin, whole_step

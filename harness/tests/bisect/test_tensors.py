@@ -1,7 +1,5 @@
 """Tensors of zeros that rounding moves: their bound is finite, so that a wrong one is beyond it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """docs/guides/bisecting.md executed: every command and replay line, in the repository that the page describes."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """A wrong tensor is blamed only where what computed it changes the outputs of the step: simulated steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,8 +4,6 @@ A team rolls the ring of experts out to layer 2 of one run of `moe_parallelism`.
 the answers of all shards together; two others do not build.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ Both are functions of arrays. Of the first kind a user is to hear that it is rou
 of the second that accuracy is lost, since the loss grows with the length of a sum or leaves the bound of the reference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Meshes of any axes, with types of their own, and no mesh: what holds is green, and what differs there is found."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Outputs that are zero except for rounding, and literals that their dtype cannot represent: the scale of errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

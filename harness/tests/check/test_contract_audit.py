@@ -1,7 +1,5 @@
 """The audit of contracts and exemptions after a sweep, from plans and results made by hand."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

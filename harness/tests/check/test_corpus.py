@@ -1,7 +1,5 @@
 """Standard formulas: an honest rewrite never fails its check, and an unequal twin always does."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence

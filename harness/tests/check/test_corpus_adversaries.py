@@ -1,7 +1,5 @@
 """Unequal functions are refuted, undecided, accepted under a printed assumption, or listed as not detected."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

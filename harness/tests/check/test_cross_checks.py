@@ -1,7 +1,5 @@
 """Points that labels prove: which are executed all the same, and what is seen of those that are not."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import asdict
 from typing import Any

@@ -4,8 +4,6 @@ Every case is judged by the whole test over draws; the older rule, one ratio of 
 the leaf with a floor of half an ulp of its largest value, is `one_ratio`, and most of the faults pass it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gradients that cannot be interpreted, executed at other cotangents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

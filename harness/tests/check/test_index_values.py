@@ -1,7 +1,5 @@
 """Compiled programs that are wrong at some values of an index argument, or at one element of many."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """One large number in a leaf, such as what masks the others, hides no mistake, and makes none of rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

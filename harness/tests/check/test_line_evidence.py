@@ -1,7 +1,5 @@
 """A leaf that fails as `different` names the lines that make it differ, in every report of it."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 from dataclasses import replace

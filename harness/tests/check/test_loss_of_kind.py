@@ -1,7 +1,5 @@
 """Accuracy that standard code costs is rounding, and told; a loss that grows with a sum, or is gross, is not."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

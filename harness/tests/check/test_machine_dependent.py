@@ -1,7 +1,5 @@
 """The audit of contracts: `bitwise` may be required only of bits that do not depend on the machine."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Sides that are the same at the numbers drawn, and apart at other magnitudes or at special values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Functions that need a mesh: as an argument, by axis names, or of their own; with a fault planted into each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Differences caused by the mesh are reported for the reference, differences caused by the variant for the variant."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """`check --no-assumptions`: verdicts that rest on assumptions fall back to what execution alone shows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A verdict that rests on execution, because a program could not be interpreted, says which primitive, and where."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

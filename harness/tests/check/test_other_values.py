@@ -1,7 +1,5 @@
 """Verdicts where both sides differ at other integers than those of the case."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values that say nothing: without elements, constant, or gradients of zeros."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

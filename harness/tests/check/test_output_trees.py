@@ -1,7 +1,5 @@
 """Outputs whose tree structure differs from the reference are different, whatever the proofs of the leaves say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp

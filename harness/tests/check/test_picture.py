@@ -1,7 +1,5 @@
 """Pictures of differing elements, held against a plain recomputation; and in the results of small pairs."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """Contracts and exemptions for one platform: they count there alone, in every place that judges."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each case is a change of a tree; what is recalled after it is held against a run without memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Programs that cannot be interpreted: a Pallas kernel compared with its reference at three precisions."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

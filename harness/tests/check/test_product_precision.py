@@ -1,7 +1,5 @@
 """A variant whose products have a lower precision has the reference's bits on a CPU, and a remark says where not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """A refuted leaf names the lines that make it differ, without anything being compiled or run."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 from typing import Any

@@ -1,7 +1,5 @@
 """`prove` reaches a contract only where `check` does: tree, dtypes, platform branch, accuracy, exemptions."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 from collections.abc import Callable

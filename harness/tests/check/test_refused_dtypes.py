@@ -1,7 +1,5 @@
 """Complex numbers, small integers and floats, functions that reject a dtype: decided or an error, never a guess."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

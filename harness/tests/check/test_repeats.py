@@ -1,7 +1,5 @@
 """`--repeat N`: a side whose bits change occasionally is found with enough runs, and the probability is printed."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Copies of one output on several devices: all are compared, on every input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Literals that jax rounds to bfloat16 when it traces a program, judged by execution: rounding, and what is none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The evidence from float64: rounding noise stays below each bound, the smallest fault exceeds it."""
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 import numpy as np
 import pytest

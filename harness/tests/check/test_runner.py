@@ -1,7 +1,5 @@
 """The runner: what is compared with what, and every reason why a point gives no result."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """The second proof of `check`: on a mesh of one device both sides may compile to the same program."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """The sequential test: its false-alarm probability, the number of draws that it needs, and its message."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any

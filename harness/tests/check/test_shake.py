@@ -1,7 +1,5 @@
 """Shaking the compiler: bits that an option changes are found, and an option without effect is not evidence."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calls for their side effects alone are not compared; where a variant has fewer or more of them, that is said."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jax.experimental import io_callback

@@ -1,7 +1,5 @@
 """What cannot be decided is `error` with exit code 3; `different` has a witness that rounding cannot explain."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

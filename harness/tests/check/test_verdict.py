@@ -1,7 +1,5 @@
 """The ladder of verdicts on small pairs: what is proved, what falls to a lower rung, and what fails every rung."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Meshes of more than eight devices, on the CPU; slow, so they have a command of their own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

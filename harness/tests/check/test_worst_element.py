@@ -1,7 +1,5 @@
 """The choice of the witness: an element that violates the bound, among many that only round."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

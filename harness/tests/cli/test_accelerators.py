@@ -1,7 +1,5 @@
 """A platform that is in use, silent or missing is one line with exit code 2, from every command and from pytest."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

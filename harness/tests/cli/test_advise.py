@@ -1,7 +1,5 @@
 """`samebits audit advise` as a user runs it: tables, documents, exit codes, and one line for a wrong request."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

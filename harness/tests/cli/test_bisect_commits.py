@@ -1,7 +1,5 @@
 """`samebits bisect commits` as it is called: whole trees, real checks, a killed search, and every wrong request."""
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM in a bisection: what was judged so far is shown and written, and the same command continues."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

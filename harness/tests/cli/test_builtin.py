@@ -1,7 +1,5 @@
 """A folder without pairs is reported as such; the built-in pairs are checked from any folder with `--builtin`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

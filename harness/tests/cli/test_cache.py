@@ -1,7 +1,5 @@
 """`samebits cache`: where, how large, clear, limit."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """`samebits check`: what each request makes of a point that labels prove."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

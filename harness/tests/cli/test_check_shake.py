@@ -1,7 +1,5 @@
 """A check in a process of its own, with scripts in place of the interpreter that write no document."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

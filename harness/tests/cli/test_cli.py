@@ -1,7 +1,5 @@
 """The command line from the outside: help, list, filters, replay, module:PAIR, a terminal, an interrupt."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """`samebits compare` of two functions in a file of the user's, by itself in a folder."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

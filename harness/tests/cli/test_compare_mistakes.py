@@ -1,7 +1,5 @@
 """Mistakes with `samebits compare` and `new`: what was got, what was expected, and what to do, in one line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

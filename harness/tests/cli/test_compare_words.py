@@ -1,7 +1,5 @@
 """Messages about a declaration, with the options of `samebits compare` in them."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.cli.compare_options import in_options

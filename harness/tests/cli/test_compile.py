@@ -1,7 +1,5 @@
 """`samebits compile` from the command line: tables, JSON, Markdown, proofs by the same program, the cache."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """`samebits compile` beside other processes: environment variables, a terminal, xdist and the other commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`samebits compile model`: the steps of a preset compiled, their document and table, and wrong requests."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`samebits compile --option`: programs with and without options side by side, and what changed."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator

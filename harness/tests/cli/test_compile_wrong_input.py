@@ -1,7 +1,5 @@
 """Wrong input to `samebits compile`: one clear line on stderr, the right exit code, no traceback."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`--github` and `--junitxml` from the command line: of what holds, of what fails, and of wrong requests."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """`samebits audit defaults`: every way in which a schema and a file can disagree is found, and agreement passes."""
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """`samebits diff` from the command line, over documents that checks wrote."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A command in one of several processes: a process that is gone ends it with a report, and options are rejected."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the options of the engine ask for, and which contradict each other."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.cli.engine_options import ClusterOptions, WorkerOptions

@@ -1,7 +1,5 @@
 """The exit codes of a check: a tree with one pair for each outcome, run as a whole and pair by pair."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The mistakes that a person makes first, made with the command in a scratch folder: one line and a code each."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Callable, Mapping

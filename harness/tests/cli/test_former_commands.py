@@ -1,7 +1,5 @@
 """A command that is gone names its successor, and ends as a wrong request does."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """`samebits golden` on a tree with a model of two parameters that is trained."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ctrl-C at any moment is one line and exit code 3: in every import, in every process, without a traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Pairs whose code ends, blocks or fills its process cost their own points; the honest ones beside them are whole."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

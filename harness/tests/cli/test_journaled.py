@@ -1,7 +1,5 @@
 """Where the journal of a command lies, when it is removed, and that two runs of one request have two."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shards of a check, joined, are the check; what is missing, foreign or given twice is said in one line."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`samebits new` writes pairs that hold, rejects wrong names, and overwrites nothing."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

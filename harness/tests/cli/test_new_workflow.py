@@ -1,7 +1,5 @@
 """`samebits new --ci` writes a workflow that GitHub can read, at the top of the repository, with inputs that exist."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

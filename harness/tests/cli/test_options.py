@@ -1,7 +1,5 @@
 """Every command has a record with its options; what no command could parse is no record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every command on meshes whose axes have the user's own names: filters, lists, documents and replays."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The steps of a command, with commands that fail or are interrupted in each of them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`samebits prove` from the command line: the report, the JSON, the exit codes, wrong requests."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

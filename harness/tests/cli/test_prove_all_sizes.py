@@ -1,7 +1,5 @@
 """`samebits prove --all-sizes` from the command line: proved, refuted at sizes, undecided; document and exit codes."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

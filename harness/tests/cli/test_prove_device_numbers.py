@@ -1,7 +1,5 @@
 """`samebits prove --all-sizes` of code that asks for the mesh: for which numbers of devices it holds, and a replay."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`samebits prove MODULE:FUNCTION MODULE:FUNCTION --arg ...`: with the options of `samebits compare`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`samebits check` remembers: the same document at once, and every planted fault is seen with a cache that is warm."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`samebits report`, and `--html` of a command: a page from documents, and what wrong requests get."""
 
-from __future__ import annotations
-
 import webbrowser
 from dataclasses import replace
 from pathlib import Path

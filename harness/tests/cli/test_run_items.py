@@ -1,7 +1,5 @@
 """Commands on the engine: a crash or a hang costs one item, an interrupted run is resumed, blocks come in order."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

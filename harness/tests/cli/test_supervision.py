@@ -1,7 +1,5 @@
 """A pair whose code ends or blocks the process that imports it is a problem of its own; the others are checked."""
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

@@ -1,7 +1,5 @@
 """`samebits train --against`: the runs of a git revision, made in a worktree, beside today's."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import replace

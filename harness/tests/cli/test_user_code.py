@@ -1,7 +1,5 @@
 """The user's code raises, exits, prints or parses `sys.argv`: one line each, and other pairs go on."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Wrong input: one clear line on stderr, the right exit code, no traceback."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

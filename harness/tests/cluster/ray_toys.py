@@ -1,7 +1,5 @@
 """Work without jax for tests of executors: items that return, sleep, and end their process in every way."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A Slurm cluster of two nodes on this machine, of this user alone: its own keys, ports and folders."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

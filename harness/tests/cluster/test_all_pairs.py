@@ -1,7 +1,5 @@
 """All pairs and a matrix of trainings in two processes of four devices, beside one process of eight."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exchanges between threads that stand for processes: who is missing, gone or elsewhere is named in time."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

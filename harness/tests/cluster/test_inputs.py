@@ -1,7 +1,5 @@
 """A process that differs in points, sources or environment is named with what differs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The lines that end a run are those of docs/guides/many_hosts.md.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

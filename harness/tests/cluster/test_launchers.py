@@ -1,7 +1,5 @@
 """Under real launchers, where they are installed: Open MPI, and Slurm with two nodes on this machine."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Groups of threads that stand for processes: a failure, a hang and a leave in one of them reach the other."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

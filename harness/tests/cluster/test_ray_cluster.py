@@ -1,7 +1,5 @@
 """Chunks as tasks of a real cluster of two nodes on this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -1,7 +1,5 @@
 """What of a connection needs no cluster."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The real driver and journal over a simulated cluster: whatever is lost, each item is done once, and all are."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator

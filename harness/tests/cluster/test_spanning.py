@@ -1,7 +1,5 @@
 """Pieces of arrays that processes exchange: what is as expected is not sent, what is not is sent whole."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Iterator

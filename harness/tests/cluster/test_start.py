@@ -1,7 +1,5 @@
 """Processes that are started by hand: one that differs is named, and one without the others says what to give."""
 
-from __future__ import annotations
-
 import importlib.util
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """A point in two processes, here threads: one that fails, does not start or finds something else makes an error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

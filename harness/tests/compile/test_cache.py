@@ -1,7 +1,5 @@
 """Compiled programs cached on disk, and `compile_for` with the cache and without."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

@@ -1,7 +1,5 @@
 """Compiled programs that look the same and are not: callbacks, captured arrays, settings only the compiler reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Faults planted in compiled programs are caught by the public command; each of its checks has a mutant."""
 
-from __future__ import annotations
-
 import dataclasses
 import textwrap
 from dataclasses import dataclass

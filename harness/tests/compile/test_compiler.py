@@ -1,7 +1,5 @@
 """`compile_for` on a whole train step: scanned layers, donated state, output shardings, and no array ever made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

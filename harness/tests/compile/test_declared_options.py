@@ -1,7 +1,5 @@
 """Compiler options that a declaration gives to one side: accepted with their effect, or rejected as declared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The devices of a target: TPU slices, CPUs of this process, and a missing TPU compiler."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Sides with one program that return other trees, dtypes or weak types: `compile` says what `check` says of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Sides that ask for the platform or the devices of the process that traces them, compiled for another machine."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

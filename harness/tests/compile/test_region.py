@@ -1,7 +1,5 @@
 """Differences planted in compiled programs are where the first differing region says, and equal programs have none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

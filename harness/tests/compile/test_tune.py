@@ -1,7 +1,5 @@
 """`samebits compile PAIR --tune` from the command line, and faults planted in single values."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from pathlib import Path

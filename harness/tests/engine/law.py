@@ -3,8 +3,6 @@
 As a program, `python -m tests.engine.law PAIR NUMBER` prints what a point of the pool gets in a process of its own.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 

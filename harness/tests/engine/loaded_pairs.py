@@ -1,7 +1,5 @@
 """Loaded pairs with their plans, and the keys of this environment."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Processes are forked: this one has no threads and no jax. What it prints is how often it was killed, and the rows.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

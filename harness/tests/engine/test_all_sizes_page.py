@@ -1,7 +1,5 @@
 """The page of what is proved for all sizes counts every leaf, and says of each undecided one why."""
 
-from __future__ import annotations
-
 import importlib.util
 from types import ModuleType
 

@@ -1,7 +1,5 @@
 """The trainings of `samebits bisect pairs` as work: judged as in this process, and a crash is UNTESTABLE."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterator
 from pathlib import Path

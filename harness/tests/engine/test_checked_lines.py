@@ -1,7 +1,5 @@
 """A line that was not written whole is seen, wherever it was cut or changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """The steps of `samebits compile model` as work: any process compiles any run, and a crash costs one run."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The programs of `samebits compile` as work: any process compiles any case, and a crash costs one case."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`samebits train --detection` as work: each defect is an item, and one that ends its process costs itself alone."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Wrong options and variables are rejected in one line."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

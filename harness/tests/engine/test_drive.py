@@ -1,7 +1,5 @@
 """How many processes the driver uses: one for a few items, unless they take longer than another process to start."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

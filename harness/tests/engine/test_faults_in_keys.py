@@ -1,7 +1,5 @@
 """Every planted fault of samebits itself changes all keys, so that no result is remembered with it."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The planted faults as work: one that ends its process, or cannot be planted, costs itself alone."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How a process ended is known as long as it is among the last ones."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The runs of `samebits golden check` as work; that a crash costs one run is shown by `cli/test_golden.py`."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Items run here, in order, and their rows come at once."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.cluster.process_group import Board, ProcessGroup

@@ -1,7 +1,5 @@
 """A journal gives back what was written, however it was cut; of another request it is rejected."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

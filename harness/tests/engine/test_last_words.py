@@ -1,7 +1,5 @@
 """Of what a process wrote before it ended, the reason and the user's line are found, and the stacks are not shown."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.engine.last_words import last_words, without_stacks

@@ -1,7 +1,5 @@
 """Items that are done one after the other: what is reported of each, and what travels to another process."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass

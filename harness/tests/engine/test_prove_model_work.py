@@ -1,7 +1,5 @@
 """The steps of `samebits prove model` as work: any process proves any step, and a crash costs one step."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

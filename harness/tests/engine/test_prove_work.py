@@ -1,7 +1,5 @@
 """The points of `samebits prove` as work: any process proves any of them, and the document is the same."""
 
-from __future__ import annotations
-
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The exit code that a process writes for its `launch`; user code does not see where."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

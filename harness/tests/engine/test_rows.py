@@ -1,7 +1,5 @@
 """What every work says: rows as JSON, remarks, troubles, and why a process ended."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

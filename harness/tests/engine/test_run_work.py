@@ -1,7 +1,5 @@
 """What is known is not run again; what a journal holds counts only under the same cache key; a killed run goes on."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterable

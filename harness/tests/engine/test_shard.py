@@ -1,7 +1,5 @@
 """Shards are disjoint, together the whole, keep groups together, and reject a wrong text in one line."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Signs of items change with whatever their results could depend on, and with nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The verdict on a point does not depend on the process, the order, the other points or the state of caches."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib

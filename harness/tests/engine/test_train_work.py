@@ -1,7 +1,5 @@
 """The runs of `samebits train` as work: any process runs any configuration, and the comparisons are the same."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

@@ -1,7 +1,5 @@
 """`samebits compile --tune` as work: a shape on a target is an item, and so is what its values give at a small size."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What is remembered is what a fresh run would find, for as long as nothing that it rests on has changed."""
 
-from __future__ import annotations
-
 import contextlib
 import platform
 from collections.abc import Iterator, Sequence

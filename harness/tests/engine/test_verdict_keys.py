@@ -1,7 +1,5 @@
 """A key has everything that a result depends on: an edit of each ingredient changes it, and nothing else does."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A process that ends costs its item alone, and the row says how, where and why; all others have their rows."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

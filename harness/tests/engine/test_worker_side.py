@@ -1,7 +1,5 @@
 """An error that is no item's own counts in a process that has done nothing else; elsewhere the process ends."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.engine import worker_side

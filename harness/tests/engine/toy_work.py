@@ -1,7 +1,5 @@
 """A work without jax, whose items do what their payload says: end their process in every way that there is."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

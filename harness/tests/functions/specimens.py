@@ -1,7 +1,5 @@
 """Functions that stand in for each other, and some that only seem to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

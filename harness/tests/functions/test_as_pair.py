@@ -1,7 +1,5 @@
 """Two functions as a declaration: names, and calls by position."""
 
-from __future__ import annotations
-
 from samebits.functions.as_pair import PositionalCall, pair_of
 from samebits.functions.request import compare_request
 from tests.functions import specimens as f

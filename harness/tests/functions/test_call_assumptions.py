@@ -1,7 +1,5 @@
 """Static arguments at their defaults: listed where a comparison passes, and booleans tried with the other value."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable

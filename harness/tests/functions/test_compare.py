@@ -1,7 +1,5 @@
 """`assert_same`, `check` and `prove` of two functions, as somebody calls them from a test."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

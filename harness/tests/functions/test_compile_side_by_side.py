@@ -1,7 +1,5 @@
 """`compare_programs`: what a compiler makes of two functions."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import pytest

@@ -1,7 +1,5 @@
 """Arguments of complex dtypes, with gradients, and of dtypes narrower than a byte."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two functions whose difference hangs on a condition that no value at hand takes, through each front door."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

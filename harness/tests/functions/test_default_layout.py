@@ -1,7 +1,5 @@
 """Arguments without a layout are split over the mesh, and the result says how."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Accuracy on arrays that are given: two numbers that nearly cancel in them do not decide it."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two functions called with integers and masks, which are examples of what may be given: others are tried."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Outputs that a comparison ignores by pattern: said, checked, and nothing else ignored with them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Arguments of two functions from their signatures: what is guessed, what is declared, and what cannot be."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two functions, one of which takes its mesh or is bound to one: the mesh of the call reaches it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

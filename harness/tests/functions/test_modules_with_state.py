@@ -1,7 +1,5 @@
 """Modules of flax with state: compared where they are arguments, and else told how."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import flax.linen as nn

@@ -1,7 +1,5 @@
 """Two functions are told apart in reports, whatever they are."""
 
-from __future__ import annotations
-
 import functools
 import os.path
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Indices and sizes as numbers of a narrow float: exact up to a size, which a proof for every size names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`prove` and `check` of two functions judge alike: no proof holds what a check rejects, both leave out the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

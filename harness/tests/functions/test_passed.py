@@ -1,7 +1,5 @@
 """What comparisons pass under: in the result, in its table, and without any by `assumptions=False`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Arguments as people make them in a hurry: ones and zeros. They hide nothing, and they make nothing different."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

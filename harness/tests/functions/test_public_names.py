@@ -1,7 +1,5 @@
 """`samebits.check` and `samebits.prove` are functions, although rooms of the package have their names."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

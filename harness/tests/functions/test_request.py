@@ -1,7 +1,5 @@
 """Wrong requests get one line: what was got, what is expected, what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

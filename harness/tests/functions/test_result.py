@@ -1,7 +1,5 @@
 """What a comparison shows: its verdict, a table for a terminal and for a notebook, and the failure's text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Constants that only one side rounds: tables of a transform, and constants of the other sign."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

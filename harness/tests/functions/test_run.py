@@ -1,7 +1,5 @@
 """How a comparison of two functions runs: its points, and what shows a result again."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What `samebits.compare` gives shows itself in a notebook."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from samebits.numerics.bits import Comparison, compare

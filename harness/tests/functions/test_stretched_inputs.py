@@ -1,7 +1,5 @@
 """Functions that are the same at the inputs tried and differ at other magnitudes, through every front door."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two functions at inputs beyond those that are given or drawn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

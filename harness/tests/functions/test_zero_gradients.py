@@ -1,7 +1,5 @@
 """Gradients that are zero by construction on both sides are left out and named; on one side alone they differ."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

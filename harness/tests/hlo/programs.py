@@ -1,7 +1,5 @@
 """Small programs, compiled for CPUs and for TPU slices, as the modules that are read here."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Which compiled programs count as the same, which never do, and why there are two digests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Counts of loops, collectives and bytes, on programs where they are known by construction."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Operands whose order says nothing on a GPU of NVIDIA, and those whose order does."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """The text of a module, taken apart: by hand for each attribute, and as this jaxlib prints it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

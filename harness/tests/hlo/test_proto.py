@@ -1,7 +1,5 @@
 """The serialised form of XLA, from messages built in the test: device groups, sizes, and invalid modules."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A file of a user's that reads in every way, and what is known of it."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import types

@@ -1,7 +1,5 @@
 """Which platform jax will start, how many processes may use it, who does, and what is said where it does not start."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import sys

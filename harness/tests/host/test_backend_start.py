@@ -1,7 +1,5 @@
 """An accelerator is started in a process of its own: one that is in use, hangs or crashes is told in one line."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

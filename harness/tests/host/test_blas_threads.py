@@ -1,7 +1,5 @@
 """Products of matrices run on one thread while programs are interpreted, and on as many as before otherwise."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Where the caches are, and how large the remembered results may become."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The control group of a process and those above it, in both versions, also in a container that sees its own alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A device that rejects what it is given, or returns something else, is named; one that was never started is not."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Entries survive processes that are killed, and what is damaged is dropped; many processes share a file."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Devices, platform and flags are set before jax starts, printed, and rejected when it is too late."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What users' code reads while it runs is known, and what cannot be compared."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """What git says about a tree: commits, contents, a checkout of another revision, and uncommitted files."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is installed, by versions and records; what is the user's, by content."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

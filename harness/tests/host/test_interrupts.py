@@ -1,7 +1,5 @@
 """A signal ends a run once, however many processes of its group pass it on, and is blocked in its children."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

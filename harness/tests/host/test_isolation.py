@@ -1,7 +1,5 @@
 """Side effects of user code (settings, variables, patched modules) are undone and reported."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import logging

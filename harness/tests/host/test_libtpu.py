@@ -1,7 +1,5 @@
 """A TPU is recognised by its PCI number; a libtpu that does not fit jax is reported in one line."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The limits of control groups count, in a container and outside; a process that has ended holds nothing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

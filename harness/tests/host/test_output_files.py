@@ -1,7 +1,5 @@
 """Files at the end of a run: rejected before it begins where they cannot be written, and never written by half."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Our messages go to the stderr of the command, wherever the user's code leads descriptor 2 meanwhile."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.child import run_python

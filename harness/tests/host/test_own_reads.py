@@ -1,7 +1,5 @@
 """What samebits reads for its keys and digests is no read of the test that called it; what the user's code reads is."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """What every result of a process depends on: environment variables that loaded code, or code of the tree, reads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

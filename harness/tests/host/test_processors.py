@@ -1,7 +1,5 @@
 """A container that may use less time of the processors than there are has fewer worker processes."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

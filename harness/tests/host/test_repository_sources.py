@@ -1,7 +1,5 @@
 """The folders that Python imports from a repository, and the same of another checkout."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Functions and methods of loaded modules are put back where an import replaced them."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Sizes mean the same wherever they are written: powers of 1024, and of 1000 where the unit says so."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.errors import RequestError

@@ -1,7 +1,5 @@
 """Descriptors 0 to 2 lead where they led before the user's code closed them, or led them elsewhere."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """File descriptor 2 while a C++ library writes to it: hidden from the terminal, returned, and always restored."""
 
-from __future__ import annotations
-
 import os
 import threading
 

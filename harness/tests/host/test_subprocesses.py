@@ -1,7 +1,5 @@
 """A command in a child process: its output, and that it ends with every process that it started."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Exceptions of the user's code: one line with their own file and line, whatever was called underneath."""
 
-from __future__ import annotations
-
 import itertools
 import tomllib
 from collections.abc import Callable

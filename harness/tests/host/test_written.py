@@ -1,7 +1,5 @@
 """When a document was written: the commit of the tree, and a time that a build can set."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pairs of unequal functions that a proof could take for equal, by class: roots, range, constants, thresholds."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass

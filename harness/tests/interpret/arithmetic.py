@@ -3,8 +3,6 @@
 Floats are kept tame, and what is compared is rounded coarsely first, so that the last bit decides nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

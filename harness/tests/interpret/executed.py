@@ -1,7 +1,5 @@
 """The interpreter and jax on the same program in float64, and which primitives it contains."""
 
-from __future__ import annotations
-
 import functools
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ A program reads its tape anew whenever it is traced, so the interpreter and jax 
 tables, by the name of their primitive; what is here only moves elements.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

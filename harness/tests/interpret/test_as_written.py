@@ -1,7 +1,5 @@
 """Programs as they are written, in NumPy: what `lax.reduce_precision` rounds is rounded."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

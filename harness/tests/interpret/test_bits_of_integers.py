@@ -1,7 +1,5 @@
 """`bitcast_convert_type` between integers of different widths, beside what jax gives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

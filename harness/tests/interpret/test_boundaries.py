@@ -1,7 +1,5 @@
 """Floats at which conditions tie: literals, the ends of clips, halves and integers, behind a shift or a scale."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import chain
 from typing import Any

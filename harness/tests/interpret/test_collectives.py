@@ -1,7 +1,5 @@
 """Collectives inside `shard_map`: executed on eight CPU devices, and interpreted without any."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence

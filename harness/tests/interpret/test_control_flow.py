@@ -1,7 +1,5 @@
 """Branches, loops and calls: the interpreter and jax, forward and gradient, and devices in different branches."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The page of covered primitives is generated from the code, and has every primitive of a training step."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import jax

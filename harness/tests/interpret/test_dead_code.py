@@ -1,7 +1,5 @@
 """Equations whose results are unused do not end a proof, wherever they are; used ones do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which stack frames are passed over: those of jax and of libraries, and not of users' folders with such a name."""
 
-from __future__ import annotations
-
 import flax
 import jax
 import pytest

@@ -1,7 +1,5 @@
 """Where two programs differ in float64 by more than rounding hides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Decimals that Python computed from others, such as 1 - 0.9, are made of their parts; their neighbours are not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fourier transforms: what jax computes, identities of formulas, and twins that differ."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

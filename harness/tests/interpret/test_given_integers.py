@@ -1,7 +1,5 @@
 """What is kept of arrays of integers and booleans that were given, and the others that are tried."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

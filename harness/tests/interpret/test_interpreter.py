@@ -1,7 +1,5 @@
 """The float64 interpreter and jax: random programs of every primitive, their gradients, and extreme values."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import random

@@ -1,7 +1,5 @@
 """Integers, booleans and counts that only comparisons make: whether both sides change them at the same inputs."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Proofs by labels: what they prove, under which promises, what they reject, and the witness of every fault."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Labels of elements compared with executed bits, NaN payloads and signs of zero included; what must be rejected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

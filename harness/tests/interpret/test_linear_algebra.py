@@ -1,7 +1,5 @@
 """Solves and factorisations: what jax computes, identities of formulas, and twins that differ."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which number a literal represents: a decimal that rounds to it in its dtype, the shortest one where there is one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Shifts of integers narrower than a byte are those that jax computes."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

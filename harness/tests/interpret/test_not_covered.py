@@ -1,7 +1,5 @@
 """What the abstract domains do not cover: unknown primitives, near ties, NaN, and the maximum of nothing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Gradients that decide by their cotangents: clips, windows and guards on the way back, and honest twins."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

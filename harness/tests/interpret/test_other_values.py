@@ -1,7 +1,5 @@
 """Other values at which both programs are evaluated once more, and what they show."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The branch of `lax.platform_dependent` that a platform takes."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.errors import NotCovered

@@ -1,7 +1,5 @@
 """Inputs of other magnitudes for a second look at a proof."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from samebits.interpret.probes import stretched

@@ -1,7 +1,5 @@
 """Random keys are data: what jax draws, proofs for these keys, and other keys that differ."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

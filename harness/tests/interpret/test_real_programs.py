@@ -1,7 +1,5 @@
 """Programs of complex inputs and outputs as programs of their parts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

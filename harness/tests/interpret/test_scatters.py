@@ -1,7 +1,5 @@
 """Scatters that multiply or compare: what jax computes, identities of formulas, and twins that differ."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Constants that are roundings of one formula are reported with both values and lines; unrelated ones are not."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Special functions and integer operations: what jax and SciPy compute, identities of formulas, and unequal twins."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

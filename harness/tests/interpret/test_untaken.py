@@ -1,7 +1,5 @@
 """Integers that no constant and no end of a range names: found by z3 where a condition decides by them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every dtype that jax holds on CPU, and arrays of all or of chosen bit patterns, made without the code under test."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

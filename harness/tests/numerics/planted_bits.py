@@ -4,8 +4,6 @@ A row is used twice: `test_bits` checks that the comparison sees it, `test_bits_
 by a comparison without the rule.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """`compare`: which differences it reports, their names, and their explanations."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from typing import Any

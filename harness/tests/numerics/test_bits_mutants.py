@@ -1,7 +1,5 @@
 """Each rule of the comparison is removed in turn: a planted fault is then missed, so every rule is needed."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 import types

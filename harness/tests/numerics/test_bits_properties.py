@@ -1,7 +1,5 @@
 """Properties of the comparison and of the order of floats, on arbitrary bits, shapes and layouts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A function of an array is called once for each content, and for every other content again."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from samebits.numerics.by_content import MOST, by_content

@@ -1,7 +1,5 @@
 """What only fills masked places, and what is as large and does not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

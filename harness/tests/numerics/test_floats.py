@@ -1,7 +1,5 @@
 """The number line against NumPy's `nextafter` and `spacing`, and against the table of all patterns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

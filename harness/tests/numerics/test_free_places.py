@@ -1,7 +1,5 @@
 """Which elements of arrays may change places."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

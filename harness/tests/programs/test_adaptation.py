@@ -1,7 +1,5 @@
 """A map between two trees of parameters must lose nothing; each planted loss is one line that names the leaf."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where a side runs alone: without a mesh, or under one of one device with the axes of the point."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What sides write into their arguments: an update that is forgotten, another update, and the same one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

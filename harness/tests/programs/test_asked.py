@@ -1,7 +1,5 @@
 """What a judgement asks is recorded where it is asked, and once more where an earlier conclusion is used again."""
 
-from __future__ import annotations
-
 from samebits.programs.asked import Asked, record, record_all, record_outside, recorded
 
 

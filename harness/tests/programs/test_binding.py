@@ -1,7 +1,5 @@
 """Functions of libraries take the declared arguments, whatever kinds of parameters they have."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Pairs are found by folder: what is missing, what is misspelt, and what belongs to other packages."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterator

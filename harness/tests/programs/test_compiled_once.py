@@ -1,7 +1,5 @@
 """Tests share the compilation of a program with equal programs, and with no others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

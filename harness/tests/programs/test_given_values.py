@@ -1,7 +1,5 @@
 """Arrays that are given: the first draw is the array, and variations show what its values hide."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """Outputs on the host: their leaves by path, and a comparison that checks itself before it is used."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

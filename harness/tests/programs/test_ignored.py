@@ -1,7 +1,5 @@
 """Which leaves a pattern matches, and what is left of the containers around them."""
 
-from __future__ import annotations
-
 from samebits.programs.side_call import dotted, is_ignored, without_ignored
 
 

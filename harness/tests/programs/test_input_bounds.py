@@ -1,7 +1,5 @@
 """What is declared of integers, a bound or what each of them equals: in a case, and values that break it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

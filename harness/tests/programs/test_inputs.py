@@ -1,7 +1,5 @@
 """Inputs: reproducible by name, distinct, with special values where they are declared."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import ml_dtypes

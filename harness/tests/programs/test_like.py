@@ -1,7 +1,5 @@
 """Pytrees of arrays as declarations: their leaves by path, built again with everything in them that is not an array."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Whether a process has room for more machine code."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

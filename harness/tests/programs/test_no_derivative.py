@@ -1,7 +1,5 @@
 """What to do about a gradient that cannot be traced: the message names it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

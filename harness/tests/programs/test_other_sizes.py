@@ -1,7 +1,5 @@
 """Cases at other sizes than the declared ones: read, applied to the cases that have them, and rejected in one line."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

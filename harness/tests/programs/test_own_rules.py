@@ -1,7 +1,5 @@
 """Which rules of differentiation are code's own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

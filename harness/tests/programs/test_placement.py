@@ -1,7 +1,5 @@
 """The parts of an array are those that its devices really hold."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

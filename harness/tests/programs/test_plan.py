@@ -1,7 +1,5 @@
 """The selection: combinations of values, filters by name, meshes that do not fit."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import re

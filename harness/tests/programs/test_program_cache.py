@@ -1,7 +1,5 @@
 """Compiled programs are shared where they are the same, by key and by text; emulated dtypes are read from them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The keys of the caches are complete: every point gets the verdict that it gets alone."""
 
-from __future__ import annotations
-
 import gc
 from collections import defaultdict
 from collections.abc import Iterator

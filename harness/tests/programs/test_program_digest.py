@@ -1,7 +1,5 @@
 """The digest of a program changes with everything that it computes, and not with where its lines are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

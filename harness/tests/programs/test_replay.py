@@ -1,7 +1,5 @@
 """The settings that a replay carries: those of jax and XLA that are not the defaults."""
 
-from __future__ import annotations
-
 import jax
 import pytest
 

@@ -1,7 +1,5 @@
 """Sides of a declared pair with trees, other names and other structures, through `samebits.check`."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pairs under `vmap`, `remat` and a second derivative: faults that neither forward nor gradient shows."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Floats of a stated range."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

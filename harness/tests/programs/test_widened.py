@@ -1,7 +1,5 @@
 """Programs in float64: fixed dtypes are widened too; honest code passes, and a fault is still found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

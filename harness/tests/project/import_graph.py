@@ -1,7 +1,5 @@
 """The import graph, read from the source: imports at import time, inside functions, and for type checking only."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The rules about which file imports what, as tables. They read the source; a message says what to edit."""
 
-from __future__ import annotations
-
 import graphlib
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The pages that people read, the fenced blocks in them, and the commands that they name."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A module has an obvious test file where one is called after it (`check/judge.py`
 test of its room imports it. All others are in `THROUGH`: they are parts of something that is tested as a whole.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.project.import_graph import PACKAGE, graph, imports, machinery, module, module_of, python_files, room

@@ -1,7 +1,5 @@
 """The GitHub action: its own steps, run in their order in scratch repositories, with and without a failure."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The comment that the GitHub action writes: updated and not repeated, one for each use, and none where it cannot."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The manifests of the page about clusters, held against the command line and against what tasks ask for."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Accuracy limits that are written by hand: only those of findings, each with its reason."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

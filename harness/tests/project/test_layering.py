@@ -1,7 +1,5 @@
 """Imports point one way; each rule of `layering` holds, and is shown to be able to fail."""
 
-from __future__ import annotations
-
 import functools
 import shutil
 from pathlib import Path

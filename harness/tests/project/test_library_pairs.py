@@ -3,8 +3,6 @@
 The others run in a nightly job (`make libraries`), in an environment of their own.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names: tests are short sentences, each class has a name of its own, and no variable is called after nothing."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterator

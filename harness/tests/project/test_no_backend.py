@@ -1,7 +1,5 @@
 """Importing, listing and collecting start no jax backend; the probe is shown to detect one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

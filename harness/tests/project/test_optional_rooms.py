@@ -1,7 +1,5 @@
 """Where an optional room is absent, the core works, and what needs the room says so in one line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 The project is run in processes of their own, with samebits as a user has it: from a wheel, or installed editable.
 """
 
-from __future__ import annotations
-
 import functools
 import gzip
 import importlib

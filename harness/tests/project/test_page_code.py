@@ -1,7 +1,5 @@
 """Every block of README and docs: Python runs, console blocks give what they show, anything else says why it cannot."""
 
-from __future__ import annotations
-
 import importlib.util
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """README and docs: links lead somewhere, pages are reachable, and every command and option that they name exists."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The project's own files agree with each other; each check is shown to be able to fail."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The loops of comparing.md over nights and over emulated processors, with a script in place of the emulator."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import replace

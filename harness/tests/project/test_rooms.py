@@ -1,7 +1,5 @@
 """The tests mirror the rooms of the package: every room has its folder, every module its test file."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which tests run in one process, in which order, and in which part of `--shard K/N`."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The documentation site: it builds without a warning, has every command, key and export, and a wrong page fails it."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """A test of a suite that claims bits compares bits: `assert_same_bits`, and none of NumPy's asserts of equality."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """No room grows without a reason in the table of weights, and few modules are loaded for small questions."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.project.import_graph import ROOT

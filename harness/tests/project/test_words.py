@@ -1,7 +1,5 @@
 """README, docs and changelog use the words of the field."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

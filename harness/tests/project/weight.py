@@ -3,8 +3,6 @@
 A change that raises a number says why beside it; one that makes a room lighter lowers it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

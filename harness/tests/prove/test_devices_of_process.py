@@ -1,7 +1,5 @@
 """Code that asks for the devices of the process, which are not those of every mesh that is tried."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a declaration says of the numbers of an argument."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

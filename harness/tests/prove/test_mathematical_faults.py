@@ -4,8 +4,6 @@ The specimens are in `harness/tests/prove/mathematics/`; `python -m tests.prove.
 the faults the usual tolerance of bfloat16 lets through.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections import Counter

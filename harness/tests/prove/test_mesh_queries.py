@@ -1,7 +1,5 @@
 """Code that asks for the mesh is seen, also where caches answer it; code that does not is not suspected."""
 
-from __future__ import annotations
-
 import cProfile
 import functools
 import math

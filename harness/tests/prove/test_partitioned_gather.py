@@ -1,7 +1,5 @@
 """Inputs that are gathered along a dimension that the mesh splits, so that a gather may be compiled to a sum."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

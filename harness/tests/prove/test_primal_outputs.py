@@ -1,7 +1,5 @@
 """Outputs as differentiated programs return them: rules of differentiation that return another value are found."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Second derivatives where a rule or a `stop_gradient` stands on one side alone: differences are told."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

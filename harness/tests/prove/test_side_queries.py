@@ -1,7 +1,5 @@
 """Sides that ask about the process that traces them: no proof for another platform is made of what they say here."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Programs that jax rejects, or whose own promises do not hold, are not proved; nor do they end in exceptions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calls of functions of chosen files are noted, whoever imported them, and nothing is left behind."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import importlib

@@ -1,7 +1,5 @@
 """The page of advice: what is bound by what it moves is named, and every figure has its source."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.report.html.charts import svg

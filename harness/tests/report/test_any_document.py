@@ -1,7 +1,5 @@
 """Documents of every command are read by their own `command`; wrong files get one line; shards become one document."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The page of a bisection: the cause, its witness and every point that was tried."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import msgspec

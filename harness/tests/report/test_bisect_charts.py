@@ -1,7 +1,5 @@
 """The search of a bisection as a chart: every point, what it took, and what it left."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from samebits.report.bisect import NAMED, bisect_charts, culprit_places, search_chart, sizes_chart

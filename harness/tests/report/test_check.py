@@ -1,7 +1,5 @@
 """The page of a check: 40 lines of a screen and 60 of Markdown whatever is wrong, and whole where that fits."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of claims: what is otherwise than declared first, with its evidence."""
 
-from __future__ import annotations
-
 from samebits.report.html.charts import svg
 from samebits.report.html.sections import section_of
 from tests.support.charts import layer_rows

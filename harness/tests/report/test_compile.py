@@ -1,7 +1,5 @@
 """The document of `samebits compile`, its published keys in full and in order, and its page."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

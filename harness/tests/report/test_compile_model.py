@@ -1,7 +1,5 @@
 """The page of training steps: memory beside the published figures, and what could not be compiled."""
 
-from __future__ import annotations
-
 from samebits.report.html.charts import svg
 from samebits.report.html.sections import section_of
 from samebits.schema.result import Problem

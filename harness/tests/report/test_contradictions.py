@@ -1,7 +1,5 @@
 """Documents that contradict themselves are rejected in one line by every command that reads them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

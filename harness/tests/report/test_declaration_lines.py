@@ -1,7 +1,5 @@
 """The line of a declaration, for pairs and cases as people write them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

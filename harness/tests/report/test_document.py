@@ -1,7 +1,5 @@
 """The JSON document: its keys, the round trip, and what is rejected."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

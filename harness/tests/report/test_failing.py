@@ -1,7 +1,5 @@
 """Groups of failures in a terminal and in a pull request: the worst explained, the others named or counted."""
 
-from __future__ import annotations
-
 from samebits.report.failing import WORST, Failing, failing_lines, failing_parts, next_command
 from samebits.report.markdown_fit import LINES, fitted
 

@@ -1,7 +1,5 @@
 """The page of planted faults: what no check caught first, with the command that plants it again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The page of goldens: what changed and where, with old and new curves; accepted, listed and missing ones too."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The end of `samebits golden check`: at most 40 lines however many goldens changed, those alike together."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Sequence

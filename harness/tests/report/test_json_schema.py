@@ -1,7 +1,5 @@
 """The JSON Schema is that of the documents which the commands write, and every key of them is explained."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

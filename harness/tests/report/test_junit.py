@@ -1,7 +1,5 @@
 """JUnit XML: read back by an independent reader, of the published shape, and legal whatever a message holds."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """The table of leaves that a comparison of functions shows."""
 
-from __future__ import annotations
-
 from samebits.report.leaves import LONGEST, leaf_rows, text
 from samebits.report.prove import title
 from samebits.schema.contract import COMPUTES

@@ -1,7 +1,5 @@
 """Tables and lists that are folded and cut so that the whole has at most so many lines."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.report.markdown_fit import LINES, Part, Rows, fenced, fitted, unfitted

@@ -1,7 +1,5 @@
 """Documents with numbers that are not finite are read again; null elsewhere stays an error."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sides that are the same only at inputs like those tried are noted."""
 
-from __future__ import annotations
-
 from samebits.report.check import note_lines
 from samebits.report.words import REMEDY, other_input_notes
 from samebits.schema.assumption import Assumption

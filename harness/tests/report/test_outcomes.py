@@ -1,7 +1,5 @@
 """Rows for continuous integration: every status, and never all green where the exit code is not 0."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

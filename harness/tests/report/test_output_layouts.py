@@ -1,7 +1,5 @@
 """Outputs that a variant lays out otherwise than the reference are noted, in explicit mode."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from samebits.report.check import Document, layout_notes, note_lines

@@ -1,7 +1,5 @@
 """What the printers make of blocks, whatever command they come from; a page with a bad row is planted."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass, replace
 

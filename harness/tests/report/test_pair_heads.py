@@ -1,7 +1,5 @@
 """The head of a pair: its inputs by case and mesh, and the sources of its sides."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The bar in a terminal, and the silence elsewhere."""
 
-from __future__ import annotations
-
 import io
 import threading
 from collections.abc import Iterator

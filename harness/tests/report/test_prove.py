@@ -1,7 +1,5 @@
 """The page of proofs: what is refuted or not proved first, at most 40 lines of a screen and 60 of Markdown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The page of proofs of training steps: what is refuted first, at most 60 lines of Markdown and 40 of a screen."""
 
-from __future__ import annotations
-
 from samebits.report.html.sections import section_of
 from samebits.report.markdown_fit import LINES as MARKDOWN_LINES
 from samebits.report.prove_model import LEAVES, failing_steps

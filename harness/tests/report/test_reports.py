@@ -1,7 +1,5 @@
 """The reports that people read, from documents made by hand."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from typing import Any

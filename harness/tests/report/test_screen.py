@@ -1,7 +1,5 @@
 """How many lines a text takes in a terminal, and how it is cut."""
 
-from __future__ import annotations
-
 from rich.console import Console
 
 from samebits.report.screen import cut, height, height_of, tall

@@ -1,7 +1,5 @@
 """The section of a report on shaking the compiler: a row per option, a line per leaf whose bits changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from samebits.report.check import moved_leaves

@@ -1,7 +1,5 @@
 """The pages of accepted verdicts, of the caches, of two sources of defaults, and of the pairs of a tree."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

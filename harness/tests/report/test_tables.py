@@ -1,7 +1,5 @@
 """Plain tables: aligned columns, lists where they do not fit, lines that are never broken."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The page of training runs: which run is not as expected, where it parts, and what was compared with nothing."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is not as expected of training runs: comparisons that part at one place are one group, with a search."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

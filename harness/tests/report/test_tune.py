@@ -1,7 +1,5 @@
 """Which value of a static argument is best by the figures of a compiler, with planted faults, and the page."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The time left, against runs whose costs are known: it is the work that counts, and not the number of items."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.report.progress import SOON, WorkLeft, time_in_words

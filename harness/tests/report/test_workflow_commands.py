@@ -1,7 +1,5 @@
 """Annotations of GitHub: escaped by GitHub's rules, read back as its runner reads them, capped, and never none."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which `raise` statements of a module a table of wrong declarations reaches, so that no message goes untested."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import traceback

@@ -1,7 +1,5 @@
 """Maps between the trees of two sides, as data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

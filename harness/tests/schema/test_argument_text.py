@@ -1,7 +1,5 @@
 """`x=f32[8,16]` becomes an `Arg`; each wrong part gets one line that says which."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import pytest

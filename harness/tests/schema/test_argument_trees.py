@@ -1,7 +1,5 @@
 """Trees of `Arg` in a declaration: flat leaves by path, and the trees that sides receive."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """What a proof assumes, as a sentence and as a list of kinds."""
 
-from __future__ import annotations
-
 from samebits.schema.assumption import Assumption, words_of
 
 SHAPES = Assumption("shapes", "only these shapes", "another size takes another branch", inherent=True)

@@ -1,7 +1,5 @@
 """Targets that claims speak of: a pattern that can match none is an error, as a misspelt variant is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

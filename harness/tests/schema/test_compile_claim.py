@@ -1,7 +1,5 @@
 """Claims about compiled programs: how they are parsed, judged and rejected, and which sides they name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Statements about compiled programs as Python expressions: how they are written, shown, and rejected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

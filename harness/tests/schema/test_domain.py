@@ -1,7 +1,5 @@
 """What a domain states; a proof uses nothing that it does not state."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

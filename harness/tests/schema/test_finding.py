@@ -1,7 +1,5 @@
 """What a finding says of its contract, and the exit code of `prove` over all leaves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

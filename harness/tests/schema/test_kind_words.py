@@ -1,7 +1,5 @@
 """A value in a few words: never the elements of an array."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The sentence about a line at which two programs part."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.schema.line_difference import LineDifference, NamedLines

@@ -1,7 +1,5 @@
 """Names of meshes: parsed, formatted, rejected, and built."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 import re

@@ -1,7 +1,5 @@
 """Configurations of a full model and matrices of them: copies, digests, and error messages."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Documents of `samebits/1`: their fields come into the groups of a finding, and none is lost."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, is_dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Declarations as data: frozen, keyword-only, without jax; scopes, contracts, expected errors, origin of a pair."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 import runpy

@@ -1,7 +1,5 @@
 """The head of a pair is read back, and that of an older version has none of the newer keys."""
 
-from __future__ import annotations
-
 import msgspec
 
 from samebits.report.check import Document, PairHead

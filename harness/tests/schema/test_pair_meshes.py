@@ -1,7 +1,5 @@
 """The meshes of a declared pair: canonical names, and one line for an axis that no mesh has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

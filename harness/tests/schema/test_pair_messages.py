@@ -1,7 +1,5 @@
 """The error messages of wrong declarations, word for word: what was got, what is expected, what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any

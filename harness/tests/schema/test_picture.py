@@ -1,7 +1,5 @@
 """A picture survives what results travel through: JSON between processes, the journal, the document."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

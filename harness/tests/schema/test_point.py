@@ -1,7 +1,5 @@
 """Points of a sweep by name, and how hard each is tried."""
 
-from __future__ import annotations
-
 from samebits.schema.point import USUAL, Effort, Point
 
 POINT = Point(variant="fast", case="small", dtype="float32", mesh="data2", mode="auto", direction="forward")

@@ -1,7 +1,5 @@
 """The first row of a region that differs: what both sides have, in place or moved, is none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from samebits.schema.program_facts import ProgramRegion, RegionLine

@@ -1,7 +1,5 @@
 """Production shapes of a declaration: what is accepted, and the error message of each wrong one."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The counts over results and the exit code that they give."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.schema.finding import Finding, exit_code, summarise

@@ -1,7 +1,5 @@
 """Counts over leaves that were compiled again under other options."""
 
-from __future__ import annotations
-
 from samebits.schema.finding import Finding
 from samebits.schema.result import Outcome, ShakenLeaf
 from samebits.schema.shake_summary import shake_of, standing

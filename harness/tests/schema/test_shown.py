@@ -1,7 +1,5 @@
 """Records show themselves in a notebook by the templates of the reports, which are loaded then."""
 
-from __future__ import annotations
-
 from html import escape
 
 from samebits.schema.shown import Shown

@@ -1,7 +1,5 @@
 """Sizes as expressions: read, solved for their symbols; wrong ones give one line."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Targets by name, and layouts spread over their devices."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

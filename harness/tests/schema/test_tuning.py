@@ -1,7 +1,5 @@
 """The error messages of a wrong sweep over a static argument: what was got, what is expected, what to write."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from typing import Any

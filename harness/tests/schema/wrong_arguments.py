@@ -1,7 +1,5 @@
 """Arguments that are declared wrongly, and functions of a declaration that raise, for the table of messages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

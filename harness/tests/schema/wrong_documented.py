@@ -1,7 +1,5 @@
 """Wrong transforms, claims and compiler options of a pair, with their messages: rows of `test_pair_messages.py`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Proofs for all sizes beside executed points: contracts that require them, and the executions that they save."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two functions for every size at once: named, proved, refuted at sizes; wrong requests in one line."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

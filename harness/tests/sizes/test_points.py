@@ -1,7 +1,5 @@
 """Points for all sizes: their rows, their judgement, and the cross-examination at the declared sizes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pairs whose points look alike to a key that leaves something out: each verdict must be what the point gets alone."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

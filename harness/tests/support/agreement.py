@@ -1,7 +1,5 @@
 """Finds contradictions between `samebits prove` and `samebits check`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from samebits.check.judge import where

@@ -1,7 +1,5 @@
 """Records with nothing in them but what a test is about; fields and types are those of the record itself."""
 
-from __future__ import annotations
-
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields

@@ -1,7 +1,5 @@
 """The data of a chart, wherever its specification keeps it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

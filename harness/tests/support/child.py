@@ -1,7 +1,5 @@
 """Python code in a child process in which jax has not started."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

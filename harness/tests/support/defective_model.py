@@ -1,7 +1,5 @@
 """The toy model under three runs, with three defects in a tree; a line is planted where one of them is put into it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A document made by hand, for the tests of its readers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from samebits.host.environment import Environment

@@ -1,7 +1,5 @@
 """Documents of proofs, searches, claims and the smaller commands, made by hand for the tests of their readers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A platform for jax that stands in for a TPU: one that is in use, that never answers, that crashes, or that works."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Findings from the names of their fields alone, whichever group these are in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, get_type_hints

@@ -1,7 +1,5 @@
 """Another user's repository, written by a test: three files per pair, small arrays, one or two devices."""
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 

@@ -5,8 +5,6 @@ started no backend and no threads, and has the environment of a user's shell. Wh
 imports and what jax reads from the environment as it is imported is seen in a real one only: `tests.support.child`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import multiprocessing

@@ -1,7 +1,5 @@
 """Runs, environments and goldens made by hand: two arrays, twenty steps, no jax."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """SIGHUP in tests, which may themselves run under `nohup`."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The heap of a test process, of which `conftest` freezes what is loaded before the first test."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """HTML in every name and text of a document: whatever of it stands unescaped on a page is a way in for a script."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints

@@ -1,7 +1,5 @@
 """Packages that appear to be installed in another version, or to be missing."""
 
-from __future__ import annotations
-
 import importlib.metadata
 
 import pytest

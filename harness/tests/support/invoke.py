@@ -1,7 +1,5 @@
 """The command line as tests call it: in this process where jax has already started, or as a process of its own."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Functions that are right on a mesh of four devices alone, and honest ones, each with its reference on one device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

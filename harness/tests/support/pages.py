@@ -1,7 +1,5 @@
 """The page of a document as each printer shows it."""
 
-from __future__ import annotations
-
 import io
 
 from rich.console import Console

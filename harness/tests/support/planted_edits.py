@@ -1,7 +1,5 @@
 """The planted faults of the pairs as edits of files in a copy of the tree."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

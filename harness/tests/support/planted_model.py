@@ -4,8 +4,6 @@ A run that waits does so while the file `wait` is in the tree, which no sign of 
 can be killed meanwhile, and go on without it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

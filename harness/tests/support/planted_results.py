@@ -1,7 +1,5 @@
 """The results of the check of a pair with a planted fault, at points that show where the fault ends."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

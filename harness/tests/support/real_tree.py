@@ -1,7 +1,5 @@
 """Another user's repository whose pairs declare production shapes: three files per pair, small arrays, on CPUs."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Sequence

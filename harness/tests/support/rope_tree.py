@@ -1,7 +1,5 @@
 """Another user's repository: one pair in three files, in a folder that has nothing of this project."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 REFERENCE = '''"""Rotary embedding, the plain way."""

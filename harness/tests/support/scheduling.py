@@ -5,8 +5,6 @@ themselves. What takes longest starts first, so that no worker has a long file l
 pytest-split: it divides tests one by one, and needs a file of the durations of all of them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

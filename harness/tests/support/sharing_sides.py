@@ -1,7 +1,5 @@
 """Pairs of functions that share state in Python: of the unequal ones a cache, a flag or a register makes them equal."""
 
-from __future__ import annotations
-
 import functools
 import types
 import weakref

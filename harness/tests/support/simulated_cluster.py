@@ -4,8 +4,6 @@ Workers die, machines are lost with all their workers, items crash, hang, eat me
 or after the process that sent it was ended.
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Its loss is a mean of squares, its optimizer plain descent. `nudge` plants a change: so many ulps on the loss of a step.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping

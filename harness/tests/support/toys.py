@@ -1,7 +1,5 @@
 """Small pairs for samebits' own tests; each side is a plain function, jax is imported when it runs."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """`assert_same_bits` sees every difference of bits, names it, and accepts what has the same bits."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

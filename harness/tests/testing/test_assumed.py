@@ -1,7 +1,5 @@
 """The line at the end of pytest about comparisons that passed under assumptions, of one process and of workers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Failing claims under pytest: what is said of them, and the command that shows the same again."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

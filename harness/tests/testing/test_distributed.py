@@ -1,7 +1,5 @@
 """pytest in two processes: `pair_test` works over both, process 0 reports, and xdist is rejected."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Under pytest a device that fails is named with the test after which it did, and the tests after it are not run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

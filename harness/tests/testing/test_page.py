@@ -1,7 +1,5 @@
 """`pytest --report-html FILE`: the page of all pair tests, with xdist and without."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`pair_test` in another user's tree: collection, filters, xdist, junit, markers, header, a fault with its witness."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 import subprocess

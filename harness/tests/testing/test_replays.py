@@ -1,7 +1,5 @@
 """The replay lines under pytest show the same result again, typed in the folder in which pytest was started."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The strategies for users: everything drawn satisfies the request, and special values occur."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Under pytest: jax started too early, `-W error`, no GPU, and functions that raise, exit or parse `sys.argv`."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs beside those of another document: the same bits, within the envelope, outside it, or not comparable."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The gates, applied to defects of a model of two parameters: which sees what, and what is no defect."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Distances that a bound must hold: of zeros that rounding moves, of perplexities, moments and lost arrays."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A rewrite whose loss is not finite gives no bound: it would accept any loss, a NaN among them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The full model of a tree is found, and every reason why there is none is one clear line."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

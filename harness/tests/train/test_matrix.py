@@ -1,7 +1,5 @@
 """Which runs of a matrix are compared with which, and what is said of those that say nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

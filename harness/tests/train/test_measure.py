@@ -1,7 +1,5 @@
 """What widens the envelope: rewrites of the reference that are rounding, and none that is another training."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A training over whose mesh nothing is split is an error; axes that only the step uses count as used."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

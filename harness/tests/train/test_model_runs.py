@@ -1,7 +1,5 @@
 """Training the full model: healthy runs stay inside the envelope, planted defects are named with step and leaf."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Norms of all arrays at every step: what is lost or garbage between the steps that are run again is different."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

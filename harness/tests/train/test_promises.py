@@ -1,7 +1,5 @@
 """What two training runs with different sides must give: equal bits exactly where the contracts promise them."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Which training steps `samebits prove model` proves, and the options that select one of them again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Proofs of a whole training step: honest configurations are proved equal, planted defects are refuted."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

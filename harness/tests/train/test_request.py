@@ -1,7 +1,5 @@
 """The runs that the options of `samebits train` select."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from samebits.train.request import TrainRequest, select

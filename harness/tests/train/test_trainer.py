@@ -1,7 +1,5 @@
 """Training runs recorded and compared, on a model of two parameters: what counts as equal, and where runs diverge."""
 
-from __future__ import annotations
-
 import gc
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`samebits audit claims` as a command: processes, a tree from its declaration to the table, wrong requests."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Rows of `samebits audit claims`: verdicts and figures in words; a row that is not as declared fails."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

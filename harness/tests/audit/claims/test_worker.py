@@ -1,7 +1,5 @@
 """Worker processes that run several commands: what they return, and what happens when a command ends the process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Every planted fault is caught, by the verdict that it names, and its honest twin passes at the same points."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace

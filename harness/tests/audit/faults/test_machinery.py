@@ -1,7 +1,5 @@
 """The planted faults of samebits itself: each patches a function that exists, on the pair that it names."""
 
-from __future__ import annotations
-
 import importlib
 from operator import attrgetter
 

@@ -1,7 +1,5 @@
 """A module whose text is another one for a while, as a planted fault."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

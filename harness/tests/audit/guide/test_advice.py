@@ -1,7 +1,5 @@
 """The parallelism guide as numbers: its thresholds from the published chip figures, its formulas on explicit shapes."""
 
-from __future__ import annotations
-
 import functools
 import math
 from types import ModuleType

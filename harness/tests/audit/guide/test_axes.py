@@ -1,7 +1,5 @@
 """Own axis names in the roles of the guide; the messages are those of `samebits audit advise`, tested there."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.audit.guide.setup import guide_mesh

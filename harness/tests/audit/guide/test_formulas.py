@@ -1,7 +1,5 @@
 """Each formula of `samebits.audit.guide` compared with counts of explicit matmuls and collectives; planted faults."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Snapshots of verdicts: a lost bit fails in its own environment, is only reported elsewhere, and files are sealed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable, Sequence

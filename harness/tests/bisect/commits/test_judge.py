@@ -1,7 +1,5 @@
 """What the end of a check says of a commit: every exit code, every document, and processes that do not end."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

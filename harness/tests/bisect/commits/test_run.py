@@ -1,7 +1,5 @@
 """Bisection over commits: real git histories with simulated checks, and some with real checks."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from pathlib import Path

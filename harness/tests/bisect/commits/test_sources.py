@@ -1,7 +1,5 @@
 """Sources that an implementation imports from the repository, beside the tree: each commit runs with its own."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

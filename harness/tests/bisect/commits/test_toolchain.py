@@ -1,7 +1,5 @@
 """Bisection over pinned packages: simulated packages, and real environments of small wheels without a network."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

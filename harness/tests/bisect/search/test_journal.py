@@ -1,7 +1,5 @@
 """The journal of a search: one that was killed goes on, the file of another is refused, and one can do without."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import tempfile

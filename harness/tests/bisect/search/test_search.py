@@ -1,7 +1,5 @@
 """The searches on invented histories and models, where the culprit is known: no git, no jax."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

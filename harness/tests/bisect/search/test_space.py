@@ -1,7 +1,5 @@
 """What a report can draw of a search: its candidates, what each point takes of them, and which are left after it."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

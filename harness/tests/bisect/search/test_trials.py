@@ -1,7 +1,5 @@
 """What a search says on its way: which points were run, in what time, and how many are left."""
 
-from __future__ import annotations
-
 import itertools
 
 from samebits.bisect.search.history import first_failing

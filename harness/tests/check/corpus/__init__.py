@@ -1,7 +1,5 @@
 """A corpus of standard formulas with honest rewrites and unequal twins, over which the checks must not be wrong."""
 
-from __future__ import annotations
-
 from tests.check.corpus import (
     activations,
     algebra,

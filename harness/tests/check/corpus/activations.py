@@ -1,7 +1,5 @@
 """Activation functions, and the gated ones of feed-forward layers."""
 
-from __future__ import annotations
-
 import math
 
 import jax

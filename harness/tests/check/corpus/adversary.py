@@ -4,8 +4,6 @@ What no input tried can show, and no reading of the program refutes, may be acce
 assumption, and no verdict `proved` is right for any of them.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass

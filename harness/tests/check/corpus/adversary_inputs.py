@@ -1,7 +1,5 @@
 """Adversaries that differ only outside the tested inputs: other ranges, ties, other integers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Adversaries in the program: gradients and types; dependence on mesh, mode or platform."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Adversaries that call the host, or keep something from one call to the next."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

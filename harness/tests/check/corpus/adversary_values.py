@@ -1,7 +1,5 @@
 """Adversaries in the values: special numbers, and terms below the last bit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Linear algebra: products in several orders, factorisations, determinants and distances."""
 
-from __future__ import annotations
-
 import math
 
 import jax

@@ -1,7 +1,5 @@
 """Attention: explicit, in blocks with an online softmax, grouped, capped, masked in several ways, and linear."""
 
-from __future__ import annotations
-
 import math
 
 import jax

@@ -1,7 +1,5 @@
 """Elementary functions: polynomials, powers, logarithms, trigonometry, and what is written of them."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 

@@ -4,8 +4,6 @@ A twin is a slip that people make: it computes something else. A rewrite compute
 of rounding alone: no limit of accuracy is set.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 An entry names a formula, a side, a dtype, and for a rewrite the direction, exactly as `judged` does.
 """
 
-from __future__ import annotations
-
 ALARMS: dict[str, str] = {}
 """Rewrites that the check rejects, with the reason."""
 

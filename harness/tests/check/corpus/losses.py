@@ -1,7 +1,5 @@
 """Losses: cross entropy in its forms, regression losses, divergences, and means under masks."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 

@@ -1,7 +1,5 @@
 """Normalisations: over the row, the batch, groups of channels; in one pass, in two, and by Welford's recurrence."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

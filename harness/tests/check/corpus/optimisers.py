@@ -1,7 +1,5 @@
 """Updates of optimisers, as optax and its like write them: one step each, for a parameter with its moments."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 

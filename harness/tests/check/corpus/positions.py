@@ -1,7 +1,5 @@
 """Positions: rotary embeddings in all their layouts, linear biases, masks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

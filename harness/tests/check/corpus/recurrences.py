@@ -1,7 +1,5 @@
 """Cumulative sums, recurrences, moving averages and sums over segments: as scans, as products, as trees."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

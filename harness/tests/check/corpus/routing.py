@@ -1,7 +1,5 @@
 """Mixtures of experts: gates, dispatch, balance; and dropout by a mask that is given."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

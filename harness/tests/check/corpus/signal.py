@@ -1,7 +1,5 @@
 """Convolutions, pooling and Fourier transforms, directly and as products."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Softmax, its logarithm, its normaliser, and what is built of them."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 

@@ -1,7 +1,5 @@
 """Questions about the trainer's functions: the plain form against the rewritten one, with or without a slip."""
 
-from __future__ import annotations
-
 import functools
 import runpy
 from collections.abc import Callable, Mapping

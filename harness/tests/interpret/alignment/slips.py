@@ -1,7 +1,5 @@
 """Slips as they happen, each one line of `trainer/rewritten.py` changed: the right answer is that line."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """What the alignment rests on: fingerprints, recordings, repairs, and what it says where it cannot be done."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lines for what is no other formula: another dtype of an output, and accuracy that is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The lines that two programs part at, on 73 planted slips, and on the honest forms of the same functions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

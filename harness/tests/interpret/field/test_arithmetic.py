@@ -1,7 +1,5 @@
 """Random formulas and rewrites: what is true is the same in the fields, what is the same there is so in float64."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ On a line every value is a fraction of two polynomials of one variable, and whet
 linear question: N(t) - f(t) L(t) = 0 at more points than N and L have coefficients.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """How large the numbers are that a sum was added up from, where float64 does not show it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

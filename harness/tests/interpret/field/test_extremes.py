@@ -1,7 +1,5 @@
 """Maxima of numbers that float64 cannot tell apart: functions of their set; near ties where an index is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

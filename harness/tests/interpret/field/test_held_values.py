@@ -1,7 +1,5 @@
 """Signs of roots: those of the positive values that were held, however many were held before and after."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Arithmetic in the prime fields against Python's integers, and faults planted in it that these checks catch."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import re

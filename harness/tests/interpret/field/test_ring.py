@@ -1,7 +1,5 @@
 """Square roots in GF(p) and GF(p^2): of each square one, of nothing else one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Unequal functions are not called equal, or only under an assumption that says where they are not."""
 
-from __future__ import annotations
-
 import contextlib
 
 import jax

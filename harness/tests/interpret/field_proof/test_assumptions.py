@@ -1,7 +1,5 @@
 """Every assumption of a proof is printed: values that it took as given, products that it took as exact."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 from typing import Any

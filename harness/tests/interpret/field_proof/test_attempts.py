@@ -1,7 +1,5 @@
 """Each output is shown in the plainest domain that shows it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp

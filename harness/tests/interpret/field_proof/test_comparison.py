@@ -1,7 +1,5 @@
 """The witness of formulas that differ shows numbers that differ, or says that they are equal at these inputs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Formulas that differ in the fields and may be equal: rounding by float64 itself, and rounded constants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

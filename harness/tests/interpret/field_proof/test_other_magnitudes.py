@@ -1,7 +1,5 @@
 """Proofs of formulas at inputs of other magnitudes: thresholds that normal numbers never pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is not covered in one output, or in one element, turns off no comparison of the others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

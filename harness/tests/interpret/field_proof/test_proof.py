@@ -1,7 +1,5 @@
 """Equal and unequal formulas by name, forward and gradient; what is rejected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

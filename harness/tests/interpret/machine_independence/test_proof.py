@@ -1,7 +1,5 @@
 """Which bits do not depend on the machine: what is accepted, and what each shape of term is rejected for."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import warnings

@@ -1,7 +1,5 @@
 """The operation or the tie that is blamed is the one that does it; where none can be shown, nothing is blamed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Error bounds compared with execution: results of jax lie inside, and a bound that omits a term is caught."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

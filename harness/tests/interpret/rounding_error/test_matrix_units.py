@@ -1,7 +1,5 @@
 """How matrix units take float32 is said where digits are lost by it, and nowhere else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

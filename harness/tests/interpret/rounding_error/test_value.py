@@ -1,7 +1,5 @@
 """A number with bounds names the operation with the largest error of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ A recipe is a tuple of arguments. The first one with which a function traces is 
 left out and counted. Functions that need particular arguments are in `PARTICULAR` of `jax_calls`.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

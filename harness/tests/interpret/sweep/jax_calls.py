@@ -1,7 +1,5 @@
 """The public functions of jax itself: `jax.numpy`, `jax.nn`, `jax.lax`, `jax.scipy`, `jax.random`, `jax.image`."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Layers and optimisers of flax and optax, as functions of their parameters and inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

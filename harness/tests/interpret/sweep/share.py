@@ -3,8 +3,6 @@
 `PYTHONPATH=harness python -m tests.interpret.sweep.share > docs/reference/primitives.md`
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Mapping
 

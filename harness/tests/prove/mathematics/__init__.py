@@ -4,8 +4,6 @@ Every rewrite is the same mathematics as its reference, every fault is not; a bf
 (`python -m tests.prove.mathematics.tolerance` measures which).
 """
 
-from __future__ import annotations
-
 from tests.prove.mathematics import attention, decoder, experts, loss, normalisation, optimiser, rotary
 from tests.prove.mathematics.specimen import Specimen
 

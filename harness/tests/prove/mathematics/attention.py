@@ -5,8 +5,6 @@ Source: Vaswani et al., "Attention Is All You Need", 2017 (arXiv 1706.03762), eq
 gradient; the soft cap is that of Gemma 2 (arXiv 2408.00118), section 2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -5,8 +5,6 @@ together, under a loop, a scan or rematerialisation; each fault puts one wrong p
 form.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ Transformers", 2021 (arXiv 2101.03961), equation 4, for the balance loss; weight
 as in Mixtral (arXiv 2401.04088), section 2.1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import jax

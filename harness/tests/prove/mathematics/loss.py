@@ -4,8 +4,6 @@ Source: de Brebisson and Vincent, "The Z-loss", 2016 (arXiv 1604.08859), for the
 logarithm of the partition function is that of PaLM (arXiv 2204.02311), section 5.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

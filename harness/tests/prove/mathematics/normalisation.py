@@ -4,8 +4,6 @@ Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019 (arXiv 
 "Layer Normalization", 2016 (arXiv 1607.06450).
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

@@ -5,8 +5,6 @@ and Ba, "Adam", 2014 (arXiv 1412.6980), end of section 2 for the factored bias c
 difficulty of training recurrent neural networks", 2012 (arXiv 1211.5063), algorithm 1 for the clipping.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ Source: Su et al., "RoFormer", 2021 (arXiv 2104.09864), section 3.2.2; features 
 in the public Llama and GPT-NeoX code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import jax.numpy as jnp

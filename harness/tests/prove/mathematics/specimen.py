@@ -4,8 +4,6 @@ The functions are plain jax on one device. Each takes its arrays and its static 
 least float32 (`wide`) and returns the dtype it was given, so that the same code run in float64 is its own oracle.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping

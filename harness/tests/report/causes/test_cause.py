@@ -1,7 +1,5 @@
 """Faults are planted in pairs and checked: each is one group, and its likely cause is what was planted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which failing results are one group: what joins them, and what keeps them apart."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

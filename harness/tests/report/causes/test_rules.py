@@ -1,7 +1,5 @@
 """What a group most likely is: each rule with a group that it is for, and one to which it must not speak."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Where a group of failures ends: each restriction needs results beside the failures that hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An old document against a new one: what is worse fails, other changes do not, nothing in common is an error."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

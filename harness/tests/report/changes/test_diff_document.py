@@ -1,7 +1,5 @@
 """The page of a comparison: what is worse first, groups and not rows, and the same as the exit code."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

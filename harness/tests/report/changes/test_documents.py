@@ -1,7 +1,5 @@
 """The document of each command as rows: which result, what was found, whether it holds, and what else is compared."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Where two environments differ, by name."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from samebits.report.changes.environments import environment_changes, environment_sentence

@@ -1,7 +1,5 @@
 """One cause is one group, figures are such as a person reads, and no group hides a result."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs of two `train` documents: a loss beyond what rounding alone explains is worse, one within it is listed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

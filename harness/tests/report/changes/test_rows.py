@@ -1,7 +1,5 @@
 """The place of a result in words, and what is collected of a document."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.report.changes.diff import DocumentRows

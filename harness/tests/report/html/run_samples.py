@@ -1,7 +1,5 @@
 """Documents of compilations, trainings and goldens, made by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

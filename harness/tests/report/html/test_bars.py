@@ -1,7 +1,5 @@
 """Bars: one for each figure of each thing, with its number beside it; what has no figure has no bar."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What all charts share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import altair

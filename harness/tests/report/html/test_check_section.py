@@ -1,7 +1,5 @@
 """The section of a check: what it says first, and what it hands to its script."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from samebits.report.check import columns

@@ -1,7 +1,5 @@
 """The curves of goldens as rows: both runs at every step, their distance, and its bound."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Comparisons in a notebook: signs and words, everything escaped, and no script."""
 
-from __future__ import annotations
-
 import re
 
 from samebits.report.html.notebook import notebook_table

@@ -1,7 +1,5 @@
 """Single records in a notebook: what a cell ends with shows itself, whatever it is, with everything escaped."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A page: its sections in order, what it embeds, and its policy."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

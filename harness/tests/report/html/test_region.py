@@ -1,7 +1,5 @@
 """The first differing region as rows: sides beside each other, the differing words marked, and a sentence for it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from samebits.report.html.region import MEANINGS, level_words, region_folds, region_rows, region_sentence

@@ -1,7 +1,5 @@
 """Values that reach a page are text: whatever a pair is called, it is no markup and ends no script."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The charts of runs, rendered: what was planted is in the picture."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from samebits.report.html.charts import COLOURS, svg

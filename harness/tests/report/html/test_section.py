@@ -1,7 +1,5 @@
 """A page as HTML: each block as an element, all of its text escaped."""
 
-from __future__ import annotations
-
 from samebits.report.html.section import page_section
 from samebits.report.page import Badge, Beside, Chart, CommandLine, Fold, Line, Lines, Page, Table, ValueList
 

@@ -1,7 +1,5 @@
 """The curves of training runs: values, distances with their bounds, runs of equal bits, and where they split."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Constants that were rounded to their dtype: rewrites with other roundings are one formula, other numbers are not."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Integers that are computed: counts that become floats, outputs of integers, and distances that stop at a number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A formula times what it is divided by: 0 where the formula is, and nothing where there is no denominator."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Sums over indices between bounds: counted, or begun at 0, and left alone where no one bound decides."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What operations do to formulas: of numbers the numbers, and of unknown ones what mathematics says."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """Logarithms of sums: those of one sum and of its multiples meet, and those of others do not."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Products with other indices and fewer facts: the same sums, and nothing where a law does not hold."""
 
-from __future__ import annotations
-
 import itertools
 import operator as op
 from collections.abc import Callable

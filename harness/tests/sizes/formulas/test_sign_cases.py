@@ -1,7 +1,5 @@
 """Largest, smallest and absolute values by the sign of a difference: equal where both cases are, and nowhere else."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sums over a few places, written out: equal to what programs write out, and unequal where a place is another."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import jax.numpy as jnp

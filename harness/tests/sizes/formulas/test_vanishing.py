@@ -1,7 +1,5 @@
 """Normal forms of formulas with symbolic sizes, and which of them are shown to be equal."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """What is known not to be negative, as it is a sum of squares or a variance; and what is not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Operands of elementwise equations: one element of a dimension of 1 is at every place; one variable is by one case."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

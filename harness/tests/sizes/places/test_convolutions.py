@@ -1,7 +1,5 @@
 """Convolutions of any size: sums of shifted slices, products of patches, and wrong forms of them."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import replace
 from typing import Any

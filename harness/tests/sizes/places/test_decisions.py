@@ -1,7 +1,5 @@
 """Bits are promised only where no rounded number decides which element stands at a place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

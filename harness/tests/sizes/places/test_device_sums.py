@@ -1,7 +1,5 @@
 """Sums and extremes over the devices of a mesh, for every size of an array: disjoint parts, partial sums, faults."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

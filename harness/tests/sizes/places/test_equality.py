@@ -1,7 +1,5 @@
 """Places of outputs have names of their own, whatever sizes are called."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp

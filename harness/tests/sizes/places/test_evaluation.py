@@ -1,7 +1,5 @@
 """What is known of a place is known of that place alone, with all that it assumes and promises."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

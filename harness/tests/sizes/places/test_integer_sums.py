@@ -1,7 +1,5 @@
 """Sums of a few unknown integers as numbers: written out, with what must not overflow; others stay unknown."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import jax

@@ -1,7 +1,5 @@
 """Scans that are shown to be the same have one name, and note what that takes for granted whenever it is used."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

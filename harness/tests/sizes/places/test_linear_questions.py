@@ -1,7 +1,5 @@
 """Answers of z3 that a process remembers: right for each question, and the same whatever was asked before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Which unknown carries of a loop stand in what a step writes, and which decide where."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.sizes.places.facts import Carried, Element, Facts, Source, Term, at_least

@@ -1,7 +1,5 @@
 """Loops of symbolic length: carries by induction, and equal loops."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

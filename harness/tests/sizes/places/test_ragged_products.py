@@ -1,7 +1,5 @@
 """Ragged products for all sizes: a loop over groups is the same formula, and no wrong form of it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sums, extremes and scans of programs with symbols for sizes: what they are of, and their closed forms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

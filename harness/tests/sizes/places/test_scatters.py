@@ -1,7 +1,5 @@
 """Scatters for all sizes: the update that is written to a place, or the sum of those that are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

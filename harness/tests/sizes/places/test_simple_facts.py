@@ -1,7 +1,5 @@
 """Simple facts hold where the facts hold that they are made of, and what is shown of an index is looked at again."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

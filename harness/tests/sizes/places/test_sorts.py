@@ -1,7 +1,5 @@
 """Sorts for all sizes: orders are permutations, and the order of an order is its inverse."""
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 
 from samebits.sizes.proofs.family_proof import prove_all_sizes

@@ -1,7 +1,5 @@
 """Sizes and indices as polynomials: what is shown of them holds at numbers, and what cannot be shown is not said."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pooling of any size: windows against reshapes and shifted slices, and wrong forms of them."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Exchanges between devices written with a number of devices: honest ones, and ones that are wrong on some numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sorts, scatters, loops and conditionals that move elements, and wrong forms of them, with shapes in symbols."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

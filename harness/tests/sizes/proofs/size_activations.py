@@ -1,7 +1,5 @@
 """Activations, variances and biases in the ways in which they are written, and wrong forms of them, in symbols."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What engineers write in two ways, and what is wrong at some sizes or values alone, with shapes in symbols."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field

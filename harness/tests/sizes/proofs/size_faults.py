@@ -1,7 +1,5 @@
 """Functions that only move data, and wrong forms of them, with shapes in symbols: no wrong one is the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

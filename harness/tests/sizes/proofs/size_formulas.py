@@ -1,7 +1,5 @@
 """Functions that compute, and wrong forms of them, with shapes in symbols: no wrong one is the same formula."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Functions that agree by laws of remainders, digits, signs and comparisons, and wrong forms of them, in symbols."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

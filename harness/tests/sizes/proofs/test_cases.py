@@ -1,7 +1,5 @@
 """The sizes at which a comparison has another answer: none is left out, and each part is proved like any family."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import jax

@@ -1,7 +1,5 @@
 """Integers in the code of functions, of what they call, and of their rules for gradients."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

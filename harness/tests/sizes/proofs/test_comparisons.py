@@ -1,7 +1,5 @@
 """What code asks of sizes while it is traced with symbols: nothing that holds for some sizes alone passes unseen."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

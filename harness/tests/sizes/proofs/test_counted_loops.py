@@ -1,7 +1,5 @@
 """Counted loops with a symbol for their number of steps: proved with their gradients, and no wrong one is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

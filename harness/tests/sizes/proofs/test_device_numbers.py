@@ -1,7 +1,5 @@
 """Exchanges that ask for the mesh: proved on every number of devices up to a printed one, or refuted on one of them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import replace

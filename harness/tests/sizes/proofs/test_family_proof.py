@@ -1,7 +1,5 @@
 """Proofs for all sizes: what is the same is proved and holds at numbers; no planted fault is ever proved."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Code that needs a size as a number: what is proved says so, and what is wrong at other values of it is refuted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Arguments with symbols for sizes: their types, their static arguments, and what jax may conclude of their sizes."""
 
-from __future__ import annotations
-
 from jax import export
 
 from samebits.sizes.proofs.family import Family, Shaped, SizeOf

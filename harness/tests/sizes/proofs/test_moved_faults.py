@@ -1,7 +1,5 @@
 """Sorts, scatters, loops and conditionals for all sizes: the same moves are proved, every fault is refuted."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is shown of floats that are only moved is shown once for all of their dtypes, and of nothing else."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

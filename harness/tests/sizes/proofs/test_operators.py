@@ -1,7 +1,5 @@
 """Code that tells a symbol from the integer that it stands for, in ways other than a comparison, proves nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import operator

@@ -1,7 +1,5 @@
 """Programs that are one program on one device, and forms that are not although they compute the same."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

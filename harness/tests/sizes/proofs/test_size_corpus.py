@@ -1,7 +1,5 @@
 """Functions as users write them, for every size: what is right is shown, and what is wrong somewhere never is."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import pytest

@@ -1,7 +1,5 @@
 """Loops of two programs that carry the same: what is compared with what they carry has one answer in both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Branches of `lax.platform_dependent` for all sizes: the proof is for the platform where it would run, and says so."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What traced code sees of the mesh that its arguments lie on, with symbols for sizes as with numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import jax

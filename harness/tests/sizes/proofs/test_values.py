@@ -1,7 +1,5 @@
 """Formulas for all sizes: what is the same is proved and holds at numbers; planted faults are refuted at sizes."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sizes that are tried where nothing is shown: which ones, and which are kept."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any

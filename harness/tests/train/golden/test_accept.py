@@ -1,7 +1,5 @@
 """What may become a golden, who may accept it, and what is retained of the one before."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

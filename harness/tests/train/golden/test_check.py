@@ -1,7 +1,5 @@
 """A golden compared with a run: every bit in its own environment, its evidence in another, and which one was used."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Recorded and today's numbers beside each other: every change is where it was planted, and nothing else is one."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

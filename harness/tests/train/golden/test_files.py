@@ -1,7 +1,5 @@
 """Goldens on disk: a damaged file gives one line that names the field, and writers never leave half a file."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

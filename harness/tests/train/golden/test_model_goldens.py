@@ -1,7 +1,5 @@
 """The goldens of the project: one for every run of every matrix, complete, and of current configurations."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.train.golden.check import other_configuration

@@ -1,7 +1,5 @@
 """Plain functions in the style of public trainers; `rewritten.py` has the same mathematics in other forms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

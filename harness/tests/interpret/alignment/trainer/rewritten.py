@@ -1,7 +1,5 @@
 """The functions of `reference.py` in the forms that people replace them by; the slips are planted into this file."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

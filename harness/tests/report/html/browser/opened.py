@@ -1,7 +1,5 @@
 """A report in a real browser: opened from disk, with the network off, and with all that must never happen noted."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Every string of a record replaced by one that runs a script wherever it is taken for markup, code or an address."""
 
-from __future__ import annotations
-
 import dataclasses
 import typing
 from collections.abc import Mapping

@@ -4,8 +4,6 @@
 a record gets a new key: an older document must open.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from samebits.report.any_document import read_any_document

@@ -1,7 +1,5 @@
 """The search of the page of `diff`: what has not all words is hidden, and a reload keeps them."""
 
-from __future__ import annotations
-
 from samebits.report.changes.diff import compare_documents
 from samebits.report.html.sections import page_of, section_of
 from tests.report.html.browser.conftest import Opener

@@ -1,7 +1,5 @@
 """Names and values of users are text on every page: markup planted in every string of a document runs nowhere."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.report.html.sections import html_page, section_of

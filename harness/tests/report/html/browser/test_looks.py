@@ -1,7 +1,5 @@
 """Each document at three widths and in both themes: the page fits, and axe-core finds nothing that shuts people out."""
 
-from __future__ import annotations
-
 import pytest
 
 from samebits.report.html.sections import html_page, section_of

@@ -1,7 +1,5 @@
 """The overview of a check as a person uses it: filters, folds, search, copying, themes, keyboard, paper."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
