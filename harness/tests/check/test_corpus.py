@@ -48,14 +48,7 @@ def one_point(formula: Formula) -> Asked:
 
 
 def held(formula: Formula, found: Iterable[tuple[str, str]], known: dict[str, str], ran: Iterable[str] = ()) -> None:
-    """Fail on a wrong verdict that is not known, and on a known one that has become right.
-
-    Args:
-        formula: whose sides were judged.
-        found: the wrong verdicts.
-        known: the wrong verdicts on record.
-        ran: ends of the names that were run; a known entry with another one is left alone.
-    """
+    """Fail on a wrong verdict that is not known, and on a known one that has become right."""
     wrong = {f"{formula.name}/{where}": said for where, said in found}
     new = [f"{where}: {said}" for where, said in wrong.items() if where not in known]
     assert not new, "\n".join(["wrongly judged:", *new])

@@ -51,9 +51,6 @@ def cluster(folder: Path) -> Iterator[Mapping[str, str]]:
     """The variables with which `srun` finds the cluster; its processes are ended afterwards.
 
     jax takes the first name in Slurm's list of nodes for the coordinator, so that it is one that this machine resolves.
-
-    Args:
-        folder: with a short path, since it holds a socket.
     """
     for name in ("state", "log"):
         (folder / name).mkdir()

@@ -22,11 +22,7 @@ def environment() -> Environment:
 
 @contextlib.contextmanager
 def installed_once(*names: str) -> Iterator[None]:
-    """Inside, keys have the digests of what is installed as it was at first: it takes most of the time of a key.
-
-    Args:
-        names: of the functions of `verdict_keys` that read it: `own_digest`, `distributions_digest`.
-    """
+    """Inside, keys have the digests of what is installed as it was at first: it takes most of the time of a key."""
     with pytest.MonkeyPatch.context() as patch:
         for name in names:
             patch.setattr(verdict_keys, name, functools.cache(vars(verdict_keys)[name]))

@@ -82,11 +82,7 @@ def interpreted(
 
 
 def check(function: Callable[..., Any], *args: Any, platform: str | None = None) -> set[str]:
-    """Compare the interpreter with jax on a program in float64.
-
-    Returns:
-        The names of the primitives that were met.
-    """
+    """Compare the interpreter with jax on a program in float64."""
     with jax.enable_x64(True):
         values, lowered, met = interpreted(function, *args, platform=platform)
         apart: list[str] = []
@@ -123,13 +119,7 @@ def missing(names: Iterable[str], met: set[str]) -> list[str]:
 def asked(
     reference: Callable[..., Any], variant: Callable[..., Any], *args: Any, index_operands: Sequence[int] = ()
 ) -> Question:
-    """The question whether two functions are the same.
-
-    Args:
-        reference, variant: of the same arguments.
-        args: the numbers of the case, as NumPy arrays.
-        index_operands: the numbers of the arguments that are index operands.
-    """
+    """The question whether two functions are the same."""
     inputs = [Input("xyzw"[number], data(array), number in index_operands) for number, array in enumerate(args)]
     first, second = (jax.make_jaxpr(side)(*args) for side in (reference, variant))
     names = [f"out{number}" if number else "out" for number in range(len(first.out_avals))]

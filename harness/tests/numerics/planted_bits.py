@@ -16,7 +16,7 @@ f32 = np.float32
 Point = namedtuple("Point", "x y")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Planted:
     """What both sides return and what `compare` must say of the first leaf that differs."""
 
@@ -56,190 +56,115 @@ NAN, OTHER_NAN, NEGATIVE_NAN = 0x7FC00000, 0x7FC00001, 0xFFC00000
 
 PLANTED: dict[str, Planted] = {
     # structure
-    "a leaf more": Planted(
-        reference=(one,), optimized=(one, one), kind="structure", detail="reference=(*), variant=(*, *)"
-    ),
-    "tuple for list": Planted(reference=[one], optimized=(one,), kind="structure", detail="reference=[*], variant=(*)"),
-    "another key": Planted(
-        reference={"a": one}, optimized={"b": one}, kind="structure", detail="reference={'a': *}, variant={'b': *}"
-    ),
-    "None for a leaf": Planted(
-        reference=(one, one), optimized=(one, None), kind="structure", detail="reference=(*, *), variant=(*, None)"
-    ),
-    "leaf for a tuple": Planted(reference=(one,), optimized=one, kind="structure", detail="reference=(*), variant=*"),
+    "a leaf more": Planted((one,), (one, one), "structure", detail="reference=(*), variant=(*, *)"),
+    "tuple for list": Planted([one], (one,), "structure", detail="reference=[*], variant=(*)"),
+    "another key": Planted({"a": one}, {"b": one}, "structure", detail="reference={'a': *}, variant={'b': *}"),
+    "None for a leaf": Planted((one, one), (one, None), "structure", detail="reference=(*, *), variant=(*, None)"),
+    "leaf for a tuple": Planted((one,), one, "structure", detail="reference=(*), variant=*"),
     "named tuple for tuple": Planted(
-        reference=(one, one),
-        optimized=Point(one, one),
-        kind="structure",
-        detail="reference=(*, *), variant=Point(*, *)",
+        (one, one), Point(one, one), "structure", detail="reference=(*, *), variant=Point(*, *)"
     ),
     "another order of keys": Planted(
-        reference=OrderedDict(a=one, b=one),
-        optimized=OrderedDict(b=one, a=one),
-        kind="structure",
+        OrderedDict(a=one, b=one),
+        OrderedDict(b=one, a=one),
+        "structure",
         detail="reference=OrderedDict{'a': *, 'b': *}, variant=OrderedDict{'b': *, 'a': *}",
     ),
     # what an array is, besides its bits
     "dtype": Planted(
-        reference=_array(1, 2),
-        optimized=_array(1, 2, dtype=np.float64),
-        kind="dtype",
-        mismatches=2,
-        detail="reference=float32, variant=float64",
+        _array(1, 2), _array(1, 2, dtype=np.float64), "dtype", mismatches=2, detail="reference=float32, variant=float64"
     ),
     "dtype of equal bits": Planted(
-        reference=_array(0, dtype=np.int32),
-        optimized=_array(0, dtype=np.uint32),
-        kind="dtype",
-        detail="reference=int32, variant=uint32",
+        _array(0, dtype=np.int32), _array(0, dtype=np.uint32), "dtype", detail="reference=int32, variant=uint32"
     ),
     "weak type": Planted(
-        reference=_array(1, 2),
-        optimized=Weak(1, 2),
-        kind="weak type",
-        mismatches=2,
-        max_ulp=0,
-        detail="reference=False, variant=True",
+        _array(1, 2), Weak(1, 2), "weak type", mismatches=2, max_ulp=0, detail="reference=False, variant=True"
     ),
     "value behind a weak type": Planted(
-        reference=_array(1, 2),
-        optimized=Weak(1, 9),
-        kind="other",
+        _array(1, 2),
+        Weak(1, 9),
+        "other",
         mismatches=2,
         max_ulp=17825792,
         index=(1,),
         detail="weak type: reference=False, variant=True",
     ),
     "shape": Planted(
-        reference=np.zeros((2, 3), f32),
-        optimized=np.zeros((3, 2), f32),
-        kind="shape",
-        mismatches=6,
-        detail="reference=(2, 3), variant=(3, 2)",
+        np.zeros((2, 3), f32), np.zeros((3, 2), f32), "shape", mismatches=6, detail="reference=(2, 3), variant=(3, 2)"
     ),
-    "0-d for one element": Planted(reference=f32(1), optimized=one, kind="shape", detail="reference=(), variant=(1,)"),
+    "0-d for one element": Planted(f32(1), one, "shape", detail="reference=(), variant=(1,)"),
     "shape of nothing": Planted(
-        reference=np.zeros((0, 3), f32),
-        optimized=np.zeros((3, 0), f32),
-        kind="shape",
-        detail="reference=(0, 3), variant=(3, 0)",
+        np.zeros((0, 3), f32), np.zeros((3, 0), f32), "shape", detail="reference=(0, 3), variant=(3, 0)"
     ),
     "dtype and shape": Planted(
-        reference=np.zeros(2, f32),
-        optimized=np.zeros(3, np.int8),
-        kind="dtype",
+        np.zeros(2, f32),
+        np.zeros(3, np.int8),
+        "dtype",
         mismatches=2,
         detail="reference=float32, variant=int8; shape: reference=(2,), variant=(3,)",
     ),
     # classes of values
-    "sign of zero": Planted(
-        reference=_array(1, -0.0), optimized=_array(1, 0.0), kind="sign of zero", max_ulp=0, index=(1,)
-    ),
-    "sign of zero, 0-d": Planted(reference=f32(-0.0), optimized=f32(0.0), kind="sign of zero", max_ulp=0, index=()),
-    "NaN payload": Planted(reference=_bits(NAN), optimized=_bits(OTHER_NAN), kind="NaN payload", index=(0,)),
-    "sign of NaN": Planted(reference=_bits(NAN), optimized=_bits(NEGATIVE_NAN), kind="NaN payload", index=(0,)),
+    "sign of zero": Planted(_array(1, -0.0), _array(1, 0.0), "sign of zero", max_ulp=0, index=(1,)),
+    "sign of zero, 0-d": Planted(f32(-0.0), f32(0.0), "sign of zero", max_ulp=0, index=()),
+    "NaN payload": Planted(_bits(NAN), _bits(OTHER_NAN), "NaN payload", index=(0,)),
+    "sign of NaN": Planted(_bits(NAN), _bits(NEGATIVE_NAN), "NaN payload", index=(0,)),
     "NaN beside rounding": Planted(
-        reference=_array(1, 1, 1, 1),
-        optimized=_array(NEXT, NEXT, np.nan, NEXT),
-        kind="NaN vs number",
-        mismatches=4,
-        max_ulp=1,
-        index=(2,),
+        _array(1, 1, 1, 1), _array(NEXT, NEXT, np.nan, NEXT), "NaN vs number", mismatches=4, max_ulp=1, index=(2,)
     ),
     "NaN payload beside rounding": Planted(
-        reference=np.concatenate([_array(1, 1), _bits(NAN)]),
-        optimized=np.concatenate([_array(NEXT, NEXT), _bits(OTHER_NAN)]),
-        kind="rounding",
+        np.concatenate([_array(1, 1), _bits(NAN)]),
+        np.concatenate([_array(NEXT, NEXT), _bits(OTHER_NAN)]),
+        "rounding",
         mismatches=3,
         max_ulp=1,
         index=(2,),
     ),
     "a wrong value beside rounding": Planted(
-        reference=_array(1, 1, 1, 1),
-        optimized=_array(NEXT, 2, NEXT, NEXT),
-        kind="other",
-        mismatches=4,
-        max_ulp=8388608,
-        index=(1,),
+        _array(1, 1, 1, 1), _array(NEXT, 2, NEXT, NEXT), "other", mismatches=4, max_ulp=8388608, index=(1,)
     ),
-    "NaN for a number": Planted(reference=_array(1), optimized=_array(np.nan), kind="NaN vs number", index=(0,)),
-    "NaN for infinity": Planted(reference=_array(np.inf), optimized=_array(np.nan), kind="NaN vs number", index=(0,)),
-    "overflow": Planted(reference=_array(LARGEST), optimized=_array(np.inf), kind="overflow to infinity", index=(0,)),
+    "NaN for a number": Planted(_array(1), _array(np.nan), "NaN vs number", index=(0,)),
+    "NaN for infinity": Planted(_array(np.inf), _array(np.nan), "NaN vs number", index=(0,)),
+    "overflow": Planted(_array(LARGEST), _array(np.inf), "overflow to infinity", index=(0,)),
     "overflow where there is no infinity": Planted(
-        reference=_array(448, dtype=formats.dtype_of("float8_e4m3fn")),
-        optimized=_bits(0x7F, dtype="float8_e4m3fn"),
-        kind="NaN vs number",
+        _array(448, dtype=formats.dtype_of("float8_e4m3fn")),
+        _bits(0x7F, dtype="float8_e4m3fn"),
+        "NaN vs number",
         index=(0,),
     ),
-    "infinity of the other sign": Planted(
-        reference=_array(np.inf), optimized=_array(-np.inf), kind="other", index=(0,)
-    ),
-    "subnormal flushed": Planted(
-        reference=_array(7 * TINY), optimized=_array(0.0), kind="subnormal flushed", max_ulp=7, index=(0,)
-    ),
-    "negative subnormal flushed": Planted(
-        reference=_array(-TINY), optimized=_array(0.0), kind="subnormal flushed", max_ulp=1, index=(0,)
-    ),
-    "rounding": Planted(
-        reference=_bits(0x3F800000), optimized=_bits(0x3F800000 + 4096), kind="rounding", max_ulp=4096, index=(0,)
-    ),
-    "just not rounding": Planted(
-        reference=_bits(0x3F800000), optimized=_bits(0x3F800000 + 4097), kind="other", max_ulp=4097, index=(0,)
-    ),
-    "across zero": Planted(reference=_array(TINY), optimized=_array(-TINY), kind="other", max_ulp=2, index=(0,)),
-    "wrong value": Planted(reference=_array(1), optimized=_array(2), kind="other", max_ulp=1 << 23, index=(0,)),
+    "infinity of the other sign": Planted(_array(np.inf), _array(-np.inf), "other", index=(0,)),
+    "subnormal flushed": Planted(_array(7 * TINY), _array(0.0), "subnormal flushed", max_ulp=7, index=(0,)),
+    "negative subnormal flushed": Planted(_array(-TINY), _array(0.0), "subnormal flushed", max_ulp=1, index=(0,)),
+    "rounding": Planted(_bits(0x3F800000), _bits(0x3F800000 + 4096), "rounding", max_ulp=4096, index=(0,)),
+    "just not rounding": Planted(_bits(0x3F800000), _bits(0x3F800000 + 4097), "other", max_ulp=4097, index=(0,)),
+    "across zero": Planted(_array(TINY), _array(-TINY), "other", max_ulp=2, index=(0,)),
+    "wrong value": Planted(_array(1), _array(2), "other", max_ulp=1 << 23, index=(0,)),
     "two values": Planted(
-        reference=_array([1, 2], [3, 4]),
-        optimized=_array([1, 5], [6, 4]),
-        kind="other",
-        mismatches=2,
-        max_ulp=10485760,
-        index=(0, 1),
+        _array([1, 2], [3, 4]), _array([1, 5], [6, 4]), "other", mismatches=2, max_ulp=10485760, index=(0, 1)
     ),
-    "zero for a value": Planted(reference=_array(1), optimized=_array(0), kind="other", max_ulp=0x3F800000, index=(0,)),
+    "zero for a value": Planted(_array(1), _array(0), "other", max_ulp=0x3F800000, index=(0,)),
     # other number systems
-    "bool": Planted(
-        reference=_array(True, False, dtype=bool),
-        optimized=_array(True, True, dtype=bool),
-        kind="other",
-        max_ulp=1,
-        index=(1,),
-    ),
+    "bool": Planted(_array(True, False, dtype=bool), _array(True, True, dtype=bool), "other", max_ulp=1, index=(1,)),
     "integers": Planted(
-        reference=_array(-(2**63), dtype=np.int64),
-        optimized=_array(2**63 - 1, dtype=np.int64),
-        kind="other",
-        max_ulp=2**64 - 1,
-        index=(0,),
+        _array(-(2**63), dtype=np.int64), _array(2**63 - 1, dtype=np.int64), "other", max_ulp=2**64 - 1, index=(0,)
     ),
     "unsigned integers": Planted(
-        reference=_array(2**64 - 1, dtype=np.uint64),
-        optimized=_array(0, dtype=np.uint64),
-        kind="other",
-        max_ulp=2**64 - 1,
-        index=(0,),
+        _array(2**64 - 1, dtype=np.uint64), _array(0, dtype=np.uint64), "other", max_ulp=2**64 - 1, index=(0,)
     ),
-    "int4": Planted(
-        reference=_bits(7, dtype="int4"), optimized=_bits(8, dtype="int4"), kind="other", max_ulp=15, index=(0,)
-    ),
+    "int4": Planted(_bits(7, dtype="int4"), _bits(8, dtype="int4"), "other", max_ulp=15, index=(0,)),
     "power of two without sign": Planted(
-        reference=_bits(0, dtype="float8_e8m0fnu"),
-        optimized=_bits(1, dtype="float8_e8m0fnu"),
-        kind="rounding",
-        max_ulp=1,
-        index=(0,),
+        _bits(0, dtype="float8_e8m0fnu"), _bits(1, dtype="float8_e8m0fnu"), "rounding", max_ulp=1, index=(0,)
     ),
     "sign of an imaginary zero": Planted(
-        reference=_array(complex(1, -0.0), dtype=np.complex64),
-        optimized=_array(complex(1, 0.0), dtype=np.complex64),
-        kind="sign of zero",
+        _array(complex(1, -0.0), dtype=np.complex64),
+        _array(complex(1, 0.0), dtype=np.complex64),
+        "sign of zero",
         max_ulp=0,
         index=(0,),
     ),
     "the graver part of a complex number": Planted(
-        reference=_array(complex(-0.0, 1), dtype=np.complex128),
-        optimized=_array(complex(0.0, 2), dtype=np.complex128),
-        kind="other",
+        _array(complex(-0.0, 1), dtype=np.complex128),
+        _array(complex(0.0, 2), dtype=np.complex128),
+        "other",
         max_ulp=1 << 52,
         index=(0,),
     ),

@@ -20,12 +20,7 @@ WRONG_VALUES: dict[str, tuple[Callable[[], object], str]] = {
 def wrong_arguments(
     declare: Callable[..., Pair], case: Case, mesh: MeshSpec
 ) -> dict[str, tuple[Callable[[], object], str]]:
-    """Rows of the table: what raises, and the message.
-
-    Args:
-        declare: makes a pair with some fields replaced.
-        case, mesh: where its functions are evaluated.
-    """
+    """Rows of the table: what raises, and the message."""
     return {
         "function of arguments that raises": (
             lambda: declare(args=_no_such_size).arguments(case, mesh),

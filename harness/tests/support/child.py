@@ -17,13 +17,7 @@ _OF_THE_PARENT = ("JAX_", "XLA_", "PYTEST_")
 
 
 def run_python(*args: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
-    """`python ARGS`, with the environment that a user's shell would have and `variables` added.
-
-    Args:
-        args: as for the interpreter, such as `"-c", code`.
-        cwd: where it runs; this harness is found from everywhere.
-        variables: of its environment; those that set up jax or pytest for this process are not passed on.
-    """
+    """`python ARGS`, with the environment that a user's shell would have and `variables` added."""
     return subprocess.run(
         [sys.executable, *args],
         cwd=cwd,

@@ -76,13 +76,7 @@ class CompiledOnce:
         return compiled
 
     def step(self, compile_: Callable[[Any, Any], Any], most: int = STEPS) -> Callable[[Any, Any], Any]:
-        """Stands in for the method of a `Trainer` that compiles its step.
-
-        Args:
-            compile_: that method. It is called with something that looks like the lowered step, so that what it does
-                beside compiling stays.
-            most: how many steps are kept.
-        """
+        """Stands in for the method of a `Trainer` that compiles its step."""
         once = CompiledOnce(self.each_time, most)
 
         def compiled(trainer: Any, lowered: Any) -> Any:

@@ -48,12 +48,7 @@ RUNS = {"slightly too large": "two", "negated": "two", "far too large": "twin"}
 
 
 def defective(origin: Path, planted: Callable[[str], Any] = lambda name: None) -> Model:
-    """The model.
-
-    Args:
-        origin: its folder.
-        planted: called with the name of a defect where it is put into the parts.
-    """
+    """The model."""
 
     def build(config: Config, parts: Parts) -> Training:
         scale: Any = parts.get("scale", 1.0)
@@ -89,13 +84,7 @@ def run_defect(model: Model, defect: Defect, result: MatrixResult, root: Path, s
 
 
 def detected_here(model: Model, found: MatrixResult, root: Path) -> Detection:
-    """The detection table of a matrix that has run in this process, from its states and arrays as they are.
-
-    Args:
-        model: its defects are planted.
-        found: its healthy runs in float32.
-        root: the tree with the pairs.
-    """
+    """The detection table of a matrix that has run in this process, from its states and arrays as they are."""
     first, defects = found.matrix.runs[0].name, planted(model, found.matrix)
     steps, threads, detected = len(found.runs[first].run.steps), pool(), []
     rows = healthy_rows(found.matrix, defects)

@@ -49,16 +49,7 @@ def exclusive(file: Path) -> str:
 
 
 def install(folder: Path, name: str, body: str) -> dict[str, str]:
-    """A plugin of jax in a folder, as a package of PyPI would install it.
-
-    Args:
-        folder: for its module.
-        name: of the platform; `tpu` takes the place of jax's own.
-        body: of the function that starts it.
-
-    Returns:
-        The variables under which a process finds and chooses it.
-    """
+    """Install a plugin of jax in a folder; gives the variables under which a process finds and chooses it."""
     module = folder / "jax_plugins" / "stand_in" / "__init__.py"
     module.parent.mkdir(parents=True)
     module.write_text(

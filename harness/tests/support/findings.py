@@ -11,24 +11,14 @@ KINDS = get_type_hints(Finding)
 
 
 def finding(tool: str = "check", **given: Any) -> Finding:
-    """A finding with these fields.
-
-    Args:
-        tool: the command that made it.
-        given: fields of any group.
-    """
+    """A finding with these fields."""
     return Finding(
         **{name: KINDS[name](**part) if isinstance(part, dict) else part for name, part in _parts(tool, given)}
     )
 
 
 def changed(known: Finding, **given: Any) -> Finding:
-    """A finding with other values of some fields.
-
-    Args:
-        known: the finding.
-        given: fields of any group.
-    """
+    """A finding with other values of some fields."""
     parts = _parts(known.tool, given)
     return replace(
         known,

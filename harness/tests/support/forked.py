@@ -27,15 +27,7 @@ READ_ON_IMPORT = ("JAX_", "XLA_", "PYTHON", "OPENBLAS_", "LIBTPU_", "TPU_")
 def run_module(
     module: str, *words: str, cwd: Path, variables: Mapping[str, str], seconds: float = 300
 ) -> CompletedProcess[str]:
-    """`python -m MODULE WORDS`.
-
-    Args:
-        module: such as `samebits` or `pytest`.
-        words: of its command line.
-        cwd: where it runs; this harness is found from everywhere.
-        variables: of its environment, beside those of a user's shell.
-        seconds: after which it is ended.
-    """
+    """`python -m MODULE WORDS`."""
     environment = {**shell_environment(), **variables}
     if any(name.startswith(READ_ON_IMPORT) for name in variables) or not hasattr(os, "fork"):
         return run_python("-m", module, *words, cwd=cwd, **variables)

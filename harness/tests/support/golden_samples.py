@@ -48,15 +48,7 @@ def run_record(
     leaves: tuple[str, ...] = ("w", "b"),
     loss: Mapping[int, float] | None = None,
 ) -> RunRecord:
-    """A run.
-
-    Args:
-        steps: how many.
-        nudge, perplexity: ulps to add to the loss and the perplexity, by step.
-        scale: of the gradient of `w`, by step.
-        leaves: the arrays.
-        loss: of some steps, instead of what it would be.
-    """
+    """A run."""
     made: list[StepRecord] = []
     for number in range(1, steps + 1):
         value = np.float32((loss or {}).get(number, 3.0 / number))

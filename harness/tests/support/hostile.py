@@ -14,12 +14,7 @@ _KEPT = ("environment", "verdicts", "states", "dimensions")
 
 
 def hostile(value: Any, hint: Any = Any) -> Any:
-    """A document with HTML in all of its strings but those of a fixed vocabulary.
-
-    Args:
-        value: a record, or what is in one.
-        hint: its declared type.
-    """
+    """A document with HTML in all of its strings but those of a fixed vocabulary."""
     if is_dataclass(value) and not isinstance(value, type):
         hints = get_type_hints(type(value))
         changed = {
@@ -45,11 +40,7 @@ def _fixed(hint: Any) -> bool:
 
 
 def require_escaped(document: object) -> Section:
-    """The section of a document made hostile; nothing of it is markup, neither in the section nor on its page.
-
-    Args:
-        document: an honest one.
-    """
+    """The section of a document made hostile; nothing of it is markup, neither in the section nor on its page."""
     section = section_of(hostile(document))
     page = html_page([section], section.title)
     assert "<planted" not in page, page[page.index("<planted") - 300 :][:400]

@@ -73,17 +73,7 @@ def write_planted(root: Path, planted: str = "pass") -> Path:
 def killed_and_resumed(
     tree: Path, *words: str, entries: int = 1, flag: str = "suites/model/wait"
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """The document of a command that was killed while one of its items waited, and that of an undisturbed one.
-
-    Args:
-        tree: with `WAITS` planted, or a line like it.
-        words: of the command, without its tree, journal and files.
-        entries: how many items are in the journal before the one that waits.
-        flag: a file of the tree; while it is there, the item waits.
-
-    Returns:
-        The document of the run that went on, that of the undisturbed one, and what the former said.
-    """
+    """The documents of a command that was killed while an item waited, and of one undisturbed; what the first said."""
     journal = tree / "journal"
     line = command(*words, "--root", tree, "--workers", "1", "--journal", journal, "--json")
     environment = {**shell_environment(), "PYTHONPATH": os.pathsep.join((str(REPOSITORY / "harness"), str(REPOSITORY)))}

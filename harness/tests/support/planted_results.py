@@ -22,13 +22,7 @@ def _faults() -> Sequence[Fault]:
 
 
 def planted_results(pair: str, fault: str, **request: tuple[str, ...]) -> list[Finding]:
-    """Check a pair with one of its planted faults.
-
-    Args:
-        pair: its name.
-        fault: the name of the fault.
-        request: the filters, as of `Request`.
-    """
+    """Check a pair with one of its planted faults."""
     locator, programs = Locator(name=pair, root=str(ROOT)), Programs()
     (known,) = (known for known in _faults() if (known.pair, known.name) == (pair, fault))
     filters: dict[str, Any] = dict(request)

@@ -141,12 +141,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def imported_first(number: int, count: int) -> list[str]:
-    """The names of the test modules that a worker imports first.
-
-    Args:
-        number: of the worker, from 0.
-        count: of all workers.
-    """
+    """The names of the test modules that a worker imports first."""
     folders = {ROOT / "harness": "tests", ROOT: "suites"}
     files = [(file, root) for root, folder in folders.items() for file in sorted((root / folder).rglob("test_*.py"))]
     return [".".join(file.relative_to(root).with_suffix("").parts) for file, root in files[number::count]]
@@ -187,12 +182,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
 
 
 def sample(cases: int, quick: int) -> set[int]:
-    """The numbers of the cases that `make test` runs, spread evenly, the first among them.
-
-    Args:
-        cases: how many there are.
-        quick: how many of them are run; at least one, so that a planted fault of each kind is caught.
-    """
+    """The numbers of the cases that `make test` runs, spread evenly, the first among them."""
     assert quick >= 1, "mark the whole test as slow instead"
     return {number * cases // quick for number in range(min(quick, cases))} if cases > quick else set(range(cases))
 
@@ -231,12 +221,7 @@ def group_seconds(items: Sequence[pytest.Item]) -> dict[str, float]:
 
 
 def part(seconds: Mapping[str, float], shard: Shard) -> set[str]:
-    """The groups of a shard: each goes to the part that has least to do, those that take longest first.
-
-    Args:
-        seconds: by group of the selected tests, in their order, how long it takes.
-        shard: the part.
-    """
+    """The groups of a shard: each goes to the part that has least to do, those that take longest first."""
     parts: list[list[str]] = [[] for _ in range(shard.count)]
     for group in sorted(seconds, key=lambda group: -seconds[group]):
         min(parts, key=lambda groups: (sum(seconds[other] for other in groups), len(groups))).append(group)

@@ -93,14 +93,7 @@ class SimulatedWork(Work[Finding]):
 
 
 def items_of(count: int, behaviour: Behaviour, seed: int, per_pair: int = 40) -> list[Item]:
-    """Items with their durations and fates, the same for the same seed.
-
-    Args:
-        count: how many.
-        behaviour: how often what goes wrong.
-        seed: of the random numbers.
-        per_pair: items of one pair, in groups of four.
-    """
+    """Items with their durations and fates, the same for the same seed."""
     chance, items = random.Random(seed), []
     fates: tuple[Fate, ...] = ("crashes", "hangs", "greedy")
     weights = [behaviour.crashes, behaviour.hangs, behaviour.greedy]

@@ -34,14 +34,7 @@ MODEL = toy(Path(__file__).parent{arguments})
 
 
 def toy(origin: Path, *, nudge: Mapping[int, int] | None = None, scale: float = 1.0, matrix: Matrix = MATRIX) -> Model:
-    """The model.
-
-    Args:
-        origin: its folder.
-        nudge: ulps to add to the loss, by step.
-        scale: of the gradients; 1 is right, anything else another training, NaN none.
-        matrix: its only one.
-    """
+    """The model."""
 
     def build(config: Config, parts: Parts) -> Training:
         del parts

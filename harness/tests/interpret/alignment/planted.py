@@ -51,13 +51,7 @@ def functions() -> list[str]:
 
 
 def aligned(name: str, direction: str, file: Path) -> Alignment:
-    """The reference and what a file has in its place, aligned.
-
-    Args:
-        name: of the function.
-        direction: `forward` or `gradient`.
-        file: with the variant.
-    """
+    """The reference and what a file has in its place, aligned."""
     forward = question(name, file)
     if direction == "forward":
         return align(forward)

@@ -1,7 +1,6 @@
 """Specimens: the mathematics of training as pairs of plain functions, with honest rewrites and planted faults.
 
-Every rewrite is the same mathematics as its reference, every fault is not; a bfloat16 tolerance sees few of the faults
-(`python -m tests.prove.mathematics.tolerance` measures which).
+Every rewrite is the same mathematics as its reference, every fault is not; a bfloat16 tolerance sees few of the faults.
 """
 
 from tests.prove.mathematics import attention, decoder, experts, loss, normalisation, optimiser, rotary

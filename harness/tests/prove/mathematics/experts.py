@@ -271,7 +271,7 @@ EXPERTS = specimen(
         "up": Arg(shape=("experts", "embed", "hidden"), values=Normal(scale=0.03)),
         "down": Arg(shape=("experts", "hidden", "embed"), values=Normal(scale=0.03)),
     },
-    # These ids give inputs without near ties: the ids seed them, and `test_mathematics.py` measures the margins.
+    # These ids give inputs without near ties, which no proof decides: the ids seed them.
     cases=(
         Case(id="half", sizes=SIZES, statics={"top": 2, "balance": 0.01}),
         Case(id="all_but_one", sizes=SIZES, statics={"top": 3, "balance": 0.01}),

@@ -27,12 +27,7 @@ class Opened:
     problems: list[str] = field(default_factory=list)
 
     def as_new(self, width: int, height: int, scheme: str) -> None:
-        """Set what an earlier test may have changed.
-
-        Args:
-            width, height: of the window, in pixels.
-            scheme: `light` or `dark`.
-        """
+        """Set what an earlier test may have changed."""
         self.page.set_default_timeout(20_000)
         self.page.set_viewport_size({"width": width, "height": height})
         theme: Literal["dark", "light"] = "dark" if scheme == "dark" else "light"
@@ -53,11 +48,7 @@ class Opened:
         self.page.wait_for_function(_CHARTS_FIT)
 
     def unfold(self, rows: int = 2) -> None:
-        """Open what is folded; of the results of a check the first few, as all of them are made alike.
-
-        Args:
-            rows: how many results of a check.
-        """
+        """Open what is folded; of the results of a check the first few, as all of them are made alike."""
         self.page.evaluate(
             """rows => document.querySelectorAll("details").forEach((each) => {
               if (!each.matches(".results details.row") || rows-- > 0) each.open = true;
@@ -71,11 +62,7 @@ class Opened:
         return found
 
     def grave_violations(self, *rules: str) -> list[str]:
-        """What axe-core finds that keeps people from using the page: rule, impact and the first three elements.
-
-        Args:
-            rules: only these; all of them by default.
-        """
+        """What axe-core finds that keeps people from using the page: rule, impact and the first three elements."""
         options: dict[str, Any] = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
         found: list[dict[str, Any]] = Axe().run(self.page, options=options).response["violations"]
         return [
@@ -105,11 +92,7 @@ _NOTED = "window.ran = []; window.planted = (number) => { window.ran.push(number
 
 
 def new_window(browser: Browser) -> Opened:
-    """A new page in a context without network, with every request beyond the file refused and everything wrong noted.
-
-    Args:
-        browser: that is running.
-    """
+    """A new page in a context without network; requests beyond the file are refused, and all that is wrong is noted."""
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], offline=True)
     context.add_init_script(_NOTED)
     opened = Opened(context.new_page())

@@ -28,11 +28,7 @@ class Planting:
     _new: dict[str, str] = field(default_factory=dict)
 
     def plant(self, record: R) -> R:
-        """The same record with every string replaced that is not one of a fixed set of words.
-
-        Args:
-            record: a dataclass, as `read_any_document` gives it.
-        """
+        """The same record with every string replaced that is not one of a fixed set of words."""
         planted: R = self._value(record, type(record), "")
         return planted
 
