@@ -55,7 +55,6 @@ THROUGH = {
         "sizes/places/devices",
         "sizes/places/integers",
         "sizes/places/lookups",
-        "sizes/places/models",
         "sizes/places/movement",
     ),
     "train/test_prove_step.py": ("cli/prove_model_run", "train/trace_step"),

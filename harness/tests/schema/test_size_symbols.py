@@ -8,7 +8,7 @@ from samebits import AxisSize, Case, Pair
 from samebits.errors import DeclarationError
 from samebits.schema.case import Arg
 from samebits.schema.size_symbols import SizeSymbols, size_symbols, value_of
-from samebits.sizes.proofs.of_case import SymbolicSize, with_symbols
+from samebits.sizes.proofs.attempts import SymbolicSize, with_symbols
 
 KNOWN = {"length": 64, "cp": 4, "batch": 2, "axis": -1}
 

@@ -22,15 +22,18 @@ from samebits.sizes.formulas.formula import (
     Formula,
     NoFormula,
     Opaque,
+    Substitution,
     Summand,
     atom,
+    free_names,
+    fresh,
     inner_formulas,
     number,
     polynomial,
+    reached,
 )
 from samebits.sizes.formulas.ring import FormulaRing, logarithm
 from samebits.sizes.formulas.signs import possible
-from samebits.sizes.formulas.substitution import Substitution, free_names, fresh, reached
 from samebits.sizes.formulas.summands import simplified
 from samebits.sizes.formulas.vanishing import Same, Vanishing
 from samebits.sizes.places.demand import WIDER

@@ -19,13 +19,15 @@ from samebits.sizes.formulas.formula import (
     NoFormula,
     Powers,
     Size,
+    Substitution,
     Summand,
     atom,
     depth,
+    free_names,
+    fresh,
     inner_formulas,
     number,
 )
-from samebits.sizes.formulas.substitution import Substitution, free_names, fresh
 from samebits.sizes.places.facts import Facts
 from samebits.sizes.places.polynomial import Polynomial, of, variable
 from samebits.sizes.places.space import Space

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from samebits.errors import NotCovered
-from samebits.sizes.formulas.bindings import Binding, bindings, elements, lifted
 from samebits.sizes.formulas.formula import (
     ONE,
     Atom,
@@ -20,17 +19,28 @@ from samebits.sizes.formulas.formula import (
     Opaque,
     Powers,
     Size,
+    Substitution,
     Summand,
+    free_names,
+    fresh,
     inner_formulas,
     polynomial,
+    reached,
 )
 from samebits.sizes.formulas.ring import FormulaRing, by_sign, logarithm
-from samebits.sizes.formulas.substitution import Substitution, free_names, fresh, reached
-from samebits.sizes.formulas.summands import follows, left_facts, simplified, without_determined
-from samebits.sizes.places.divisions import CutIndex
+from samebits.sizes.formulas.summands import (
+    Binding,
+    bindings,
+    elements,
+    follows,
+    left_facts,
+    lifted,
+    simplified,
+    without_determined,
+)
 from samebits.sizes.places.facts import Element, Fact, Facts, Source, at_least, below, complement, equal, opposite
 from samebits.sizes.places.polynomial import Polynomial, of, variable
-from samebits.sizes.places.space import Space
+from samebits.sizes.places.space import CutIndex, Space
 
 
 # Products with other bound indices, where their groups do not cancel yet: digits, and quotients of remainders.

@@ -14,8 +14,7 @@ from samebits.errors import NotCovered
 from samebits.interpret.equation import Step
 from samebits.interpret.jax_evaluation import holds
 from samebits.schema.domain import RequiredFact
-from samebits.sizes.formulas.formula import NoFormula
-from samebits.sizes.formulas.substitution import Substitution, canonical_source
+from samebits.sizes.formulas.formula import NoFormula, Substitution, canonical_source
 from samebits.sizes.places.facts import (
     Element,
     Fact,
@@ -28,6 +27,7 @@ from samebits.sizes.places.facts import (
     Term,
     WholeResult,
     at_least,
+    only_where,
 )
 from samebits.sizes.places.polynomial import Polynomial, is_not_negative, of
 from samebits.sizes.places.space import Space
@@ -143,13 +143,11 @@ class Demand:
 
         The pieces have the further facts and those that the operand adds.
         """
-        own = self.space.simplified(extra)
-        if own is None or (own and self.space.contradicts((*self.facts, *own))):
+        own = self.space.possible(extra, self.facts)
+        if own is None:
             return []
-        pieces = self.evaluator.value(
-            self.frame, self.equation.invars[operand], index, (*self.facts, *own), self.devices
-        )
-        return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
+        atom, facts = self.equation.invars[operand], (*self.facts, *own)
+        return only_where(own, self.evaluator.value(self.frame, atom, index, facts, self.devices))
 
     def first_alike(self, operand: int) -> int:
         """Return the first operand that is the same variable: where one is by cases, both are by the same one."""

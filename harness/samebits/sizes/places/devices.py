@@ -95,8 +95,8 @@ def _ppermute(demand: Demand) -> list[MapPiece]:
             there = demand.on(_on(demand, names, of(senders[receiver])))
             pieces += there.operand(demand.number, demand.index, facts)
         else:
-            own = demand.space.simplified(facts)
-            if own is not None and not demand.space.contradicts((*demand.facts, *own)):
+            own = demand.space.possible(facts, demand.facts)
+            if own is not None:
                 pieces.append(MapPiece(own, demand.zero()))
     return pieces
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from samebits.errors import NotCovered
-from samebits.sizes.formulas.formula import NoFormula
+from samebits.sizes.formulas.formula import NoFormula, reached
 from samebits.sizes.formulas.normal_form import (
     ALIKE,
     FINITE,
@@ -19,9 +19,7 @@ from samebits.sizes.formulas.normal_form import (
     stands_for,
 )
 from samebits.sizes.formulas.signs import says_negative
-from samebits.sizes.formulas.substitution import reached
 from samebits.sizes.places.demand import WIDER, Index
-from samebits.sizes.places.divisions import CutIndex
 from samebits.sizes.places.evaluation import Evaluation
 from samebits.sizes.places.facts import (
     Carried,
@@ -41,7 +39,7 @@ from samebits.sizes.places.facts import (
 )
 from samebits.sizes.places.linear_questions import LimitReached
 from samebits.sizes.places.loops import Scan, as_result, is_carried
-from samebits.sizes.places.space import Space
+from samebits.sizes.places.space import CutIndex, Space
 
 # Whether rounding decides which element stands at a place: an index or a condition that is computed of floats.
 _EXACT = frozenset(

@@ -20,7 +20,7 @@ from samebits.interpret.shard_map import added_axes
 from samebits.schema.domain import RequiredFact
 from samebits.sizes.places.demand import ELEMENTWISE, Demand, Devices, Index, constant, elementwise
 from samebits.sizes.places.devices import COLLECTIVES, shard_map, whole_place
-from samebits.sizes.places.facts import Fact, Facts, Integer, MapPiece, at_least, below, equal
+from samebits.sizes.places.facts import Fact, Facts, Integer, MapPiece, at_least, below, equal, only_where
 from samebits.sizes.places.integers import OPERATIONS, arithmetic
 from samebits.sizes.places.linear_questions import LimitReached
 from samebits.sizes.places.lookups import LOOKUPS, sort
@@ -55,8 +55,8 @@ def element_of(space: Space, array: np.ndarray[Any, Any], index: Index, facts: F
     pieces = []
     for place in itertools.product(*choices):
         wanted = tuple(equal(symbolic, number) for symbolic, number in zip(index, place, strict=True))
-        own = space.simplified(wanted)
-        if own is not None and not space.contradicts((*facts, *own)):
+        own = space.possible(wanted, facts)
+        if own is not None:
             pieces.append(MapPiece(own, constant(array[place])))
     return pieces
 
@@ -84,11 +84,9 @@ def conditional(demand: Demand) -> list[MapPiece]:
         for number in range(last + 1):
             taken = [at_least(which, number)] if number else []
             taken += [below(which, number + 1)] if number < last else []
-            own = demand.space.simplified((*facts, *taken))
-            if own is None or demand.space.contradicts((*demand.facts, *own)):
-                continue
-            inner = demand.evaluator.branch(demand.at(own), number)
-            pieces += [MapPiece((*own, *piece.facts), piece.source) for piece in inner]
+            own = demand.space.possible((*facts, *taken), demand.facts)
+            if own is not None:
+                pieces += only_where(own, demand.evaluator.branch(demand.at(own), number))
     return pieces
 
 

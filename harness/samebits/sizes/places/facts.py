@@ -213,6 +213,11 @@ Pieces = Sequence[MapPiece]
 """A piecewise map; each place is in exactly one piece."""
 
 
+def only_where(facts: Facts, pieces: Iterable[MapPiece]) -> list[MapPiece]:
+    """Return pieces that stand only where facts hold."""
+    return [MapPiece((*facts, *piece.facts), piece.source) for piece in pieces]
+
+
 def variables_in(source: Source) -> frozenset[str]:
     """Return the indices and sizes that a source is made of."""
     match source:

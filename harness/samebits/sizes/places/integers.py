@@ -22,11 +22,10 @@ def integer_pieces(demand: Demand, cases: Cases) -> list[MapPiece]:
     """Return the pieces of an integer result that its dtype holds; cases that never occur are left out."""
     pieces = []
     for facts, value in cases:
-        own = demand.space.simplified(facts)
-        if own is None or demand.space.contradicts((*demand.facts, *own)):
-            continue
-        _fits(demand, (*demand.facts, *own), value)
-        pieces.append(MapPiece(own, Integer(value)))
+        own = demand.space.possible(facts, demand.facts)
+        if own is not None:
+            _fits(demand, (*demand.facts, *own), value)
+            pieces.append(MapPiece(own, Integer(value)))
     return pieces
 
 

@@ -27,7 +27,7 @@ from samebits.sizes.places.facts import (
 from samebits.sizes.places.movement import Rule, clamped, within
 from samebits.sizes.places.polynomial import Polynomial, of
 from samebits.sizes.places.reductions import bound_indices, names_of, whole_result
-from samebits.sizes.places.solving import digits_of, solve, substituted
+from samebits.sizes.places.solving import are_apart, digits_of, elsewhere, solve, substituted
 from samebits.sizes.places.space import Permutation, Space
 
 # Stable sorts: every output is its operand at the places of one permutation, which the keys decide on.
@@ -147,14 +147,7 @@ def scatter_add(demand: Demand) -> list[MapPiece]:
 
 def _elsewhere(demand: Demand, written: list[Facts]) -> list[MapPiece]:
     """Return the operand where no update is written."""
-    cases: list[Facts] = [()]
-    for facts in written:
-        cases = [
-            (*before, *other)
-            for before in cases
-            for other in complement(facts)
-            if not demand.space.contradicts((*demand.facts, *before, *other))
-        ]
+    cases = elsewhere(demand.space, written, demand.facts)
     return [piece for facts in cases for piece in demand.operand(0, demand.index, facts)]
 
 
@@ -239,12 +232,11 @@ class _Updates:
                 raise demand.not_covered(
                     f"which update is written to a place is not solved, or there are several{clipped}"
                 )
-            left = space.simplified(solution[0])
-            if left is None or space.contradicts((*demand.facts, *left)):
-                continue
-            places = substituted(self._place(batch, offsets), solution[1])
-            solved.append((left, places))
-        _check_disjoint(demand, [facts for facts, _ in solved])
+            left = space.possible(solution[0], demand.facts)
+            if left is not None:
+                solved.append((left, substituted(self._place(batch, offsets), solution[1])))
+        if not are_apart(space, [facts for facts, _ in solved], demand.facts):
+            raise demand.not_covered("two updates are not shown to be written to different places")
         return solved
 
     def added(self) -> list[MapPiece]:
@@ -341,13 +333,6 @@ def _target(
     return (*facts, *within(place, length)), {**offsets, axis: place}
 
 
-def _check_disjoint(demand: Demand, cases: list[Facts]) -> None:
-    for number, first in enumerate(cases):
-        for second in cases[:number]:
-            if not demand.space.contradicts((*demand.facts, *first, *second)):
-                raise demand.not_covered("two updates are not shown to be written to different places")
-
-
 def _gather(demand: Demand) -> list[MapPiece]:
     numbers = demand.params["dimension_numbers"]
     batch = tuple(at for axis, at in enumerate(demand.index) if axis not in numbers.offset_dims)
@@ -370,8 +355,8 @@ def _gather(demand: Demand) -> list[MapPiece]:
     for facts, places, inside in cases:
         pieces += demand.operand(0, places, (*facts, *inside))
         for outside in complement(inside):
-            own = demand.space.simplified((*facts, *outside))
-            if own is not None and not demand.space.contradicts((*demand.facts, *own)):
+            own = demand.space.possible((*facts, *outside), demand.facts)
+            if own is not None:
                 pieces.append(MapPiece(own, _fill(demand)))
     return pieces
 

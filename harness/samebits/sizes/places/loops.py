@@ -27,13 +27,13 @@ from samebits.sizes.places.facts import (
     WholeResult,
     at_least,
     below,
-    complement,
+    only_where,
     parts_of,
     variables_in,
 )
 from samebits.sizes.places.integers import integer_pieces
 from samebits.sizes.places.polynomial import Polynomial
-from samebits.sizes.places.solving import digits_of, solve
+from samebits.sizes.places.solving import are_apart, digits_of, elsewhere, solve
 from samebits.sizes.places.space import Space
 
 UNROLLED = 4
@@ -187,20 +187,19 @@ class _Induction:
         return self.loop.demand.space
 
     def _start(self, facts: Facts = ()) -> list[MapPiece]:
-        own = self.space.simplified(facts)
-        if own is None or (own and self.space.contradicts((*self.around[0], *own))):
+        own = self.space.possible(facts, self.around[0])
+        if own is None:
             return []
-        pieces = self.loop.start(self.number, self.index, (*self.around[0], *own), self.around[1])
-        return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
+        return only_where(own, self.loop.start(self.number, self.index, (*self.around[0], *own), self.around[1]))
 
     def _step(self, time: Polynomial, facts: Facts, untouched: bool = False) -> list[MapPiece]:
         """Return what a step makes of carries that are found in turn."""
-        own = self.space.simplified(facts)
-        if own is None or (own and self.space.contradicts((*self.around[0], *own))):
+        own = self.space.possible(facts, self.around[0])
+        if own is None:
             return []
         own_carry: dict[int, Place] = {self.number: self._untouched} if untouched else {}
-        pieces = self.loop.step_with(own_carry, time, self.number)(self.index, (*self.around[0], *own), self.around[1])
-        return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
+        step = self.loop.step_with(own_carry, time, self.number)
+        return only_where(own, step(self.index, (*self.around[0], *own), self.around[1]))
 
     def _untouched(self, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
         """Return the carry at the place, which no step before has written."""
@@ -260,18 +259,14 @@ class _Induction:
             if solution is None:
                 return None
             writer = earlier.substitute(solution[1])
-            left = space.simplified((*solution[0], below(writer, self.time)))
-            if left is not None and not space.contradicts((*facts, *left)):
+            left = space.possible((*solution[0], below(writer, self.time)), facts)
+            if left is not None:
                 solved.append((left, writer))
-        for place, (first, _) in enumerate(solved):
-            if any(not space.contradicts((*facts, *first, *second)) for second, _ in solved[:place]):
-                return None
-        pieces: list[MapPiece] = []
-        elsewhere: list[Facts] = [()]
-        for own, writer in solved:
-            pieces += self._step(writer, own, untouched=True)
-            elsewhere = [(*kept, *more) for kept in elsewhere for more in complement(own)]
-        return pieces + [piece for kept in elsewhere for piece in self._start(kept)]
+        written = [own for own, _ in solved]
+        if not are_apart(space, written, facts):
+            return None
+        pieces = [piece for own, writer in solved for piece in self._step(writer, own, untouched=True)]
+        return pieces + [piece for own in elsewhere(space, written, facts) for piece in self._start(own)]
 
 
 def as_result(loop: Scan, carried: Carried) -> WholeResult:

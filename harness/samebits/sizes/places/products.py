@@ -11,7 +11,18 @@ import numpy as np
 from samebits.numerics.floats import is_float
 from samebits.schema.domain import RequiredFact
 from samebits.sizes.places.demand import Demand, Index, cast, is_number, names_in
-from samebits.sizes.places.facts import Fact, Facts, Integer, MapPiece, Number, Source, at_least, below, equal
+from samebits.sizes.places.facts import (
+    Fact,
+    Facts,
+    Integer,
+    MapPiece,
+    Number,
+    Source,
+    at_least,
+    below,
+    equal,
+    only_where,
+)
 from samebits.sizes.places.polynomial import Polynomial, of, variable
 from samebits.sizes.places.reductions import SlidingWindow, bound_indices, product_of, whole_result
 from samebits.sizes.places.solving import Place, digits_of, only_one, substituted
@@ -229,11 +240,10 @@ def _place(demand: Demand, operand: int, taken: Taken, free: Index) -> Index:
 
 def _where(demand: Demand, facts: Facts) -> list[Demand]:
     """Return the demand where further facts hold; nothing where they never do."""
-    own = demand.space.simplified(facts)
-    return [] if own is None or demand.space.contradicts((*demand.facts, *own)) else [demand.at(own)]
+    own = demand.space.possible(facts, demand.facts)
+    return [] if own is None else [demand.at(own)]
 
 
 def _under(demand: Demand, there: Demand, pieces: list[MapPiece]) -> list[MapPiece]:
     """Return pieces of a demand with further facts as pieces of the demand without."""
-    own = there.facts[len(demand.facts) :]
-    return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
+    return only_where(there.facts[len(demand.facts) :], pieces)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from samebits.numerics.floats import is_float
-from samebits.sizes.formulas.substitution import reached
+from samebits.sizes.formulas.formula import reached
 from samebits.sizes.places.demand import Demand, Index, operation_text
 from samebits.sizes.places.facts import Facts, MapPiece, Reduction, Term, Whole, WholeResult, at_least, below, equal
 from samebits.sizes.places.movement import Rule

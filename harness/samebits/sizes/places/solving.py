@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 from samebits.sizes.places.demand import Demand, is_number
@@ -149,19 +150,26 @@ def only_one(demand: Demand, pieces: Sequence[MapPiece], digits: tuple[str, ...]
         solution = solve(space, digits, piece.facts, demand.facts)
         if solution is None:
             return None
-        left = space.simplified(solution[0])
-        if left is not None and not space.contradicts((*demand.facts, *left)):
+        left = space.possible(solution[0], demand.facts)
+        if left is not None:
             solved.append((left, solution[1]))
-    for number, (first, _) in enumerate(solved):
-        for second, _ in solved[:number]:
-            if not space.contradicts((*demand.facts, *first, *second)):
-                return None
-    result = [piece for facts, values in solved for piece in term(facts, values)]
-    cases: list[Facts] = [()]
-    for facts, _ in solved:
-        cases = [(*before, *more) for before in cases for more in complement(facts)]
+    cases = [facts for facts, _ in solved]
+    if not are_apart(space, cases, demand.facts):
+        return None
+    rest = (space.possible(facts, demand.facts) for facts in elsewhere(space, cases, demand.facts))
+    zeros = [MapPiece(own, demand.zero()) for own in rest if own is not None]
+    return [piece for facts, values in solved for piece in term(facts, values)] + zeros
+
+
+def are_apart(space: Space, cases: Sequence[Facts], known: Facts) -> bool:
+    """Tell whether it is shown that no two of several conjunctions hold at one place."""
+    return all(space.contradicts((*known, *a, *b)) for a, b in itertools.combinations(cases, 2))
+
+
+def elsewhere(space: Space, cases: Iterable[Facts], known: Facts) -> list[Facts]:
+    """Return where none of several conjunctions holds, as conjunctions."""
+    left: list[Facts] = [()]
     for facts in cases:
-        own = space.simplified(facts)
-        if own is not None and not space.contradicts((*demand.facts, *own)):
-            result.append(MapPiece(own, demand.zero()))
-    return result
+        both = [(*before, *other) for before in left for other in complement(facts)]
+        left = [facts for facts in both if not space.contradicts((*known, *facts))]
+    return left

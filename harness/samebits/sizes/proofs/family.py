@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import RequestError
-from samebits.sizes.places.dimensions import dimension
-from samebits.sizes.places.polynomial import Polynomial, variable
+from samebits.sizes.places.polynomial import Polynomial, dimension, variable
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,19 @@ from samebits.schema.domain import RequiredFact
 from samebits.sizes.places.equality import Doubt, compare
 from samebits.sizes.places.evaluation import Evaluation
 from samebits.sizes.places.facts import Element, Fact
-from samebits.sizes.places.models import candidates, sizes_near_constants, small_sizes
 from samebits.sizes.places.space import Space
 from samebits.sizes.proofs.comparisons import SizeComparison, by_answer, where_otherwise
 from samebits.sizes.proofs.family import Family
 from samebits.sizes.proofs.tracing import NotTraced, Sides, each_once, other_types, traced
-from samebits.sizes.proofs.witnesses import Function, denied, different_at, searched
+from samebits.sizes.proofs.witnesses import (
+    Function,
+    candidates,
+    denied,
+    different_at,
+    searched,
+    sizes_near_constants,
+    small_sizes,
+)
 
 DEPTH = 3
 """How many comparisons of sizes in traced code are followed one inside the other."""

@@ -18,12 +18,10 @@ from samebits.prove.mesh_queries import conditions_of, place_of_devices
 from samebits.prove.same_program import WrittenProgram, written
 from samebits.schema.meshes import MeshSpec
 from samebits.sizes.places.polynomial import Polynomial, of, variable
-from samebits.sizes.proofs.attempts import Attempt, PairPoint, attempts, numbers_on
+from samebits.sizes.proofs.attempts import Attempt, PairPoint, attempts, expression, numbers_on
 from samebits.sizes.proofs.family import Family, SizeOf
 from samebits.sizes.proofs.family_proof import SizesProof, prove_all_sizes
-from samebits.sizes.proofs.fixed_sizes import tried_at_others
-from samebits.sizes.proofs.of_case import expression
-from samebits.sizes.proofs.pair_proof import PairProof, for_all, proof_of, undecided
+from samebits.sizes.proofs.pair_proof import PairProof, for_all, proof_of, tried_at_others, undecided
 from samebits.sizes.proofs.tracing import Sides, traced
 from samebits.sizes.proofs.witnesses import denied, searched
 

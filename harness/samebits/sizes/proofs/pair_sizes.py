@@ -22,19 +22,19 @@ from samebits.sizes.places.polynomial import Polynomial
 from samebits.sizes.proofs.attempts import (
     Attempt,
     PairPoint,
+    SymbolicMesh,
     attempts,
     axis_sizes,
     covers,
+    expression,
     mesh_axes,
     numbers_on,
     symbols_of,
 )
 from samebits.sizes.proofs.family import Family
 from samebits.sizes.proofs.family_proof import SizesProof, prove_all_sizes
-from samebits.sizes.proofs.fixed_sizes import tried_at_others, with_kept
 from samebits.sizes.proofs.mesh_proofs import MeshProof, MeshProofs
-from samebits.sizes.proofs.of_case import SymbolicMesh, expression
-from samebits.sizes.proofs.pair_proof import PairProof, for_all, proof_of, undecided
+from samebits.sizes.proofs.pair_proof import PairProof, for_all, proof_of, tried_at_others, undecided, with_kept
 from samebits.sizes.proofs.symbolic_slices import same_on_one_device
 from samebits.sizes.proofs.tracing import traced
 

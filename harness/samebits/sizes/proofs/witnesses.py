@@ -11,18 +11,25 @@ import inspect
 import itertools
 import math
 import types
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from samebits.errors import NotCovered, NothingCompared
+import numpy as np
+
+from samebits.errors import DeclarationError, NotCovered, NothingCompared
+from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.label_proof import movement
-from samebits.interpret.problem import Question
-from samebits.sizes.places.models import small_sizes
-from samebits.sizes.places.polynomial import of
+from samebits.interpret.problem import Input, Question
+from samebits.numerics.floats import is_float
+from samebits.sizes.places.equality import Doubt
+from samebits.sizes.places.facts import Element, Integer, Reduction, Source, Term
+from samebits.sizes.places.linear_questions import in_order
+from samebits.sizes.places.polynomial import Polynomial, of
+from samebits.sizes.places.space import Space
+from samebits.sizes.proofs.comparisons import is_of_code
 from samebits.sizes.proofs.family import Family, SizeOf
-from samebits.sizes.proofs.operators import is_of_code
 from samebits.sizes.proofs.tracing import TracedFamily, each_once, traced
-from samebits.sizes.proofs.values import formulas_differ_at, has_free_integers, inputs_at
 
 Function = Callable[..., Any]
 
@@ -79,9 +86,9 @@ def moved_apart_at(
     for alike in (False, True) if has_free_integers(first, family) else (False,):
         inputs = inputs_at(first, 0, family.at(numbers), alike=alike)
         leaves = movement(Question(first.closed, second.closed, inputs, first.outputs, family.platform))
-        for leaf, identity in leaves.items():
-            if not identity.equal:
-                differing.setdefault(leaf, identity.witness or "")
+        for leaf, moved in leaves.items():
+            if not moved.equal:
+                differing.setdefault(leaf, moved.witness or "")
     return differing
 
 
@@ -317,3 +324,218 @@ def _bodies(values: Iterable[Any]) -> Iterator[Any]:
             yield from _bodies(value)
         elif hasattr(getattr(value, "jaxpr", value), "eqns"):
             yield getattr(value, "jaxpr", value)
+
+
+# Concrete sizes at which two programs may differ: candidates of z3, to be confirmed by evaluating both there.
+STEPS = 20_000_000
+"""z3's resource limit for one candidate."""
+
+LIMITS = (2, 3, 5, 9, 33)
+"""The largest value of a symbol in each attempt: a small counterexample is read more easily."""
+
+FEW = 4
+"""The most numbers in a program near which sizes are tried."""
+
+ALONE = 1 << 20
+"""The largest value of a symbol in attempts where it alone is large."""
+
+
+def candidates(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
+    """Yield sizes at which the place of a doubt may differ, small ones first."""
+    import z3  # here, because only doubts need it
+
+    context = z3.Context()  # its own, so that the sizes depend on nothing that was asked before
+
+    def expression(p: Polynomial) -> z3.ArithRef:
+        total = z3.IntVal(0, context)
+        for monomial, factor in p.terms:
+            product = z3.IntVal(factor, context)
+            for name in monomial:
+                product = product * z3.Int(name, context)
+            total = total + product
+        return total
+
+    differences = [expression(p) for p in _differences(doubt.first, doubt.second)]
+    known = {name for fact in doubt.facts for name in fact.polynomial.variables}
+    facts = space.all_facts((*doubt.facts, *space.ranges_of(known | {n for p in doubt.index for n in p.variables})))
+    bounded: list[dict[str, int]] = [dict.fromkeys(space.lowest, limit) for limit in LIMITS]
+    bounded += [{**space.lowest, large: ALONE} for large in space.lowest]
+    for largest in bounded:
+        solver = z3.Solver(ctx=context)
+        solver.set("rlimit", STEPS)
+        for name, lowest in space.lowest.items():
+            solver.add(z3.Int(name, context) >= lowest, z3.Int(name, context) <= max(largest[name], lowest))
+        for fact in sorted(facts, key=in_order):
+            value = expression(fact.polynomial)
+            solver.add(value >= 0 if fact.kind == "not_negative" else value == 0)
+        if differences:
+            solver.add(z3.Or([difference != 0 for difference in differences]))
+        if solver.check() == z3.sat:
+            model = solver.model()
+            yield {name: model.eval(z3.Int(name, context), model_completion=True).as_long() for name in space.lowest}
+
+
+def small_sizes(lowest: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Yield sizes to try where z3 finds none: all alike, then no two alike."""
+    for more in (1, 2, 4):
+        yield {name: low + more for name, low in lowest.items()}
+    yield {name: low + 1 + number for number, (name, low) in enumerate(lowest.items())}
+    yield {name: low + len(lowest) - number for number, (name, low) in enumerate(lowest.items())}
+
+
+def sizes_near_constants(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
+    """Yield sizes just above the numbers that sums in a doubt are cut at, which a smaller array does not reach."""
+    numbers = {number for source in (doubt.first, doubt.second) for number in _constants(source)}
+    for number in sorted(numbers)[:FEW]:
+        for large in space.lowest:
+            yield {name: number + 1 if name == large else low + 1 for name, low in space.lowest.items()}
+
+
+def _constants(source: Source) -> set[int]:
+    """Return the numbers in facts about bound indices."""
+    match source:
+        case Term(operands=operands):
+            return {number for operand in operands for number in _constants(operand)}
+        case Reduction(pieces=pieces):
+            facts = [fact.polynomial for piece in pieces for fact in piece.facts]
+            own = {abs(dict(p.terms).get((), 0)) for p in facts}
+            inner = {number for piece in pieces for number in _constants(piece.source)}
+            return {number for number in own | inner if number > 4}
+    return set()
+
+
+def _differences(first: Source, second: Source) -> list[Polynomial]:
+    """Return the polynomials one of which is not zero where two sources of a kind differ; none if they always do."""
+    if isinstance(first, Element) and isinstance(second, Element) and first.name == second.name:
+        return [a - b for a, b in zip(first.index, second.index, strict=True)]
+    if isinstance(first, Integer) and isinstance(second, Integer):
+        return [first.value - second.value]
+    if isinstance(first, Term) and isinstance(second, Term) and first.operation == second.operation:
+        pairs = zip(first.operands, second.operands, strict=True)
+        return [difference for a, b in pairs if a != b for difference in _differences(a, b)]
+    return []
+
+
+# Whether two functions compute other formulas at concrete sizes: over finite fields, at a few random inputs.
+MOST_DRAWN = 1 << 15
+"""The most elements of an argument at which formulas are evaluated."""
+
+DRAWS = 6
+"""How many draws of inputs are tried."""
+
+ENOUGH = 2
+"""Draws at which formulas are equal before sizes are given up."""
+
+ALIKE = 1
+"""The draw at which free integers of an array are all the same: one place is then selected as often as can be."""
+
+SMALL = 4
+"""Integers are drawn below this, so that some are equal, and below every dimension, so that they select elements.
+
+Where their bound is declared, some are larger."""
+
+
+def formulas_at(
+    functions: Sequence[Callable[..., Any]], family: Family, direction: str, numbers: Mapping[str, int]
+) -> Iterator[dict[str, FieldIdentity]]:
+    """Yield what fields say of every output at concrete sizes, for each draw of inputs of which they say something.
+
+    Raises:
+        NotCovered: the functions cannot be traced at these sizes.
+    """
+    if family.elements(numbers) > MOST_DRAWN:
+        return
+    first, second = (traced(function, family.at(numbers), direction) for function in functions)
+    free = has_free_integers(first, family)
+    for draw in range(DRAWS):
+        inputs = inputs_at(first, draw, family.at(numbers), alike=free and draw == ALIKE)
+        question = Question(first.closed, second.closed, inputs, first.outputs, family.platform)
+        try:
+            yield identity(question)
+        except (NotCovered, NothingCompared):  # noqa: S112
+            continue  # as of a draw at which a number is infinite, which shows nothing about the formulas
+
+
+def formulas_differ_at(
+    functions: Sequence[Callable[..., Any]], family: Family, direction: str, numbers: Mapping[str, int]
+) -> dict[str, str]:
+    """Return by output that is another formula at concrete sizes the first place; what is not shown is left out.
+
+    Raises:
+        NotCovered: the functions cannot be traced at these sizes.
+    """
+    differing: dict[str, str] = {}
+    for proofs in itertools.islice(formulas_at(functions, family, direction, numbers), ENOUGH):
+        for leaf, proof in proofs.items():
+            if not proof.equal and not proof.undecided and proof.unsure is None:
+                differing.setdefault(leaf, proof.witness or "")
+    return differing
+
+
+def has_free_integers(side: TracedFamily, family: Family) -> bool:
+    """Tell whether a program has arrays of integers that neither their case draws nor a formula gives."""
+    return any(
+        np.dtype(aval.dtype).kind in "iu" and aval.shape and name not in family.equals and not _is_drawn(family, name)
+        for name, aval in zip(side.inputs, side.closed.in_avals, strict=True)
+    )
+
+
+def _is_drawn(family: Family, name: str) -> bool:
+    return name in family.args and family.args[name].values is not None
+
+
+def inputs_at(side: TracedFamily, draw: int, family: Family, *, alike: bool = False) -> list[Input]:
+    """Draw the inputs of a program: numbers, and integers as they are declared, else small ones.
+
+    With `alike`, free integers of an array are all the same, so that as many as can be select one place.
+
+    Raises:
+        NotCovered: the declared values are not drawn in these shapes.
+    """
+    few = max(1, min((SMALL, *(size for aval in side.closed.in_avals for size in aval.shape))))
+    inputs = []
+    # Other integers at other sizes: ones that do not distinguish functions, as [2, 0, 2] backwards, are not met twice.
+    sizes = [aval.shape for aval in side.closed.in_avals]
+    for name, aval in zip(side.inputs, side.closed.in_avals, strict=True):
+        rng = np.random.default_rng(zlib.crc32(f"{name} {draw} {sizes}".encode()))
+        arg = family.args.get(name)
+        bound = family.below[name].constant if name in family.below else None
+        if name in family.equals:
+            values = _at_places(family.equals[name], aval.shape)
+        elif is_float(np.dtype(aval.dtype)):
+            values = rng.standard_normal(aval.shape)
+        elif arg is not None and arg.values is not None:
+            values = _declared(arg.values, rng, aval.shape)
+            if bound is not None and values.size and not 0 <= values.min() <= values.max() < bound:
+                raise NotCovered(f"{name} is drawn beyond its bound {bound}")
+        else:
+            values = rng.integers(0, min(few, bound or few), aval.shape)
+            values = values if bound is None else _up_to(bound, values, rng)
+            values = np.full_like(values, values.flat[0]) if alike and values.size else values
+        inputs.append(Input(name, np.asarray(values).astype(aval.dtype)))
+    return inputs
+
+
+def _up_to(bound: int, small: Any, rng: np.random.Generator) -> Any:
+    """Draw half of the integers below a bound, and make one the largest: what they select lies on any device.
+
+    The others stay small, so that some are equal. A single integer is the largest half of the time: beside the end of
+    an array, functions agree that do not elsewhere.
+    """
+    drawn = np.where(rng.integers(0, 2, small.shape) == 1, rng.integers(0, bound, small.shape), small)
+    if drawn.size > 1 or (drawn.size and rng.integers(2)):
+        drawn.flat[rng.integers(drawn.size)] = bound - 1
+    return drawn
+
+
+def _at_places(equals: Polynomial, shape: tuple[int, ...]) -> Any:
+    """Return integers that are what a polynomial of their places says."""
+    places: dict[str, Any] = {f"index{axis}": index for axis, index in enumerate(np.indices(shape, np.int64))}
+    return np.broadcast_to(equals.value(places), shape)
+
+
+def _declared(values: Callable[..., Any], rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    try:
+        return values(rng, shape)
+    except DeclarationError as error:  # which draws for its own sizes alone
+        raise NotCovered(str(error)) from error

@@ -4,12 +4,20 @@ from fractions import Fraction
 
 import pytest
 
-from samebits.sizes.formulas.bindings import bindings
-from samebits.sizes.formulas.formula import Formula, NoFormula, Summand, atom, number, polynomial
+from samebits.sizes.formulas.formula import (
+    Formula,
+    NoFormula,
+    Substitution,
+    Summand,
+    atom,
+    canonical_source,
+    free_names,
+    number,
+    polynomial,
+)
 from samebits.sizes.formulas.normal_form import NormalForms, says_infinite
 from samebits.sizes.formulas.ring import FormulaRing, common_factor, logarithm
-from samebits.sizes.formulas.substitution import Substitution, canonical_source, free_names
-from samebits.sizes.formulas.summands import simplified
+from samebits.sizes.formulas.summands import bindings, simplified
 from samebits.sizes.formulas.vanishing import Vanishing, cut_to_fit, open_fact, resolved
 from samebits.sizes.places.equality import same
 from samebits.sizes.places.facts import (

@@ -8,15 +8,13 @@ import pytest
 from samebits.errors import NotCovered
 from samebits.sizes.places import space as space_module
 from samebits.sizes.places.demand import constant, is_number
-from samebits.sizes.places.dimensions import dimension
-from samebits.sizes.places.divisions import CutIndex, Divisions
 from samebits.sizes.places.equality import same
 from samebits.sizes.places.evaluation import element_of
 from samebits.sizes.places.facts import Element, Integer, at_least, below, complement, equal
 from samebits.sizes.places.linear_questions import LinearQuestions
-from samebits.sizes.places.polynomial import is_not_negative, largest, of, variable
+from samebits.sizes.places.polynomial import dimension, is_not_negative, largest, of, variable
 from samebits.sizes.places.solving import solve
-from samebits.sizes.places.space import Space
+from samebits.sizes.places.space import CutIndex, Divisions, Space
 
 M, N, X, Y = map(variable, "mnxy")
 NUMBERS = [

@@ -9,8 +9,7 @@ from jax import lax
 from samebits.errors import NotCovered, NothingCompared
 from samebits.sizes.proofs.family import Family, Shaped, SizeOf
 from samebits.sizes.proofs.family_proof import prove_all_sizes
-from samebits.sizes.proofs.values import formulas_differ_at
-from samebits.sizes.proofs.witnesses import moved_apart_at
+from samebits.sizes.proofs.witnesses import formulas_differ_at, moved_apart_at
 from tests.sizes.proofs.size_faults import Honest
 
 KEYED = Family(symbols={"n": 1}, args={"x": Shaped(("n",)), "keys": Shaped(("n",), "int32")})

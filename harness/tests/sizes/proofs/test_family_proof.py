@@ -15,10 +15,9 @@ from samebits.errors import NotCovered, NothingCompared, RequestError
 from samebits.schema.case import Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.size_symbols import SizeSymbols
-from samebits.sizes.proofs.attempts import PairPoint
+from samebits.sizes.proofs.attempts import PairPoint, polynomial_of, with_symbols
 from samebits.sizes.proofs.family import Family, Shaped
 from samebits.sizes.proofs.family_proof import SizesProof, prove_all_sizes
-from samebits.sizes.proofs.of_case import polynomial_of, with_symbols
 from samebits.sizes.proofs.pair_sizes import PairSizes
 from samebits.sizes.proofs.tracing import traced
 from samebits.sizes.proofs.witnesses import different_at, moved_apart_at

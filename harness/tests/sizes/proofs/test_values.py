@@ -15,7 +15,7 @@ from samebits.sizes.formulas import vanishing
 from samebits.sizes.formulas.normal_form import ALIKE, FINITE
 from samebits.sizes.proofs.family import Family, Shaped
 from samebits.sizes.proofs.family_proof import prove_all_sizes
-from samebits.sizes.proofs.values import MOST_ELEMENTS, formulas_at, formulas_differ_at
+from samebits.sizes.proofs.witnesses import MOST_DRAWN, formulas_at, formulas_differ_at
 from tests.sizes.proofs.size_activations import ACTIVATIONS
 from tests.sizes.proofs.size_faults import Honest
 from tests.sizes.proofs.size_formulas import FORMULAS, LINE
@@ -133,8 +133,8 @@ def test_bits_are_not_promised_of_formulas() -> None:
 
 def test_too_large_arguments_are_not_evaluated() -> None:
     functions = (lambda x: x.sum(), lambda x: 2 * x.sum())
-    assert formulas_differ_at(functions, LINE, "forward", {"n": MOST_ELEMENTS})
-    assert formulas_differ_at(functions, LINE, "forward", {"n": MOST_ELEMENTS + 1}) == {}
+    assert formulas_differ_at(functions, LINE, "forward", {"n": MOST_DRAWN})
+    assert formulas_differ_at(functions, LINE, "forward", {"n": MOST_DRAWN + 1}) == {}
 
 
 def test_code_that_cannot_be_traced_is_not_covered() -> None:
