@@ -54,7 +54,7 @@ class PairSizeProofs(SizeProofs):
     def prove_movement(self, point: Point) -> bool:
         """Tell whether every leaf of a point has the same bits for all sizes and for every number of devices."""
         proof = self.of(point) if self._every else None
-        return proof is not None and proof.mesh is None and all(leaf.verdict == "proved" for leaf in proof.leaves)
+        return proof is not None and proof.shown.mesh is None and all(leaf.verdict == "proved" for leaf in proof.leaves)
 
     def attached(self, point: Point, movement: MovementProof, outcomes: Iterable[LeafOutcome]) -> list[LeafOutcome]:
         """Return the outcomes of a point, each with what is proved of it for all sizes.

@@ -149,7 +149,7 @@ def _row(
     outcome = LeafOutcome(comparison=Comparison(path=leaf.leaf, elements=0), executed=False)
     promises = tuple(dict.fromkeys((*leaf.promises, *sums)))
     outcome = replace(outcome, family=proof.family(leaf), for_all=for_all(leaf))
-    if leaf.verdict == "proved" and proof.one_program:
+    if leaf.verdict == "proved" and proof.shown.one_program:
         outcome = replace(outcome, same_program=True)
     elif leaf.verdict == "proved":
         outcome = replace(outcome, promises=promises, unkept=facts_not_kept(promises, questions))
@@ -207,10 +207,10 @@ def shown_by_run(row: Finding, locator: Locator, case: Case, point: Point, proof
     numbers, proof = row.proof.family.counterexample, proof.elsewhere.get(row.place.leaf, proof)
     sizes = {**case.numbers, **{name: value_of(text, numbers) for name, text in proof.sizes.items()}}
     sizes = {name: sizes[name] for name in (*case.sizes, *(name for name in proof.sizes if name not in case.sizes))}
-    mesh = MeshSpec.parse(proof.mesh or point.mesh)
-    if proof.mesh is None:
+    mesh = MeshSpec.parse(proof.shown.mesh or point.mesh)
+    if proof.shown.mesh is None:
         # Axes on which no size depends are left out: one device has the same program.
-        known = {name: text for name, text in proof.axes.items() if set(symbols_in(text)) <= set(numbers)}
+        known = {name: text for name, text in proof.shown.axes.items() if set(symbols_in(text)) <= set(numbers)}
         mesh = mesh.having(tuple((name, value_of(text, numbers)) for name, text in known.items()))
     if mesh.devices > MOST_DEVICES:
         return row.with_ruling(reason=f"it takes {mesh.devices} devices to run it: no run shows it")

@@ -25,9 +25,9 @@ from samebits.sizes.places.facts import (
     Reduction,
     Source,
     Term,
-    WholeResult,
     at_least,
     only_where,
+    parts_of,
 )
 from samebits.sizes.places.polynomial import Polynomial, is_not_negative, of
 from samebits.sizes.places.space import Space
@@ -352,12 +352,4 @@ def _promise(demand: Demand, source: Source, *facts: Any) -> None:
 
 def names_in(source: Source) -> list[str]:
     """Return the inputs whose elements are in a source."""
-    if isinstance(source, Element):
-        return [source.name]
-    if isinstance(source, Term):
-        return [name for operand in source.operands for name in names_in(operand)]
-    if isinstance(source, Reduction):
-        return [name for piece in source.pieces for name in names_in(piece.source)]
-    if isinstance(source, WholeResult):
-        return [name for whole in source.operands for piece in whole.pieces for name in names_in(piece.source)]
-    return []
+    return [part.name for part in parts_of(source) if isinstance(part, Element)]

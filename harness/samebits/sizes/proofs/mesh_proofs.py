@@ -316,7 +316,7 @@ class MeshProofs:
             asking: whether it is proved by itself where no other proof holds for it.
             turn: which concrete size what is proved is tried at (see `denied`).
         """
-        fixed = _sizes_of(like.proof.fixed)
+        fixed = _sizes_of(like.proof.shown.fixed)
         try:
             attempt = next(a for a in attempts(point, mesh, self._most_fixed) if _sizes_of(a.fixed) == fixed)
             key = _name_of(point, mesh, attempt)
@@ -331,12 +331,12 @@ class MeshProofs:
             return MeshProof(undecided("other sizes are numbers there"))
         except SamebitsError as error:  # of tracing, or of a declaration that does not have this mesh
             return MeshProof(undecided(str(error)))
-        return _named(self._by_point[key], mesh, like.proof.why_mesh)
+        return _named(self._by_point[key], mesh, like.proof.shown.why_mesh)
 
     def fault(self, point: PairPoint, mesh: MeshSpec, like: MeshProof) -> MeshProof:
         """Look for a fault on another mesh, at concrete sizes alone; what is not refuted there is undecided."""
         nothing = MeshProof(undecided("nothing is shown on the mesh of the point, and no fault was met here"))
-        fixed = _sizes_of(like.proof.fixed)
+        fixed = _sizes_of(like.proof.shown.fixed)
         try:
             attempt = next((a for a in attempts(point, mesh, self._most_fixed) if _sizes_of(a.fixed) == fixed), None)
             if attempt is None:
@@ -346,7 +346,7 @@ class MeshProofs:
                 self._by_point[key] = _refuted(attempt, point) or nothing
         except SamebitsError:  # of a declaration that does not have this mesh
             return nothing
-        return _named(self._by_point[key], mesh, like.proof.why_mesh)
+        return _named(self._by_point[key], mesh, like.proof.shown.why_mesh)
 
     def _known(self, attempt: Attempt, sides: Sides, program: Hashable | None) -> MeshProof | None:
         """Return the proof of another point or mesh that has the same programs of the same shapes (`known_by`)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from samebits.schema.all_sizes import DevicesShown, SizesShown
 from samebits.schema.domain import RequiredFact
@@ -20,38 +20,26 @@ class PairProof:
 
     Args:
         leaves: of the whole family, one proof for each output.
-        shapes: by argument, its shape as a text of symbols.
-        fixed: the sizes that are numbers, because code of a side needs them.
-        kept: of these, the sizes of the case.
-        why_kept: why code cannot be traced with symbols for them; None where there are none.
-        mesh: the mesh whose devices it is for; None for every number of devices.
-        why_mesh: why it is for one mesh alone.
-        one_program: both sides are one program on one device, at every size.
+        shown: the family, with all axes of the mesh that are symbols.
         sizes: by the name of a size of the case that is not as declared, its expression.
-        axes: by the name of a mesh axis that is a symbol, its expression.
-        statics: by static argument that is a size, its expression.
         devices: by leaf, on which other numbers of devices it holds.
-        elsewhere: by leaf that is refuted on another mesh or at other values of `fixed` alone, the proof there.
+        elsewhere: by leaf that is refuted on another mesh or at other values of fixed sizes alone, the proof there.
     """
 
     leaves: tuple[SizesProof, ...]
-    shapes: Mapping[str, str]
-    fixed: Mapping[str, int]
+    shown: SizesShown = field(default_factory=SizesShown)
     sizes: Mapping[str, str] = field(default_factory=dict)
-    axes: Mapping[str, str] = field(default_factory=dict)
-    statics: Mapping[str, str] = field(default_factory=dict)
-    mesh: str | None = None
-    why_mesh: str | None = None
-    one_program: bool = False
     devices: Mapping[str, tuple[DevicesShown, ...]] = field(default_factory=dict)
     elsewhere: Mapping[str, PairProof] = field(default_factory=dict)
-    kept: Mapping[str, int] = field(default_factory=dict)
-    why_kept: str | None = None
+
+    def showing(self, **changes: Any) -> PairProof:
+        """Return the same with some of what is shown changed."""
+        return replace(self, shown=replace(self.shown, **changes))
 
     def on_mesh(self, mesh: str | None, why_mesh: str | None) -> PairProof:
         """Name the mesh that the proof is for, also where it is refuted at other sizes."""
-        there = {leaf: replace(proof, mesh=mesh, why_mesh=why_mesh) for leaf, proof in self.elsewhere.items()}
-        return replace(self, mesh=mesh, why_mesh=why_mesh, elsewhere=there)
+        there = {leaf: proof.showing(mesh=mesh, why_mesh=why_mesh) for leaf, proof in self.elsewhere.items()}
+        return replace(self.showing(mesh=mesh, why_mesh=why_mesh), elsewhere=there)
 
     def on_mesh_of(self, leaf: SizesProof) -> PairProof:
         """Return the proof on the mesh that a leaf is about: where it is refuted, that may be another one."""
@@ -60,8 +48,8 @@ class PairProof:
     def place_of(self, leaf: SizesProof) -> str:
         """Say where a leaf is refuted: the sizes, and the mesh where it is not the one of the point."""
         sizes = [f"{name}={number}" for name, number in leaf.sizes.items()]
-        there = self.on_mesh_of(leaf).mesh
-        return f"{f'on {there} ' if there not in (None, self.mesh) else ''}at {', '.join(sizes)}"
+        there = self.on_mesh_of(leaf).shown.mesh
+        return f"{f'on {there} ' if there not in (None, self.shown.mesh) else ''}at {', '.join(sizes)}"
 
     def with_sums(self, needed: Collection[RequiredFact]) -> PairProof:
         """Leave the proof for more devices only where it takes for granted what their sums need of inputs."""
@@ -73,19 +61,13 @@ class PairProof:
 
     def family(self, leaf: SizesProof) -> SizesShown:
         """Return the sizes that the proof of a leaf is about."""
-        own = self.on_mesh_of(leaf)
-        return SizesShown(
-            shapes=own.shapes,
-            statics=own.statics,
-            axes={name: text for name, text in own.axes.items() if text != name},
+        shown = self.on_mesh_of(leaf).shown
+        return replace(
+            shown,
+            axes={name: text for name, text in shown.axes.items() if text != name},
             conditions=leaf.conditions,
-            fixed=own.fixed,
-            kept=own.kept,
-            why_kept=own.why_kept,
-            mesh=own.mesh,
-            why_mesh=own.why_mesh,
             devices=self.devices.get(leaf.leaf, ()),
-            one_program=self.one_program and for_all(leaf) is not None,
+            one_program=self.shown.one_program and for_all(leaf) is not None,
             counterexample=dict(leaf.sizes),
         )
 
@@ -98,12 +80,13 @@ def for_all(leaf: SizesProof) -> Literal["proved", "rounding"] | None:
 def proof_of(attempt: Attempt, leaves: Sequence[SizesProof]) -> PairProof:
     """Return the proof of a family of a point, from those of its leaves."""
     shapes = {name: f"{arg.dtype}[{', '.join(map(str, arg.shape))}]" for name, arg in attempt.family.args.items()}
-    return PairProof(tuple(leaves), shapes, attempt.fixed, attempt.sizes, attempt.axes, attempt.statics)
+    shown = SizesShown(shapes=shapes, statics=attempt.statics, axes=attempt.axes, fixed=attempt.fixed)
+    return PairProof(tuple(leaves), shown, attempt.sizes)
 
 
 def undecided(why: str) -> PairProof:
     """Say that nothing is shown of any leaf."""
-    return PairProof((SizesProof("*", "error", reason=why),), {}, {})
+    return PairProof((SizesProof("*", "error", reason=why),))
 
 
 # Points whose code needs some sizes as numbers: both sides are tried at other values of these sizes too.
@@ -114,8 +97,8 @@ def with_kept(proof: PairProof, general: Attempt | None, why: str) -> PairProof:
     """
     if general is None:
         return proof
-    kept = {name: number for name, number in proof.fixed.items() if name not in general.fixed}
-    return replace(proof, kept=kept, why_kept=why if kept else None)
+    kept = {name: number for name, number in proof.shown.fixed.items() if name not in general.fixed}
+    return proof.showing(kept=kept, why_kept=why if kept else None)
 
 
 def tried_at_others(proof: PairProof, point: PairPoint, general: Attempt | None, why: str) -> PairProof:
@@ -127,7 +110,8 @@ def tried_at_others(proof: PairProof, point: PairPoint, general: Attempt | None,
     if not differing:
         return proof
     refuted = {leaf: SizesProof(leaf, "different", sizes=sizes, reason=place) for leaf, place in differing.items()}
-    there = replace(proof_of(general, tuple(refuted.values())), mesh=proof.mesh, why_mesh=proof.why_mesh)
+    mesh, why_mesh = proof.shown.mesh, proof.shown.why_mesh
+    there = proof_of(general, tuple(refuted.values())).showing(mesh=mesh, why_mesh=why_mesh)
     names = [leaf.leaf for leaf in proof.leaves]
     if names == ["*"]:
         names = list(traced(general.functions[0], general.family.at(sizes), point.direction).outputs)

@@ -288,7 +288,7 @@ class PairSizes:
         alone = self._one_program[key]
         if alone is not None and mesh.devices == 1 and not any(leaf.verdict == "different" for leaf in proof.leaves):
             return alone
-        return proof if alone is None else replace(proof, one_program=True)
+        return proof if alone is None else proof.showing(one_program=True)
 
     def _shown(self, point: PairPoint, mesh: MeshSpec) -> PairProof:
         if point.case.transform is not None:
@@ -381,7 +381,7 @@ def one_program(point: PairPoint, mesh: MeshSpec, most_fixed: int = 3) -> PairPr
         queries = [query for pair in sides for side in pair for query in side.asked]
         conditions = (*lowest, *conditions_of(queries, point.platform))
         leaves = [SizesProof(leaf, "proved", conditions) for leaf in sides[0][0].outputs]
-        proof = replace(proof_of(attempt, leaves), mesh=mesh.id, why_mesh="one device", one_program=True)
+        proof = proof_of(attempt, leaves).showing(mesh=mesh.id, why_mesh="one device", one_program=True)
         return with_kept(proof, general, why)
     return None
 

@@ -23,7 +23,7 @@ from samebits.interpret.label_proof import movement
 from samebits.interpret.problem import Input, Question
 from samebits.numerics.floats import is_float
 from samebits.sizes.places.equality import Doubt
-from samebits.sizes.places.facts import Element, Integer, Reduction, Source, Term
+from samebits.sizes.places.facts import Element, Integer, Reduction, Source, Term, parts_of
 from samebits.sizes.places.linear_questions import in_order
 from samebits.sizes.places.polynomial import Polynomial, of
 from samebits.sizes.places.space import Space
@@ -393,15 +393,9 @@ def sizes_near_constants(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]
 
 def _constants(source: Source) -> set[int]:
     """Return the numbers in facts about bound indices."""
-    match source:
-        case Term(operands=operands):
-            return {number for operand in operands for number in _constants(operand)}
-        case Reduction(pieces=pieces):
-            facts = [fact.polynomial for piece in pieces for fact in piece.facts]
-            own = {abs(dict(p.terms).get((), 0)) for p in facts}
-            inner = {number for piece in pieces for number in _constants(piece.source)}
-            return {number for number in own | inner if number > 4}
-    return set()
+    sums = (part for part in parts_of(source) if isinstance(part, Reduction))
+    facts = (fact for total in sums for piece in total.pieces for fact in piece.facts)
+    return {number for fact in facts if (number := abs(dict(fact.polynomial.terms).get((), 0))) > 4}
 
 
 def _differences(first: Source, second: Source) -> list[Polynomial]:

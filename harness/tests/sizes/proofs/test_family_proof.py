@@ -236,14 +236,14 @@ def test_the_reorder_is_proved_for_every_number_of_devices() -> None:
         for direction in ("forward", "gradient"):
             point = PairPoint(pair, "structured", pair.case(case), "float32", direction)
             proof = prover.prove(point, MeshSpec.parse("context4"))
-            assert proof.mesh is None
-            assert proof.shapes == {"x": "float32[batch, 2*context*group, heads, dim]"}
+            assert proof.shown.mesh is None
+            assert proof.shown.shapes == {"x": "float32[batch, 2*context*group, heads, dim]"}
             assert [leaf.verdict for leaf in proof.leaves] == ["proved"]
     point = PairPoint(pair, "permute", pair.case("bshd"), "float32", "forward")
     proof = prover.prove(point, MeshSpec.parse("context8"))
-    assert (proof.mesh, [leaf.verdict for leaf in proof.leaves]) == ("context8", ["proved"])
-    assert proof.why_mesh is not None
-    assert "asks for the mesh" in proof.why_mesh
+    assert (proof.shown.mesh, [leaf.verdict for leaf in proof.leaves]) == ("context8", ["proved"])
+    assert proof.shown.why_mesh is not None
+    assert "asks for the mesh" in proof.shown.why_mesh
 
 
 def test_a_rotation_is_proved_for_all_sizes() -> None:
