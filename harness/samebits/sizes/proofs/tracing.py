@@ -20,8 +20,9 @@ from samebits.interpret.inner_equations import equations
 from samebits.prove.mesh_queries import Query, platform_of_process, process_queries
 from samebits.schema.domain import cotangent_of
 from samebits.sizes.places.space import Space
-from samebits.sizes.proofs.comparisons import SizeComparison, comparisons
+from samebits.sizes.proofs.comparisons import SizeComparison
 from samebits.sizes.proofs.family import Family, SizeOf
+from samebits.sizes.proofs.operators import comparisons
 from samebits.sizes.proofs.symbolic_slices import size_of
 
 

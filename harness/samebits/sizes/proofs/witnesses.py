@@ -27,8 +27,8 @@ from samebits.sizes.places.facts import Element, Integer, Reduction, Source, Ter
 from samebits.sizes.places.linear_questions import in_order
 from samebits.sizes.places.polynomial import Polynomial, of
 from samebits.sizes.places.space import Space
-from samebits.sizes.proofs.comparisons import is_of_code
 from samebits.sizes.proofs.family import Family, SizeOf
+from samebits.sizes.proofs.operators import is_of_code
 from samebits.sizes.proofs.tracing import TracedFamily, each_once, traced
 
 Function = Callable[..., Any]

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import pytest
 
 from samebits.sizes.places.polynomial import variable
-from samebits.sizes.proofs.comparisons import NotNegative, Remainders, Zero, comparisons
+from samebits.sizes.proofs.comparisons import NotNegative, Remainders, Zero
 from samebits.sizes.proofs.family_proof import prove_all_sizes
+from samebits.sizes.proofs.operators import comparisons
 from samebits.sizes.proofs.tracing import traced
 from tests.sizes.proofs.size_faults import EVEN, ON_LINE
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from samebits.sizes.proofs.comparisons import comparisons
 from samebits.sizes.proofs.family_proof import prove_all_sizes
+from samebits.sizes.proofs.operators import comparisons
 from samebits.sizes.proofs.tracing import traced
 from tests.sizes.proofs.size_faults import ON_LINE, ON_TABLE
 
