@@ -41,13 +41,12 @@ from samebits.interpret.rounding_error.estimate import ErrorEstimate, estimate_e
 from samebits.interpret.rounding_error.rules import PASSES
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
-from samebits.programs.alone import baseline, on_mesh_of
 from samebits.programs.catalogue import Locator
 from samebits.programs.inputs import Array
 from samebits.programs.plan import Plan
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
-from samebits.programs.sides import Site, TracedSides
+from samebits.programs.sides import Site, TracedSides, baseline, on_mesh_of
 from samebits.prove.mesh_queries import (
     Query,
     SideQueries,

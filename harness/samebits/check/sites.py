@@ -8,10 +8,9 @@ from samebits.check.execution import Execution, PendingPoint
 from samebits.check.trace_order import TraceOrder
 from samebits.errors import NoExplicitForm
 from samebits.interpret.equation import type_of
-from samebits.programs.alone import baseline, on_mesh_of, sites_alone
 from samebits.programs.captured_values import equations
 from samebits.programs.program_cache import Program
-from samebits.programs.sides import Site, TracedSides
+from samebits.programs.sides import Site, TracedSides, baseline, on_mesh_of, sites_alone
 from samebits.prove.same_program import with_primal
 from samebits.schema.case import Refusal
 from samebits.schema.meshes import MeshSpec

@@ -17,7 +17,7 @@ from samebits.errors import DeclarationError
 from samebits.host.cache_keys import digest_of
 from samebits.host.isolation import note
 from samebits.programs.captured_values import calls_python, constants_of
-from samebits.programs.isolated_trace import shown
+from samebits.programs.program_cache import shown
 from samebits.programs.sides import Site, TracedSides
 
 _REMEDY = "give each side state of its own"

@@ -10,9 +10,8 @@ from samebits.check.execution import Execution
 from samebits.errors import CouldNotRun, DeclarationError
 from samebits.interpret.machine_independence.domain import Independence, independence_at_all_inputs
 from samebits.interpret.problem import Question
-from samebits.programs.alone import baseline, on_mesh_of
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Site, TracedSides
+from samebits.programs.sides import Site, TracedSides, baseline, on_mesh_of
 from samebits.prove.prover import Prover, Unproved
 from samebits.prove.same_program import with_primal
 from samebits.schema.meshes import MeshSpec

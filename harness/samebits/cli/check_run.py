@@ -36,12 +36,11 @@ from samebits.report.live import CheckProgress
 from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.pair_heads import pair_head
 from samebits.report.shards import request_of
-from samebits.schema.finding import Finding, at, summarise
+from samebits.schema.finding import Finding, ShakeSummary, at, summarise
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
 from samebits.schema.result import Problem
-from samebits.schema.shake_summary import ShakeSummary
 
 RARE = 1 / 20
 """How often a side gives other bits, in the probability that is printed of seeing it."""

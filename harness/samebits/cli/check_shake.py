@@ -15,9 +15,8 @@ from samebits.check.shake_options import LEFT_OUT, ShakeOption, accepted, flag_o
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.environment import Environment
 from samebits.report.check import Document, read_document
-from samebits.schema.finding import Finding
+from samebits.schema.finding import Finding, ShakeSummary, shake_of
 from samebits.schema.result import Problem
-from samebits.schema.shake_summary import ShakeSummary, shake_of
 
 # The same check in another process, under flags that XLA reads once.
 

@@ -18,13 +18,12 @@ from samebits.functions.request import CompareOptions, CompareRequest, near_opti
 from samebits.host.isolation import note
 from samebits.programs.implementations import class_remark, parameters_of, signature_text
 from samebits.programs.like import is_array, like
-from samebits.schema.argument_trees import ArgTree
-from samebits.schema.case import Arg, Case, ContextMesh, Spec
+from samebits.schema.case import Arg, ArgTree, Case, ContextMesh, Spec
 from samebits.schema.contract import Contract, Rung
-from samebits.schema.kind_words import with_article
 from samebits.schema.meshes import MODES, NO_MESH, MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_meshes import WIDEST
+from samebits.schema.validate import with_article
 from samebits.schema.values import Given
 
 

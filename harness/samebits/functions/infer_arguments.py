@@ -21,7 +21,7 @@ from samebits.schema.values import Integers
 from samebits.user_errors import one_line
 
 GUESSES = tuple(
-    parse_argument(f"x={text}").arg
+    parse_argument(f"x={text}")[1]
     for text in ("f32[8,16]", "f32[16,16]", "f32[2,8,4,16]", "f32[16]", "f32[]", "i32[8]:0..7", "i32[2,8]:0..7")
 )
 """What a parameter may be, in the order in which it is tried; integers are indices into any of the other arrays."""

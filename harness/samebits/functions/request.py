@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from samebits.errors import DeclarationError, RequestError
 from samebits.schema.contract import Rung
-from samebits.schema.kind_words import kind_words
 from samebits.schema.pair import Adapt
-from samebits.schema.validate import check_accuracy
+from samebits.schema.validate import check_accuracy, kind_words
 from samebits.schema.values import Integers, Normal, Uniform, Values
 
 LONGEST = 100

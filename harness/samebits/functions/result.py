@@ -14,16 +14,8 @@ from samebits.schema.assumption import Assumption
 from samebits.schema.finding import Finding, Place, breakable
 from samebits.schema.result import Problem, Verdict
 
-_GRAVEST: tuple[Verdict, ...] = (
-    "different",
-    "unstable",
-    "error",
-    "skipped",
-    "rounding",
-    "bitwise",
-    "refused",
-    "proved",
-)
+_GRAVEST: tuple[Verdict, ...]
+_GRAVEST = ("different", "unstable", "error", "skipped", "rounding", "bitwise", "refused", "proved")
 """The verdicts, the one that speaks for the whole first."""
 
 

@@ -13,8 +13,7 @@ from typing import Any
 import jax
 
 from samebits.host.cache_keys import ByIdentity
-from samebits.schema.argument_trees import ArgTree
-from samebits.schema.case import Case
+from samebits.schema.case import ArgTree, Case
 
 AFTER = " after the call"
 

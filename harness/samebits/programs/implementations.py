@@ -15,8 +15,8 @@ from samebits.errors import DeclarationError
 from samebits.host.isolation import note
 from samebits.host.loading import load_file, load_module, load_standalone_file
 from samebits.schema.case import Case
-from samebits.schema.kind_words import kind_words
 from samebits.schema.pair import Pair, Side
+from samebits.schema.validate import kind_words
 
 # How a side is called: the declared arguments by name, whatever kinds of parameters it has.
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

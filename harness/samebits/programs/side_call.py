@@ -21,9 +21,9 @@ from samebits.programs.host_trees import named_leaves
 from samebits.programs.implementations import bound
 from samebits.programs.inputs import is_key, key_implementation
 from samebits.schema.case import Case
-from samebits.schema.kind_words import kind_words
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
+from samebits.schema.validate import kind_words
 
 # The check that a map between two argument or output trees loses nothing: numbered elements are moved through it.
 Array = NDArray[Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,10 +18,10 @@ from samebits.interpret.literals import number
 from samebits.numerics import floats
 from samebits.programs.argument_writes import WrittenLeaves, returned, touched
 from samebits.programs.asked import record
+from samebits.programs.captured_values import equations
 from samebits.programs.host_trees import inexact_leaves, named_leaves
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
-from samebits.programs.isolated_trace import traced_or_none
 from samebits.programs.placement import (
     cotangent_layout,
     device_number,
@@ -30,8 +30,8 @@ from samebits.programs.placement import (
     settled,
     sharding,
 )
-from samebits.programs.program_cache import CompileSetup, Program, Programs
-from samebits.programs.shared_state import SharedState
+from samebits.programs.program_cache import CompileSetup, Program, Programs, traced_or_none
+from samebits.programs.shared_state import SharedState, values_around
 from samebits.programs.side_call import side_call, structure_key
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import DIFFERENTIATED
@@ -156,14 +156,7 @@ def _dtype(aval: Any) -> Any:
 
 def primitives(closed: Any) -> set[str]:
     """Return the names of all primitives of a program, those of its inner programs included."""
-    names: set[str] = set()
-    for eqn in getattr(closed, "jaxpr", closed).eqns:
-        names.add(eqn.primitive.name)
-        for value in eqn.params.values():
-            for parameter in value if isinstance(value, tuple) else (value,):
-                if _is_program(parameter):
-                    names |= primitives(parameter)
-    return names
+    return {equation.primitive.name for equation in equations(closed)}
 
 
 # Both sides of a pair under a transformation of jax, for rules of differentiation and batching of their own.
@@ -544,3 +537,101 @@ def widen_array(array: Array, site: Site) -> Array:
     """Return a host array as the site wants it: the same numbers, in float64 where the side is its own oracle."""
     wide = site.widen(array.dtype)
     return array if wide == array.dtype else array.astype(wide)
+
+
+# Where a side runs alone on one device, and the meshes that functions bring along themselves.
+def sites_alone(sides: TracedSides, site: Site) -> Iterator[Site]:
+    """Yield the ways to have a side on one device: without a mesh, then under a mesh of one device.
+
+    That has the axes of the site, or of the pair where it has no mesh: first with their types, then all of type auto.
+    """
+    axes = site.mesh.names or sides.pair.axes
+    if not axes or not site.case.context_meshes:
+        yield replace(site, built=None, alone=True)
+    single, first = site.mesh.having(tuple((axis, 1) for axis in axes)), jax.local_devices()[:1]
+    for mesh in dict.fromkeys((single.build(site.mode, first), single.untyped.build("auto", first))):
+        if mesh is not None:
+            yield replace(site, built=mesh, alone=True)
+
+
+def site_alone(sides: TracedSides, side: str, site: Site) -> Site:
+    """Return the first of these at which a side can be traced; the last where it cannot, for its error."""
+    candidate = site
+    for candidate in sites_alone(sides, site):
+        if sides.forward(side, candidate).error is None:
+            break
+    return candidate
+
+
+def on_mesh_of(sides: TracedSides, variant: str, site: Site) -> Site:
+    """Return where the reference and a variant run on the mesh of a point: on the mesh that one of them brings along.
+
+    A point without a mesh is on one device, as the reference alone is.
+
+    Raises:
+        CouldNotRun: a side's own mesh has other axes than the point.
+    """
+    for side in dict.fromkeys((sides.pair.reference_name, variant)):
+        site = on_own_mesh(sides, side, site)
+    return site if site.mesh.axes else site_alone(sides, variant, site)
+
+
+def baseline(sides: TracedSides, on_mesh: Site, *, runs: bool = True) -> tuple[Site, str | None]:
+    """Return where the reference runs that others are compared with, and a remark where that is not one device.
+
+    Where it need not run there, it suffices that it can be traced.
+    """
+    reference = sides.pair.reference_name
+    alone = site_alone(sides, reference, on_mesh)
+    own = own_mesh(sides, reference, alone)
+    if own is None or (not runs and sides.forward(reference, alone).error is None):
+        return alone, None
+    return on_mesh, (
+        f"the reference '{reference}' is bound to a mesh of {own.size} devices of its own and cannot run on one; "
+        "the baseline is the reference on that mesh"
+    )
+
+
+def own_mesh(sides: TracedSides, side: str, site: Site) -> Mesh | None:
+    """Return the first mesh of several devices that a side brings along: of its program, else of its variables."""
+    program = sides.forward(side, site)
+    if program.error is not None:
+        return next(filter(_is_of_several, values_around(sides.functions[side])), None)
+    for equation in equations(program.traced.jaxpr):
+        for value in equation.params.values():
+            for mesh in map(_mesh_of, value if isinstance(value, tuple | list) else (value,)):
+                if _is_of_several(mesh) and mesh is not site.built:
+                    return mesh  # type: ignore[no-any-return]
+    return None
+
+
+def on_own_mesh(sides: TracedSides, side: str, site: Site) -> Site:
+    """Return the site on the very mesh that a side brings along, where that has the axes of the point; else the site.
+
+    Its devices can be in another order, and jax holds an abstract mesh against its kind of devices.
+
+    Raises:
+        CouldNotRun: the side's own mesh has other axes than the point.
+    """
+    here = site.built is not None and sides.forward(side, site).error is None
+    own = own_mesh(sides, side, site if here else replace(site, built=None, alone=True))
+    if own is None:
+        return site
+    spec = MeshSpec.of(own)
+    if site.built is not None and spec == MeshSpec.of(site.built):
+        return replace(site, built=own)
+    if here:
+        return site
+    raise CouldNotRun(
+        f"{sides.pair.name}: '{side}' is bound to a mesh of its own, '{spec.id}', and the mesh here is "
+        f"'{site.mesh.id}' ({site.mode}); run it there: meshes=('{spec.id}',) in a Pair, or mesh='{spec.id}' in a "
+        "call; or let it take the mesh as an argument: statics={'mesh': ContextMesh()}"
+    )
+
+
+def _mesh_of(value: Any) -> Any:
+    return value if isinstance(value, Mesh) else getattr(value, "mesh", None)
+
+
+def _is_of_several(mesh: Any) -> bool:
+    return isinstance(mesh, Mesh) and mesh.size > 1

@@ -20,8 +20,7 @@ from samebits.numerics.bits import Comparison, free_places
 from samebits.numerics.by_content import by_content
 from samebits.numerics.difference_kinds import Kind
 from samebits.programs.host_trees import compare_trees, declared_tree, named_leaves
-from samebits.programs.input_bounds import arg_below
-from samebits.programs.inputs import Array, Record, cotangent, differentiable, is_key
+from samebits.programs.inputs import Array, Record, arg_below, cotangent, differentiable, is_key
 from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site, TracedSides
 from samebits.schema.case import Arg, Case

@@ -29,13 +29,12 @@ from samebits.interpret.jumps import other_jumps
 from samebits.interpret.label_proof import LabelIdentity, LabelProver
 from samebits.interpret.other_values import Counterexample, counterexamples
 from samebits.interpret.problem import Question
-from samebits.programs.alone import baseline, on_mesh_of
 from samebits.programs.asked import Asked, record_all, record_outside, recorded
 from samebits.programs.captured_values import equations, own_rules, own_stops
 from samebits.programs.inputs import Array, Record, records
 from samebits.programs.program_cache import Program
 from samebits.programs.shared_state import standing_for
-from samebits.programs.sides import SECOND, Site, TracedSides
+from samebits.programs.sides import SECOND, Site, TracedSides, baseline, on_mesh_of
 from samebits.prove.problem import cotangents_of, questions, traced_program
 from samebits.schema.assumption import Assumption
 from samebits.schema.meshes import MeshSpec

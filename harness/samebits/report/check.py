@@ -29,10 +29,9 @@ from samebits.report.words import (
     short_meshes,
     verdict_counts,
 )
-from samebits.schema.finding import Finding, exit_code
+from samebits.schema.finding import COUNTED, Finding, ShakeSummary, exit_code
 from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.result import Problem, Summary
-from samebits.schema.shake_summary import COUNTED, ShakeSummary
 
 RESULT_SCRIPTS = ("result_view.js", "result_values.js", "result_sharding.js", "result_heat.js", "result_source.js")
 """What shows one result in depth; `result_view.js` comes first."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from samebits.errors import DeclarationError, RequestError
 from samebits.schema.case import SPECIALS, Arg, Spec
@@ -27,21 +26,8 @@ _KEYS = ("key<fry>", "key<rbg>", "key<urbg>")
 _LONG = {"bf": "bfloat", "f": "float", "i": "int", "u": "uint", "c": "complex"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NamedArg:
-    """An argument with its name.
-
-    Args:
-        name: of the parameter.
-        arg: its shape, dtype, layout and values.
-    """
-
-    name: str
-    arg: Arg
-
-
-def parse_argument(word: str) -> NamedArg:
-    """Read one argument, such as `x=f32[8@data,16]:nan`.
+def parse_argument(word: str) -> tuple[str, Arg]:
+    """Read the name and the declaration of an argument, such as `x=f32[8@data,16]:nan`.
 
     Args:
         word: `NAME=DTYPE[DIMENSIONS]`, then `:LOW..HIGH` for numbers of this range (both included), or `:SPECIAL,...`
@@ -67,7 +53,7 @@ def parse_argument(word: str) -> NamedArg:
         arg = Arg(shape=shape, dtype=dtype, spec=spec, values=values, special=special)
     except DeclarationError as error:
         raise RequestError(f"argument '{word}': {error}") from None
-    return NamedArg(name=name, arg=arg)
+    return name, arg
 
 
 def _meant(word: str) -> str:
@@ -90,10 +76,10 @@ def parse_arguments(words: Iterable[str]) -> dict[str, Arg]:
     """
     parsed: dict[str, Arg] = {}
     for word in words:
-        argument = parse_argument(word)
-        if argument.name in parsed:
-            raise RequestError(f"argument '{word}': '{argument.name}' is given twice; give each argument once")
-        parsed[argument.name] = argument.arg
+        name, arg = parse_argument(word)
+        if name in parsed:
+            raise RequestError(f"argument '{word}': '{name}' is given twice; give each argument once")
+        parsed[name] = arg
     return parsed
 
 

@@ -17,24 +17,6 @@ from samebits.errors import DeclarationError
 from samebits.schema.target import Target
 from samebits.schema.validate import expected
 
-NUMBERS = (
-    "while_loops",
-    "loop_turns",
-    "gathers",
-    "scatters",
-    "copies",
-    "sparsecore",
-    "wire_bytes",
-    "temp_bytes",
-    "peak_bytes",
-    "argument_bytes",
-    "output_bytes",
-    "bytes_accessed",
-    "flops",
-    "optimal_seconds",
-)
-"""What can be counted or measured of a compiled program; the keys of `samebits compile --json`."""
-
 COLLECTIVES, PROGRAM = "collectives", "program"
 
 EXAMPLES = (
@@ -181,7 +163,7 @@ class SideFigures:
     program: Figure
 
     def __init__(self, name: str) -> None:
-        for metric in (*NUMBERS, COLLECTIVES, PROGRAM):
+        for metric in SideFigures.__annotations__:
             setattr(self, metric, Figure(metric, name))
 
     if not TYPE_CHECKING:  # the type checker finds a wrong name by itself
@@ -189,8 +171,12 @@ class SideFigures:
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("__"):
                 raise AttributeError(name)
-            known = (*NUMBERS, COLLECTIVES, PROGRAM)
+            known = SideFigures.__annotations__
             raise DeclarationError(f"'{name}' is not a figure of a compiled side; {expected(name, known)}")
+
+
+NUMBERS = tuple(name for name in SideFigures.__annotations__ if name not in (COLLECTIVES, PROGRAM))
+"""What can be counted or measured of a compiled program; the keys of `samebits compile --json`."""
 
 
 VARIANT = SideFigures(_VARIANT)

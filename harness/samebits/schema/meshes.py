@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from jax.sharding import AbstractMesh, Mesh
 
 
-# How a mesh is written: `dp2_tp4`, or `fsdp_transpose=2,tensor=4:explicit`; read and written here, as data.
 NO_MESH = "none"
 """The name of having no mesh: one device, and no axes."""
 
@@ -36,36 +35,6 @@ SPELLING = (
 )
 
 
-def read(text: str) -> tuple[Axes, AxisTypes]:
-    """Read the axes and their types.
-
-    Raises:
-        MeshError: the text is in neither form, or an axis has a type that none can be given.
-    """
-    if text == NO_MESH:
-        return (), ()
-    compact = [_COMPACT.fullmatch(part) for part in text.split("_")]
-    if all(compact):
-        return tuple((part[1], int(part[2])) for part in compact if part), (None,) * len(compact)
-    long = [_LONG.fullmatch(part.strip()) for part in text.split(",")]
-    if not all(long):
-        raise MeshError(f"mesh '{text}' is malformed; {SPELLING}")
-    axes = tuple((part[1], int(part[2])) for part in long if part)
-    return axes, tuple(_axis_type(text, part[1], part[3]) for part in long if part)
-
-
-def written(axes: Axes, types: AxisTypes) -> str:
-    """Write the canonical spelling, which `read` reads back."""
-    if not axes:
-        return NO_MESH
-    if not any(types) and all(_LETTERS.fullmatch(name) for name, _ in axes):
-        return "_".join(f"{name}{size}" for name, size in axes)
-    kinds = types or (None,) * len(axes)
-    return ",".join(
-        f"{name}={size}" + (f":{kind}" if kind else "") for (name, size), kind in zip(axes, kinds, strict=True)
-    )
-
-
 def _axis_type(text: str, name: str, kind: str | None) -> Mode | None:
     known: dict[str | None, Mode | None] = {None: None, "auto": "auto", "explicit": "explicit"}
     if kind == "manual":
@@ -82,7 +51,6 @@ __all__ = ["AXES", "MODES", "NO_MESH", "MeshSpec", "Mode"]
 
 AXES = ("data", "fsdp", "tensor", "context", "expert", "stage")
 """The axis names of this repository's own pairs and of the parallelism guide; a mesh can have any others."""
-"""The id of one device without a mesh."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,8 +97,16 @@ class MeshSpec:
         Raises:
             MeshError: the text is malformed.
         """
-        axes, types = read(text)
-        return cls(axes=axes, types=types)
+        if text == NO_MESH:
+            return cls(axes=())
+        compact = [_COMPACT.fullmatch(part) for part in text.split("_")]
+        if all(compact):
+            return cls(axes=tuple((part[1], int(part[2])) for part in compact if part))
+        long = [_LONG.fullmatch(part.strip()) for part in text.split(",")]
+        if not all(long):
+            raise MeshError(f"mesh '{text}' is malformed; {SPELLING}")
+        axes = tuple((part[1], int(part[2])) for part in long if part)
+        return cls(axes=axes, types=tuple(_axis_type(text, part[1], part[3]) for part in long if part))
 
     @classmethod
     def of(cls, mesh: Mesh | AbstractMesh) -> MeshSpec:
@@ -156,7 +132,15 @@ class MeshSpec:
     @property
     def id(self) -> str:
         """Return the name that `parse` reads back; equal meshes have equal ids."""
-        return written(self.axes, self.types)
+        if not self.axes:
+            return NO_MESH
+        if not any(self.types) and all(_LETTERS.fullmatch(name) for name in self.names):
+            return "_".join(f"{name}{size}" for name, size in self.axes)
+        kinds = self.types or (None,) * len(self.axes)
+        words = (
+            f"{name}={size}{f':{kind}' if kind else ''}" for (name, size), kind in zip(self.axes, kinds, strict=True)
+        )
+        return ",".join(words)
 
     @property
     def names(self) -> tuple[str, ...]:

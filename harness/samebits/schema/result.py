@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Verdict = Literal["proved", "bitwise", "refused", "rounding", "different", "unstable", "error", "skipped"]
 """The rungs of the ladder, highest first; `refused` is a documented error that every side raised as documented."""
-VERDICTS: tuple[Verdict, ...] = (
-    "proved",
-    "bitwise",
-    "refused",
-    "rounding",
-    "different",
-    "unstable",
-    "error",
-    "skipped",
-)
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 Outcome = Literal["robust", "fragile", "broken", "no effect", "error"]

@@ -106,17 +106,8 @@ def best(trials: Sequence[TuningTrial]) -> TuningBest:
     """Choose the best of the values that compile and are not known to give other results, by the compiler's figures."""
     first = trials[0]
     value, figure, reason = _chosen(trials)
-    return TuningBest(
-        pair=first.pair,
-        side=first.side,
-        case=first.case,
-        direction=first.direction,
-        target=first.target,
-        argument=first.argument,
-        value=value,
-        figure=figure,
-        reason=reason,
-    )
+    same = {name: getattr(first, name) for name in ("pair", "side", "case", "direction", "target", "argument")}
+    return TuningBest(**same, value=value, figure=figure, reason=reason)
 
 
 def _chosen(trials: Sequence[TuningTrial]) -> tuple[str | None, str | None, str]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -25,13 +25,9 @@ from samebits.report.html.sections import page_of, section_of
 from samebits.report.pair_heads import pair_head
 from samebits.schema.finding import Finding, summarise
 from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from samebits.schema.result import Verdict
 from samebits.testing.distributed import GROUP
-
-if TYPE_CHECKING:
-    from samebits.schema.finding import Finding
-    from samebits.schema.pair import Pair
-    from samebits.schema.point import Point
-    from samebits.schema.result import Verdict
 
 
 # The results of pair tests as text that travels with their reports, and as the document of one check.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,9 +20,6 @@ from samebits.schema.assumption import passing_words
 from samebits.testing import distributed, page
 from samebits.testing.pair_tests import COMPILED, PAIR
 from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
-
-if TYPE_CHECKING:
-    pass
 
 _COMPARED = "samebits_compared"
 """The attribute of a test's report that has its comparisons: the name, and each assumption by kind and as text."""

@@ -21,11 +21,10 @@ from samebits.check.shake_options import (
 )
 from samebits.numerics.difference_kinds import Kind
 from samebits.schema.contract import Contract
-from samebits.schema.finding import Finding
+from samebits.schema.finding import Finding, shake_of, standing
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
 from samebits.schema.result import ShakenLeaf
-from samebits.schema.shake_summary import shake_of, standing
 from tests.support.documents import toy_result
 from tests.support.toys import of, run, toy
 

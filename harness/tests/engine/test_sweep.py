@@ -104,7 +104,7 @@ TOO_SMALL: dict[str, tuple[str, Any, Callable[[], list[Event]]]] = {
         lambda: _of("by_mesh", variant="twice"),
     ),
     "what was changed stays": (
-        "samebits.programs.isolated_trace.undone",
+        "samebits.programs.program_cache.undone",
         lambda _: contextlib.nullcontext([]),
         lambda: [*_of("changing", variant="changed"), *_of("changed_by_others")],
     ),

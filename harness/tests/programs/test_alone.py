@@ -8,9 +8,8 @@ import jax
 import pytest
 from jax.sharding import AbstractMesh, PartitionSpec
 
-from samebits.programs.alone import baseline, on_own_mesh, own_mesh, site_alone, sites_alone
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Site, TracedSides
+from samebits.programs.sides import Site, TracedSides, baseline, on_own_mesh, own_mesh, site_alone, sites_alone
 from samebits.schema.case import Case, ContextMesh
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.pair import Pair

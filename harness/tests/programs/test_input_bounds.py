@@ -7,8 +7,7 @@ import pytest
 
 from samebits import Arg, Case, Integers
 from samebits.errors import DeclarationError
-from samebits.programs.input_bounds import arg_below, arg_equals, check_values, equal_array
-from samebits.programs.inputs import drawn_values
+from samebits.programs.inputs import arg_below, arg_equals, check_values, drawn_values, equal_array
 
 CASE = Case(id="small", sizes={"rows": 8}, statics={"experts": 6, "name": "x"})
 

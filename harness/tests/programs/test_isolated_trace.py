@@ -11,7 +11,7 @@ import pytest
 from samebits.errors import DeclarationError
 from samebits.host.interrupts import Stop
 from samebits.host.isolation import take_notes
-from samebits.programs.isolated_trace import trace_alone, traced_or_none
+from samebits.programs.program_cache import trace_alone, traced_or_none
 
 _X = (jax.ShapeDtypeStruct((4,), np.float32),)
 

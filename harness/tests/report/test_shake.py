@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from samebits.report.check import moved_leaves
+from samebits.schema.finding import shake_of
 from samebits.schema.result import ShakenLeaf
-from samebits.schema.shake_summary import shake_of
 from tests.support.documents import document, result
 from tests.support.pages import screen
 

@@ -7,8 +7,7 @@ import pytest
 
 from samebits.errors import DeclarationError
 from samebits.programs.like import like
-from samebits.schema.argument_trees import argument_tree
-from samebits.schema.case import Arg
+from samebits.schema.case import Arg, argument_tree
 
 
 def test_a_declared_tree_of_args() -> None:

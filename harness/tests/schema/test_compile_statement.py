@@ -12,7 +12,6 @@ from samebits.schema.compile_statement import (
     VARIANT,
     Claim,
     Figure,
-    SideFigures,
     compiled_side,
     shown,
 )
@@ -21,7 +20,7 @@ from samebits.schema.program_facts import CompiledSide
 
 def test_every_figure_and_every_count_can_be_named() -> None:
     assert set(NUMBERS) <= CompiledSide.__dataclass_fields__.keys()
-    assert SideFigures.__annotations__.keys() == {*NUMBERS, "collectives", "program"} == vars(VARIANT).keys()
+    assert {*NUMBERS, "collectives", "program"} == vars(VARIANT).keys()
 
 
 def test_a_comparison_may_be_turned_round() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samebits.schema.kind_words import kind_words
+from samebits.schema.validate import kind_words
 
 
 class _Layer:

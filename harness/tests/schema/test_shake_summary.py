@@ -1,8 +1,7 @@
 """Counts over leaves that were compiled again under other options."""
 
-from samebits.schema.finding import Finding
+from samebits.schema.finding import Finding, shake_of, standing
 from samebits.schema.result import Outcome, ShakenLeaf
-from samebits.schema.shake_summary import shake_of, standing
 from tests.support.documents import result
 
 

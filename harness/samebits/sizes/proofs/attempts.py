@@ -16,8 +16,7 @@ import numpy as np
 
 from samebits.errors import DeclarationError
 from samebits.programs.implementations import implementation
-from samebits.programs.input_bounds import arg_below, arg_equals
-from samebits.programs.inputs import arg_dtype, differentiable, drawn_values
+from samebits.programs.inputs import arg_below, arg_dtype, arg_equals, differentiable, drawn_values
 from samebits.programs.placement import partition
 from samebits.programs.shared_state import SharedState
 from samebits.programs.side_call import side_call

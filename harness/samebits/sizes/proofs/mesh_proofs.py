@@ -33,38 +33,12 @@ WITH_ZEROS = frozenset({"float16", "bfloat16", "float32", "float64"})
 """The dtypes that share proofs: all have infinities and a zero of each sign, of which narrower ones lack some."""
 
 MOVING = frozenset(
-    {
-        "all_gather",
-        "all_gather_invariant",
-        "all_to_all",
-        "broadcast_in_dim",
-        "concatenate",
-        "copy",
-        "copy_p",
-        "dynamic_slice",
-        "dynamic_update_slice",
-        "expand_dims",
-        "gather",
-        "mesh_cast",
-        "optimization_barrier",
-        "pad",
-        "pbroadcast",
-        "ppermute",
-        "pvary",
-        "reshape",
-        "reshard",
-        "rev",
-        "scatter",
-        "select_n",
-        "shard_map",
-        "sharding_constraint",
-        "slice",
-        "split",
-        "squeeze",
-        "transpose",
-        # Into a place that no other update has; else a sum, of which formulas are shown and dtypes count as nothing.
-        "scatter-add",
-    }
+    {"all_gather", "all_gather_invariant", "all_to_all", "broadcast_in_dim", "concatenate", "copy", "copy_p"}
+    | {"dynamic_slice", "dynamic_update_slice", "expand_dims", "gather", "mesh_cast", "optimization_barrier", "pad"}
+    | {"pbroadcast", "ppermute", "pvary", "reshape", "reshard", "rev", "scatter", "select_n", "shard_map"}
+    | {"sharding_constraint", "slice", "split", "squeeze", "transpose"}
+    # Into a place that no other update has; else a sum, of which formulas are shown and dtypes count as nothing.
+    | {"scatter-add"}
     | CALLS.keys()
 )
 """What gives floating-point numbers their places and looks at none of them."""
