@@ -109,12 +109,15 @@ def uniform_array(
 def _distinct(array: Array, ends: Array) -> Array:
     """Move repeats to the next free number of the range; keep them where the range has too few numbers."""
     first, last = (int(place) for place in floats.ordinals(ends))
-    count = array.size
-    if last - first + 1 < count:
-        return array
-    order, steps = np.argsort(floats.ordinals(array), kind="stable"), np.arange(count)
+    return array if last - first + 1 < array.size else _apart(array, last)
+
+
+def _apart(array: Array, last: int | None = None) -> Array:
+    """Move repeats upward to the next number, and those that would then be above the last one back to it."""
+    order, steps = np.argsort(floats.ordinals(array), kind="stable"), np.arange(array.size)
     places = np.maximum.accumulate(floats.ordinals(array)[order] - steps) + steps
-    places = np.minimum(places, last - (count - 1 - steps))
+    if last is not None:
+        places = np.minimum(places, last - (array.size - 1 - steps))
     array[order] = floats.from_ordinals(places, array.dtype)
     return array
 
@@ -409,10 +412,7 @@ def distinct_normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.
     array = flat.astype(dtype)
     per_binade = 1 << int(ml_dtypes.finfo(dtype).nmant)
     if floats.has_sign(dtype) and count * 8 <= 2 * 8 * per_binade:
-        order = np.argsort(floats.ordinals(array), kind="stable")
-        steps = np.arange(count)
-        places = np.maximum.accumulate(floats.ordinals(array)[order] - steps) + steps
-        array[order] = floats.from_ordinals(places, dtype)
+        array = _apart(array)
     return array.reshape(shape)
 
 
