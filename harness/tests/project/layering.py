@@ -65,7 +65,7 @@ JAX_AT_IMPORT = (
     "sizes/proofs/operators",
     "prove/same_program",
     "sizes/proofs/tracing",
-    "sizes/proofs/symbolic_slices",
+    "sizes/proofs/number_forms",
     "programs/host_trees",
     "programs/sides",
     "check/evidence",

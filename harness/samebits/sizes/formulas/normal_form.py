@@ -290,7 +290,8 @@ class Recurrences:
             self._check_gauge(factor, largest, power, after, facts)
             weight = self._ring.exponential(after)
             first = replace(largest, time=of(0))
-            start = self._ring.multiply(start, self._weight_at_start(first, power, facts))
+            rising = self._ring.exponential(self._ring.scaled(self._start(first, facts), power))
+            start = self._ring.multiply(start, rising)
             last = atom(Opaque(replace(largest, time=carried.time)))
             total = self._summed(self._ring.multiply(added, weight), step, carried)
             falling = self._ring.exponential(self._ring.scaled(last, -power))
@@ -358,9 +359,6 @@ class Recurrences:
         then = self._ring.exponential(self._ring.scaled(after, -1))
         if not self._equal(factor, self._ring.multiply(now, then), facts):
             raise NoFormula("a factor of which no sum is known")
-
-    def _weight_at_start(self, first: Carried, power: Fraction, facts: Facts) -> Formula:
-        return self._ring.exponential(self._ring.scaled(self._start(first, facts), power))
 
 
 def _opaque(formula: Formula) -> list[Source]:

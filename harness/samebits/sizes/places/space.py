@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any
 
 from samebits.errors import NotCovered
 from samebits.sizes.places.facts import (
@@ -106,19 +106,6 @@ def _asked_alone(alike: Alike, first: Any, second: Any) -> tuple[bool, list[tupl
 
 
 # Numbers of permutations: what a sort puts at a place, and at which place it puts a number.
-class NamedValues(Protocol):
-    """Unknown integers by name."""
-
-    def current(self, p: Polynomial) -> Polynomial:
-        """Return a polynomial with the digits of every index that has been cut."""
-
-    def value_of(self, source: Source, below: Polynomial | None = None) -> Polynomial:
-        """Return the unknown integer that a source is."""
-
-    def name_of(self, source: Source) -> str:
-        """Return the variable of an unknown integer that has been asked for."""
-
-
 @dataclass(frozen=True, slots=True)
 class Permutation:
     """A place of a permutation of the numbers below the size of an axis, or of its inverse.
@@ -163,7 +150,7 @@ class Permutations:
     def __init__(self) -> None:
         self._known: dict[str, Permutation] = {}
 
-    def value(self, space: NamedValues, wanted: Permutation) -> Polynomial:
+    def value(self, space: Space, wanted: Permutation) -> Polynomial:
         """Return the number at a place: a variable, or what a permutation and its inverse leave as it was."""
         for name, other in self._known.items():
             if wanted.undoes(other) and space.current(variable(name)) == wanted.place:
@@ -173,16 +160,14 @@ class Permutations:
         self._known[space.name_of(source)] = wanted
         return value
 
-    def at_value(self, space: NamedValues, value: Polynomial) -> Permutation | None:
+    def at_value(self, space: Space, value: Polynomial) -> Permutation | None:
         """Return the permutation whose number a value is."""
         for name, known in self._known.items():
             if space.current(variable(name)) == value:
                 return known
         return None
 
-    def hidden_in(
-        self, space: NamedValues, names: Sequence[str], unknown: frozenset[str]
-    ) -> tuple[str, Permutation] | None:
+    def hidden_in(self, space: Space, names: Sequence[str], unknown: frozenset[str]) -> tuple[str, Permutation] | None:
         """Return the one permutation of whose number some names are digits, and whose place alone is made of unknowns.
 
         None where it is not one, or is not a number of a place; its name comes first.

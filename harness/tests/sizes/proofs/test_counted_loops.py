@@ -9,7 +9,8 @@ from jax import lax
 
 from samebits.sizes.proofs.family import Family, Shaped
 from samebits.sizes.proofs.family_proof import prove_all_sizes
-from samebits.sizes.proofs.tracing import traced, with_scans
+from samebits.sizes.proofs.number_forms import with_scans
+from samebits.sizes.proofs.tracing import traced
 from tests.sizes.proofs.size_faults import Honest
 
 LINE = Family(symbols={"n": 1}, args={"x": Shaped(("n",))})

@@ -13,7 +13,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from samebits.interpret.dead_code import live
 from samebits.schema.meshes import MeshSpec
 from samebits.sizes.proofs.family import Family, Shaped
-from samebits.sizes.proofs.symbolic_slices import same_on_one_device, with_slices
+from samebits.sizes.proofs.number_forms import same_on_one_device, with_slices
 from samebits.sizes.proofs.tracing import traced
 from tests.sizes.proofs.size_faults import ON_TABLE
 
