@@ -6,14 +6,11 @@ that is another one than before is an output of the side as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-
-from samebits.host.cache_keys import ByIdentity
-from samebits.schema.case import ArgTree, Case
 
 AFTER = " after the call"
 
@@ -97,35 +94,6 @@ class Watched:
         order = tuple(sorted(paths))
         written = {f"{path}{AFTER}": leaves[path] for path in order if _is_number(leaves.get(path))}
         return WithWrites(outputs, written, order, tuple(changes))
-
-
-class WrittenLeaves:
-    """Which leaves of their arguments the sides of a pair write, by case, as far as they were traced."""
-
-    def __init__(self) -> None:
-        self._by_side: dict[Hashable, tuple[str, ...]] = {}
-        self._by_case: dict[Hashable, tuple[str, ...]] = {}
-
-    def note(self, side: str, case: Case, outputs: Any) -> None:
-        """Keep what a side writes; the first trace in a case counts."""
-        self._by_side.setdefault((side, ByIdentity(case)), touched(outputs))
-
-    def of_any(
-        self, case: Case, trees: Mapping[str, ArgTree], sides: Sequence[str], trace: Callable[[str], Any]
-    ) -> tuple[str, ...]:
-        """Return the leaves that any side writes; the same at each call for a case.
-
-        A side that was not traced in this case is, which notes it; where that fails, it writes nothing.
-        """
-        key = ByIdentity(case)
-        if key not in self._by_case:
-            paths: set[str] = set()
-            for side in sides if any(tree.paths != ("",) for tree in trees.values()) else ():
-                if (side, key) not in self._by_side:
-                    trace(side)
-                paths |= {*self._by_side.get((side, key), ())}
-            self._by_case[key] = tuple(sorted(paths))
-        return self._by_case[key]
 
 
 def writes_apart(first: Any, second: Any) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +17,7 @@ from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.interpret.interpreter import CALLS
 from samebits.interpret.literals import number
 from samebits.numerics import floats
-from samebits.programs.argument_writes import WrittenLeaves, returned, touched
+from samebits.programs.argument_writes import returned, touched
 from samebits.programs.asked import record
 from samebits.programs.captured_values import equations
 from samebits.programs.host_trees import inexact_leaves, named_leaves
@@ -262,6 +263,19 @@ class Site:
         return wide(dtype) if self.x64 else dtype
 
 
+def _once_at(trace: Callable[[TracedSides, str, Site], Program]) -> Callable[[TracedSides, str, Site], Program]:
+    """Trace a side at a site once; that it is asked for is recorded each time."""
+
+    @functools.wraps(trace)
+    def asked(sides: TracedSides, side: str, site: Site) -> Program:
+        question = trace.__name__, side, site.key
+        program: Program = sides.once(question, lambda: trace(sides, side, site))
+        record(question, site, program)
+        return program
+
+    return asked
+
+
 class TracedSides:
     """Traces the programs of a pair's sides, each once."""
 
@@ -269,7 +283,8 @@ class TracedSides:
         self.pair = pair
         self.programs = programs
         self._known: dict[Hashable, Any] = {}
-        self._writes = WrittenLeaves()
+        self._written_by: dict[Hashable, tuple[str, ...]] = {}
+        self._written_in: dict[Hashable, tuple[str, ...]] = {}
         self.functions = {side: implementation(pair, side) for side in pair.sides}
         self.state = SharedState(self.functions.values())
         reference = self.functions[pair.reference_name]
@@ -279,7 +294,7 @@ class TracedSides:
                     f"pair '{pair.name}': variant '{side}' is the reference itself; nothing would be compared"
                 )
 
-    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return what is made of a site, which is asked for many times at each of its points."""
         key = key, self.programs.configuration
         if key not in self._known:
@@ -289,14 +304,14 @@ class TracedSides:
     def args(self, site: Site) -> Mapping[str, Arg]:
         """Return the declared arguments at a site."""
         key = "args", ByIdentity(site.case), site.mesh.id
-        args: Mapping[str, Arg] = self._once(key, lambda: self.pair.arguments(site.case, site.mesh))
+        args: Mapping[str, Arg] = self.once(key, lambda: self.pair.arguments(site.case, site.mesh))
         record(key, site, args)
         return args
 
     def types(self, site: Site) -> dict[str, Any]:
         """Return the argument types at a site, shardings included."""
         self.args(site)  # what the types are made of is recorded each time
-        types: dict[str, Any] = self._once(("types", site.key), lambda: self._types(site))
+        types: dict[str, Any] = self.once(("types", site.key), lambda: self._types(site))
         return types
 
     def _types(self, site: Site) -> dict[str, Any]:
@@ -310,24 +325,20 @@ class TracedSides:
             types[name] = jax.ShapeDtypeStruct(shape, dtype, sharding=where, weak_type=arg.weak_type)
         return types
 
+    @_once_at
     def forward(self, side: str, site: Site) -> Program:
         """Return the traced forward program of a side; compile it with `programs.start`."""
-        program: Program = self._once(("forward", side, site.key), lambda: self._forward(side, site))
-        record(("forward", side, site.key), site, program)
-        return program
-
-    def _forward(self, side: str, site: Site) -> Program:
         own, wanted = self.by_itself(side, site), self._written(site)
         if own.error is not None or set(wanted) <= set(touched(own.traced.out_info)):
             return own
         return self._with_writes(side, site, wanted)
 
+    @_once_at
     def by_itself(self, side: str, site: Site) -> Program:
         """Return the traced forward program of a side, with what this side alone writes into its arguments."""
-        program: Program = self._once(("by itself", side, site.key), lambda: self._with_writes(side, site, ()))
+        program = self._with_writes(side, site, ())
         if program.error is None:
-            self._writes.note(side, site.case, program.traced.out_info)
-        record(("by_itself", side, site.key), site, program)
+            self._note_writes(side, site.case, program.traced)
         return program
 
     def _with_writes(self, side: str, site: Site, wanted: tuple[str, ...]) -> Program:
@@ -350,10 +361,22 @@ class TracedSides:
         key = *self._key(direction, side, site), wanted
         return self.programs.trace(key, self._label(side, site, direction), site.setup, make, self.state.put_back)
 
+    def _note_writes(self, side: str, case: Case, traced: Any) -> None:
+        """Note which leaves of its arguments a side writes; the first trace in a case counts."""
+        self._written_by.setdefault((side, ByIdentity(case)), touched(traced.out_info))
+
     def _written(self, site: Site) -> tuple[str, ...]:
-        trees = self.pair.argument_trees(site.case, site.mesh)
-        narrow = replace(site, x64=False)
-        return self._writes.of_any(site.case, trees, self.pair.sides, lambda side: self.by_itself(side, narrow))
+        """Return the leaves of arguments that any side writes; the same at each call for a case."""
+        case = ByIdentity(site.case)
+        if case not in self._written_in:
+            trees = self.pair.argument_trees(site.case, site.mesh).values()
+            sides = self.pair.sides if any(tree.paths != ("",) for tree in trees) else ()
+            for side in sides:
+                if (side, case) not in self._written_by:  # one that cannot be traced writes nothing
+                    self.by_itself(side, replace(site, x64=False))
+            paths = {path for side in sides for path in self._written_by.get((side, case), ())}
+            self._written_in[case] = tuple(sorted(paths))
+        return self._written_in[case]
 
     def traced_alone(self, side: str, site: Site) -> Any:
         """Return the program of `by_itself`, traced again; None where that raises."""
@@ -361,20 +384,16 @@ class TracedSides:
         call = self._call(side, site)
         traced = traced_or_none(who, site.setup.active, lambda: (call, (self.types(site),)), self.state.put_back)
         if traced is not None:
-            self._writes.note(side, site.case, traced.out_info)
+            self._note_writes(side, site.case, traced)
         return traced
 
+    @_once_at
     def gradient(self, side: str, site: Site) -> Program:
         """Return the traced program `(differentiable args, other args, cotangents) -> gradients` of a side.
 
         Raises:
             CouldNotRun: the forward does not trace, or has no float output.
         """
-        program: Program = self._once(("gradient", side, site.key), lambda: self._gradient(side, site))
-        record(("gradient", side, site.key), site, program)
-        return program
-
-    def _gradient(self, side: str, site: Site) -> Program:
         types = self.types(site)
         call = self._call(side, site)
         names = differentiable(self.args(site), site.dtype)
@@ -417,6 +436,7 @@ class TracedSides:
         _, pull, outputs = jax.vjp(outputs_of, chosen, has_aux=True)
         return outputs, pull
 
+    @_once_at
     def differentiated(self, side: str, site: Site) -> Program:
         """Return the traced program of a side's outputs as rules of differentiation give them, by argument names."""
         call, names = self._call(side, site, self._written(site)), differentiable(self.args(site), site.dtype)
@@ -425,9 +445,7 @@ class TracedSides:
             rest = {name: array for name, array in arrays.items() if name not in names}
             return self._differentiated(call, {name: arrays[name] for name in names}, rest)[0]
 
-        program = self._traced("differentiated", side, site, lambda: (outputs_of, (self.types(site),)))
-        record(("differentiated", side, site.key), site, program)
-        return program
+        return self._traced("differentiated", side, site, lambda: (outputs_of, (self.types(site),)))
 
     def cotangent_types(self, side: str, site: Site) -> dict[str, Any]:
         """Return the types of the cotangents of a side's float outputs, by leaf.
@@ -436,7 +454,7 @@ class TracedSides:
         of the first argument of the same shape, or else not split.
         """
         self.forward(side, site)  # what they are the types of is recorded each time
-        types: dict[str, Any] = self._once(("cotangents", side, site.key), lambda: self._cotangent_types(side, site))
+        types: dict[str, Any] = self.once(("cotangents", side, site.key), lambda: self._cotangent_types(side, site))
         return types
 
     def _cotangent_types(self, side: str, site: Site) -> dict[str, Any]:

@@ -10,7 +10,10 @@ from flax import nnx
 
 import samebits
 from samebits import Adapt, Arg, Case, Pair
-from samebits.programs.argument_writes import Watched, WithWrites, WrittenLeaves, returned, touched, writes_apart
+from samebits.programs.argument_writes import Watched, WithWrites, returned, touched, writes_apart
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Site, TracedSides
+from samebits.schema.meshes import MeshSpec
 
 RATE = 0.5
 STATE = {"w": np.linspace(-1, 1, 8, dtype=np.float32), "m": np.zeros(8, np.float32)}
@@ -189,11 +192,23 @@ def test_leaves_are_watched_by_identity() -> None:
 
 
 def test_sides_that_were_traced_are_not_traced_again() -> None:
-    case, written = Case(id="only"), WrittenLeaves()
-    trees = {"state": samebits.like({"a": np.zeros(3)})}
-    outcome = WithWrites(0, {}, ("state['a']",), ())
-    written.note("first", case, outcome)
-    asked: list[str] = []
-    assert written.of_any(case, trees, ("first", "second"), asked.append) == ("state['a']",)
-    assert written.of_any(case, trees, ("first", "second"), asked.append) == ("state['a']",)
-    assert asked == ["second"]
+    own: list[None] = []
+    other: list[None] = []
+
+    def doubled(state: Any) -> Any:
+        own.append(None)
+        state["a"] = state["a"] * 2
+        return state["a"]
+
+    def kept(state: Any) -> Any:
+        other.append(None)
+        return state["a"] * 2
+
+    state = {"state": samebits.like({"a": np.zeros(3, np.float32)})}
+    only, variants = (Case(id="only"),), {"kept": kept}
+    pair = Pair(name="written", reference=doubled, variants=variants, args=state, cases=only, dtypes=("float32",))
+    sides, none = TracedSides(pair, Programs()), MeshSpec.parse("none")
+    site = Site(case=pair.cases[0], dtype="float32", mesh=none, mode="auto", built=None)
+    for side in (*pair.sides, *pair.sides):
+        assert touched(sides.forward(side, site).traced.out_info) == ("state['a']",)
+    assert (len(own), len(other)) == (1, 2)  # the other one by itself, and with what the reference writes

@@ -53,7 +53,6 @@ CORE = ("schema", "numerics", "hlo", "interpret", "programs", "prove", "check", 
 
 JAX_AT_IMPORT = (
     "prove/selftest",
-    "programs/alone",
     "programs/argument_writes",
     "programs/placement",
     "programs/program_digest",
