@@ -29,7 +29,8 @@ from samebits.report.prove import pair_block
 from samebits.report.terminal_page import show_blocks
 from samebits.rooms import door
 from samebits.schema.argument_text import EXAMPLES, argument_word, parse_arguments
-from samebits.schema.case import Arg, Case, ContextMesh, argument_tree
+from samebits.schema.argument_trees import argument_tree
+from samebits.schema.case import Arg, Case, ContextMesh
 from samebits.schema.contract import Contract
 from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec

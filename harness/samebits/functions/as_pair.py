@@ -18,7 +18,8 @@ from samebits.functions.request import CompareOptions, CompareRequest, near_opti
 from samebits.host.isolation import note
 from samebits.programs.implementations import class_remark, parameters_of, signature_text
 from samebits.programs.like import is_array, like
-from samebits.schema.case import Arg, ArgTree, Case, ContextMesh, Spec
+from samebits.schema.argument_trees import ArgTree
+from samebits.schema.case import Arg, Case, ContextMesh, Spec
 from samebits.schema.contract import Contract, Rung
 from samebits.schema.meshes import MODES, NO_MESH, MeshSpec
 from samebits.schema.pair import Pair

@@ -24,7 +24,8 @@ from samebits.programs.other_sizes import at_sizes, read_sizes, sizes_text
 from samebits.programs.plan import Plan, Request, plan
 from samebits.programs.replay import CALL, without_group
 from samebits.rooms import door
-from samebits.schema.case import Arg, ArgTree
+from samebits.schema.argument_trees import ArgTree
+from samebits.schema.case import Arg
 from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import DeclarationError
-from samebits.schema.case import Arg, ArgTree, Spec
+from samebits.schema.argument_trees import ArgTree
+from samebits.schema.case import Arg, Spec
 from samebits.schema.values import Given
 
 

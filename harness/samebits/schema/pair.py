@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.errors import DeclarationError
-from samebits.schema.case import COPIES, TRANSFORMS, Arg, ArgTree, AxisSize, Case, Spec, argument_tree
+from samebits.schema.argument_trees import ArgTree, argument_tree
+from samebits.schema.case import COPIES, TRANSFORMS, Arg, AxisSize, Case, Spec
 from samebits.schema.contract import COMPUTES, DIFFERENTIATED, DIRECTIONS, MOVES, PLATFORMS, Contract, Exemption
 from samebits.schema.document_claim import Documented
 from samebits.schema.meshes import AXES, MODES, NO_MESH, MeshSpec, Mode

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from samebits.errors import DeclarationError, MeshError
-from samebits.schema.case import Arg, ArgTree, AxisSize, Case, ContextMesh
+from samebits.schema.argument_trees import ArgTree
+from samebits.schema.case import Arg, AxisSize, Case, ContextMesh
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.target import fixed_part
 from samebits.schema.validate import expected

@@ -14,7 +14,8 @@ import numpy as np
 
 from samebits.errors import DeclarationError, RequestError
 from samebits.programs.inputs import arg_below, arg_equals, check_values
-from samebits.schema.case import Arg, ArgTree, Case
+from samebits.schema.argument_trees import ArgTree
+from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.values import Given

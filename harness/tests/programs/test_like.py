@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 import samebits
 from samebits.errors import DeclarationError
 from samebits.programs.like import like
-from samebits.schema.case import ArgTree
+from samebits.schema.argument_trees import ArgTree
 from samebits.schema.values import Given, Normal
 
 

@@ -139,7 +139,7 @@ PACKAGES = {
     "threadpoolctl": ("host/blas_threads",),
     "vl_convert": ("report/html/charts",),
     "yaml": ("audit/defaults",),
-    "z3": ("sizes/places/linear_questions", "sizes/places/models", "interpret/other_values"),
+    "z3": ("sizes/places/linear_questions", "sizes/proofs/witnesses", "interpret/other_values"),
 }
 """Packages that `samebits` imports, and the only rooms or modules that may; None is all of them."""
 

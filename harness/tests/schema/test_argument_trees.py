@@ -7,7 +7,8 @@ import pytest
 
 from samebits.errors import DeclarationError
 from samebits.programs.like import like
-from samebits.schema.case import Arg, argument_tree
+from samebits.schema.argument_trees import argument_tree
+from samebits.schema.case import Arg
 
 
 def test_a_declared_tree_of_args() -> None:
