@@ -45,15 +45,15 @@ WEIGHTS: Mapping[str, Weight] = {
     "programs": Weight(18, 4_480),
     "prove": Weight(7, 1_700),
     "report": Weight(57, 11_350),
-    "schema": Weight(31, 4_880),
+    "schema": Weight(31, 4_930),
     "sizes": Weight(39, 11_160),
     "testing": Weight(11, 1_230),
     "train": Weight(26, 4_500),
 }
 """By room; the modules beside the rooms are one of them."""
 
-CORE_FILES, CORE_LINES = 181, 37_000
-PACKAGE_FILES, PACKAGE_LINES = 510, 95_300
+CORE_FILES, CORE_LINES = 181, 37_050
+PACKAGE_FILES, PACKAGE_LINES = 500, 93_900
 
 LOADED: Mapping[str, int] = {"assert_same": 200, "check rms_norm": 260}
 """How many modules of the package these may load."""
