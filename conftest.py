@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from samebits.errors import RequestError
-from samebits.host import environment, git, isolation
+from samebits.host import environment, file_reads, git, isolation
 from samebits.user_errors import take_tracebacks
 
 pytest_plugins = ["tests.support.scheduling"]
@@ -164,10 +164,10 @@ def whole_heap(_kept_out_of_collections: None) -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def _digested_once() -> Iterator[None]:
     """Digest the sources of samebits once in this process and not in each check; tests change only a copy of them."""
-    from samebits.engine import verdict_keys
+    from samebits.host import process_sources
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verdict_keys, "own_digest", functools.cache(vars(verdict_keys)["own_digest"]))
+        patch.setattr(process_sources, "own_digest", functools.cache(vars(process_sources)["own_digest"]))
         yield
 
 
@@ -180,6 +180,7 @@ def _no_leaked_settings() -> Iterator[None]:
     before, watched = _settings(), vars(isolation)["_PROCESS"].files
     loaded = list(watched)
     yield
+    file_reads.READS.began = 0  # the command of a test is over
     after = _settings()
     for name in [name for name in watched if name not in loaded]:
         del watched[name]

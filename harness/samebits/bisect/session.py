@@ -15,7 +15,7 @@ from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.trials import Judged, Say, Trials
 from samebits.errors import RequestError
 from samebits.host.cache_folder import cache_folder
-from samebits.host.file_reads import READS
+from samebits.host.file_reads import OUTSIDE, READS, path_of
 from samebits.host.installed import PACKAGE
 from samebits.host.process_sources import sources_of_process
 
@@ -86,7 +86,11 @@ class Session:
         return trials
 
     def _reads(self) -> Iterable[str]:
-        return set(READS.all()) - self.before
+        reads = READS.all()
+        yield from set(reads) - self.before
+        changed = READS.changed(map(path_of, reads))
+        if changed is not None:
+            yield f"{OUTSIDE}reads {changed}, which changed meanwhile"
 
 
 def _remove(journal: Path) -> None:

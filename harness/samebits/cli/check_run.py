@@ -21,10 +21,8 @@ from samebits.engine.run_work import EngineSettings
 from samebits.engine.shard import Shard
 from samebits.engine.sweep import sweep
 from samebits.engine.verdict_cache import VerdictCache, shared_entries
-from samebits.engine.verdict_keys import VerdictKeys
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
-from samebits.host.file_reads import READS
 from samebits.host.isolation import take_notes
 from samebits.host.written import written_now
 from samebits.programs.catalogue import Locator
@@ -107,7 +105,6 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
 
     def load(self, run: CommandRun) -> CheckInputs:
         """The declarations and their plans for the devices that there are."""
-        READS.look()
         declared = self.declared(run)
         here = run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
         loaded, problems, left_out = plans(declared, self.selection(declared), here.devices)
@@ -129,8 +126,7 @@ class CheckCommand(Command[CheckInputs, Finding, Document]):
         # What other machines have installed is not known here: there, results are journaled and not remembered.
         entries = shared_entries() if self.settings.ray is None else None
         trees = {self.tree(), *(root_of(item.pair) for item in loaded)}
-        keys = VerdictKeys(here, self.effort, trees)
-        return VerdictCache(keys, loaded, entries, fresh=self.settings.fresh)
+        return VerdictCache(trees, here, self.effort, loaded, entries, fresh=self.settings.fresh)
 
     def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Finding]) -> None:
         """Sweep; with `--shake`, check once more under each option that XLA reads once per process."""

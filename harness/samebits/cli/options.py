@@ -242,7 +242,7 @@ def _supervise(chosen: object) -> None:
     """
     from samebits.host.file_reads import READS
 
-    READS.look()  # before declarations are loaded, which may read data
+    READS.begin()  # before declarations are loaded, which may read data
     distributed = getattr(chosen, "distributed", False)
     if distributed:
         from samebits.engine.reported import recorder

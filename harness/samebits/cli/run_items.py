@@ -13,7 +13,7 @@ from samebits.cli.pipeline import CommandRun
 from samebits.engine.drive import Done
 from samebits.engine.journal import JournalHead
 from samebits.engine.run_work import EngineSettings, run_work
-from samebits.engine.source_signs import SourceSigns
+from samebits.engine.source_memory import SourceMemory
 from samebits.engine.work import Item, Work
 from samebits.schema.result import Problem
 
@@ -41,7 +41,7 @@ def run_items(
         on_problem: called with each pair that cannot run at all; by default it is a problem of the run.
     """
     with journaled(run, settings, head) as journal:
-        store = SourceSigns(tree, head.request)
+        store = SourceMemory([tree], {"request": head.request})
         ran = run_work(work, items, settings, on_problem=on_problem or run.problem, journal=journal, store=store)
         own = settings.shard.of(items) if settings.shard is not None else items
         totals = Counter(_class_of(item) for item in own)

@@ -31,7 +31,7 @@ from samebits.engine.work import (
 from samebits.errors import COULD_NOT_TELL, SamebitsError
 from samebits.host import environment
 from samebits.host.entry_store import EntryStore
-from samebits.host.file_reads import OUTSIDE, READS
+from samebits.host.file_reads import OUTSIDE
 from samebits.host.group import LockstepGroup
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator, load
@@ -152,7 +152,6 @@ class CheckWork(Work[Finding]):
 
     kind = "check"
     row = Finding
-    names_reads = True
 
     def __init__(
         self,
@@ -209,9 +208,7 @@ class CheckWork(Work[Finding]):
         for step in point_steps(pair, locator, points, self._programs, self.effort, how=How(ahead, memory)):
             key = key_of_point(pair.name, step.point)
             if isinstance(step, PointDone):
-                rows = tuple(msgspec.Raw(msgspec.json.encode(result)) for result in step.results)
-                calls = () if step.calls is None else (f"{CALLS}{step.calls}",)
-                yield Finished(key, rows, (*calls, *READS.all()))
+                yield finished(key, step.results, () if step.calls is None else (f"{CALLS}{step.calls}",))
                 yield from remarks()
             if isinstance(step, PointStage) and step.stage == "tracing":
                 yield Started(key)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from samebits.engine.drive import TIMEOUT, Done, Limits, drive
 from samebits.engine.journal import Journal
 from samebits.engine.ray_request import RayRequest
 from samebits.engine.shard import Shard
+from samebits.engine.source_memory import SourceMemory
 from samebits.engine.work import Executor, Item, Work
 from samebits.errors import RequestError
 from samebits.host.accelerator import expected_platform
@@ -71,61 +72,6 @@ class EngineSettings:
         return 0 if self.in_process else self.workers or default_workers()
 
 
-class Store(Protocol):
-    """What remembers rows between runs."""
-
-    def cache_key(self, item: Item) -> str | None:
-        """Return a digest of everything that the rows of an item depend on; None where it is not known."""
-
-    def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
-        """Return the rows of an earlier run."""
-
-    def recalled_dependencies(self, cache_key: str) -> tuple[tuple[str, str], ...]:
-        """Return what the rows that were recalled rest on, as `dependencies` said it then."""
-
-    def dependencies(self, cache_key: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
-        """What an item that has run read meanwhile, with digests; None where its rows hold for this run alone."""
-
-    def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
-        """Return whether everything that was read is as it was."""
-
-    def remember(self, cache_key: str, done: Done[Any]) -> None:
-        """Remember the rows of an item that has run."""
-
-    def forget(self, cache_key: str) -> None:
-        """Remove what an earlier run remembered of an item that has run, since its new rows are not remembered."""
-
-
-class Unremembered:
-    """A store without any results."""
-
-    def cache_key(self, item: Item) -> str | None:
-        """Return None, as nothing is known of what rows depend on."""
-        return None
-
-    def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
-        """Return no rows."""
-        return None
-
-    def recalled_dependencies(self, cache_key: str) -> tuple[tuple[str, str], ...]:
-        """Return nothing, as nothing is recalled."""
-        return ()
-
-    def dependencies(self, cache_key: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
-        """Return nothing besides what its cache key is made of."""
-        return ()
-
-    def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
-        """Return whether nothing was read, of which alone something is known."""
-        return not list(dependencies)
-
-    def remember(self, cache_key: str, done: Done[Any]) -> None:
-        """Nothing."""
-
-    def forget(self, cache_key: str) -> None:
-        """Nothing is remembered."""
-
-
 def run_work(
     work: Work[Row],
     items: Sequence[Item],
@@ -133,7 +79,7 @@ def run_work(
     *,
     on_problem: Callable[[Problem], None],
     journal: Journal | None = None,
-    store: Store | None = None,
+    store: SourceMemory | None = None,
 ) -> Generator[Done[Row]]:
     """Yield every item with its rows, in the order in which they are known; closing the iterator ends all processes.
 
@@ -143,21 +89,17 @@ def run_work(
         settings: where and how.
         on_problem: called once with each pair that cannot run at all.
         journal: where results are written at once.
-        store: what remembers results between runs.
+        store: what remembers results between runs; without one, the journal is written and not read.
     """
-    store = store or Unremembered()
     items = settings.shard.of(items) if settings.shard is not None else items
-    cache_keys = {item.key: store.cache_key(item) for item in items}
+    cache_keys = {} if store is None else {item.key: store.cache_key(item) for item in items}
     rest: list[Item] = []
     for item in items:
-        rows, from_journal = _known(item, cache_keys[item.key], journal, store)
+        rows = None if store is None else _known(item, cache_keys[item.key], journal, store)
         if rows is None:
             rest.append(item)
-            continue
-        if journal is not None and not from_journal:
-            cache_key = cache_keys[item.key]
-            journal.add(item.key, cache_key, rows, () if cache_key is None else store.recalled_dependencies(cache_key))
-        yield Done(item, tuple(msgspec.json.decode(row, type=work.row) for row in rows), rows, recalled=True)
+        else:
+            yield Done(item, tuple(msgspec.json.decode(row, type=work.row) for row in rows), rows, recalled=True)
     if journal is not None:
         journal.sync()
     if not rest:
@@ -166,8 +108,8 @@ def run_work(
     with contextlib.closing(executor):
         limits = Limits(seconds=settings.seconds, bytes=settings.bytes)
         for done in drive(work, rest, executor, limits=limits, on_problem=on_problem):
-            cache_key = cache_keys[done.item.key]
-            dependencies = None if cache_key is None or done.lost else store.dependencies(cache_key, done)
+            cache_key = cache_keys.get(done.item.key)
+            dependencies = None if store is None or cache_key is None else store.remember(cache_key, done)
             if journal is not None:
                 journal.add(
                     done.item.key, None if dependencies is None else cache_key, done.encoded, dependencies or ()
@@ -175,24 +117,19 @@ def run_work(
                 if time.monotonic() - synced > SYNC:
                     journal.sync()
                     synced = time.monotonic()
-            if cache_key is not None and dependencies is not None:
-                store.remember(cache_key, done)
-            elif cache_key is not None:
-                store.forget(cache_key)
             yield done
 
 
-def _known(
-    item: Item, cache_key: str | None, journal: Journal | None, store: Store
-) -> tuple[tuple[msgspec.Raw, ...] | None, bool]:
-    """Return the rows of an item that need no run, and whether the journal has them."""
-    if cache_key is None:
-        return None, False
-    entry = journal.before.entries.get(item.key) if journal is not None else None
+def _known(item: Item, cache_key: str, journal: Journal | None, store: SourceMemory) -> tuple[msgspec.Raw, ...] | None:
+    """Return the rows of an item that need no run: of the journal, or remembered ones, which are written to it."""
+    entry = None if journal is None else journal.before.entries.get(item.key)
     if journal is not None and entry is not None and entry.cache_key == cache_key and store.holds(entry.dependencies):
         journal.taken += 1
-        return entry.rows, True
-    return store.recall(cache_key), False
+        return entry.rows
+    recalled = store.recall(cache_key)
+    if recalled is not None and journal is not None:
+        journal.add(item.key, cache_key, recalled.rows, recalled.dependencies)
+    return None if recalled is None else recalled.rows
 
 
 def usual_settings(*, workers: int | None, seconds: float | None, limit: int | None) -> EngineSettings:

@@ -1,19 +1,17 @@
 """Results of points, remembered under all sources of the tree: an untouched tree is not even traced.
 
-An entry is found by its key, and counts only while everything that was read for it beside its sources has the content
-that it had. Where a source has changed, or something was read that cannot be compared, points are traced and looked up
-by their programs (`check.point_memory`). What fails is never remembered: it is run again, and what it shows is fresh.
-An entry of an earlier run is removed when its point has run again and its new results are not remembered.
+Where a source has changed, or something was read that has no digest, points are traced and looked up by their programs
+(`check.point_memory`). What fails is never remembered: it is run again, and what it shows is fresh. An entry of an
+earlier run is removed when its point has run again and its new results are not remembered.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,23 +20,23 @@ from samebits.check.contract_audit import DeclarationAudit
 from samebits.check.point_memory import NEVER, executed_now, rememberable
 from samebits.engine.check_work import CALLS, MemoryPlace
 from samebits.engine.drive import Done
-from samebits.engine.verdict_keys import VerdictKeys, changed_since
+from samebits.engine.source_memory import Dependencies, Recalled, SourceMemory, digest, reads_variables
 from samebits.engine.work import Item
 from samebits.host.cache_folder import limit, verdicts_file
 from samebits.host.entry_store import EntryStore
-from samebits.host.file_reads import FILE, OUTSIDE, READS, state_of
+from samebits.host.environment import Environment
+from samebits.host.file_reads import OUTSIDE, READS
 from samebits.host.isolation import lasting_notes, note
-from samebits.host.process_sources import variables_in
+from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair
 from samebits.schema.finding import Finding
-from samebits.schema.point import Point
-from samebits.schema.result import Problem
+from samebits.schema.point import Effort, Point
 
-VARIABLE = "variable:"
-"""How a read of an environment variable begins; `*` are all of them."""
+FORMAT = 3
+"""The version of the keys and of what is stored under them."""
 
-LOOK = 0.5
-"""Seconds after which the sources are looked at again while points run."""
+MOST = 100_000
+"""In a tree with more files than these, points are looked up by their programs alone."""
 
 
 class VerdictEntry(msgspec.Struct, frozen=True):
@@ -46,54 +44,50 @@ class VerdictEntry(msgspec.Struct, frozen=True):
 
     Args:
         executed: when, as ISO text in UTC.
-        rows: its results, encoded as JSON each.
+        rows: its results, encoded as JSON each, with that moment.
         reads: what was read for it beside its sources, with digests.
     """
 
     executed: str
     rows: tuple[msgspec.Raw, ...]
-    reads: tuple[tuple[str, str], ...] = ()
+    reads: Dependencies = ()
 
 
-class AuditEntry(msgspec.Struct, frozen=True):
-    """What is stored of the audit of a declaration."""
-
-    notes: tuple[str, ...]
-    problems: tuple[tuple[str, str, int], ...]
-    only_seen: int
-
-
-class VerdictCache:
-    """The memory of `samebits check`: a store of the engine.
+class VerdictCache(SourceMemory):
+    """The memory of `samebits check`.
 
     Args:
-        keys: of this run's environment, effort and tree.
+        trees: whose modules count.
+        environment: in which points run.
+        effort: how hard each point is tried.
         loaded: the pairs of this run.
         entries: where they are; None where nothing is remembered.
         fresh: whether nothing is recalled; what runs is remembered all the same.
+
+    Attributes:
+        by_programs: a digest of everything but sources, for keys that have the programs instead.
     """
 
     def __init__(
         self,
-        keys: VerdictKeys,
+        trees: Iterable[Path],
+        environment: Environment,
+        effort: Effort,
         loaded: Sequence[LoadedPair],
         entries: EntryStore | None = None,
         *,
         fresh: bool = False,
     ) -> None:
+        request = {"format": FORMAT, "environment": asdict(environment), "effort": asdict(effort)}
+        # Code may look for a program on the path, which no event tells.
+        super().__init__(trees, {**request, "search path": os.environ.get("PATH")}, most=MOST)
+        self.by_programs = digest({**request, **self.sources.settings})
         self.fresh = fresh
         self.entries = entries
-        self._keys = keys
-        self._known = frozenset(f"{FILE}{path}" for path in keys.files)
-        self._loaded = {item.locator: item for item in loaded}
+        self._pairs = {item.locator: item.pair.name for item in loaded}
         self._places: dict[str, tuple[str, Point]] = {}
         self._executed: dict[tuple[str, Point], str] = {}
-        self._began = time.time_ns()
-        self._looked: tuple[float, str | None] = (0.0, None)
-        self._variables = dict(os.environ)
-        self._states: dict[str, str] = {}
-        self._dependencies: dict[str, tuple[tuple[str, str], ...]] = {}
-        self._recalled: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._stored: set[str] = set()
         self._why: dict[str, None] = {}
         self._contradicted: dict[str, None] = {}
 
@@ -102,91 +96,70 @@ class VerdictCache:
         """Where points that are not known by their sources are looked up by their programs."""
         if self.entries is None or not self.entries.usable:
             return None
-        return MemoryPlace(str(self.entries.path), self._keys.programs, self.fresh)
+        return MemoryPlace(str(self.entries.path), self.by_programs, self.fresh)
 
     def cache_key(self, item: Item) -> str:
         """Return the key of a point."""
-        locator, point = item.payload
-        loaded = self._loaded[locator]
-        key = self._keys.of(loaded, point)
-        self._places[key] = loaded.pair.name, point
+        key, (locator, point) = super().cache_key(item), item.payload
+        self._places[key] = self._pairs[locator], point
         return key
 
-    def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
-        """Return the rows that are remembered under a key, each with `remembered`; None where there are none.
+    def recall(self, cache_key: str) -> Recalled | None:
+        """Return the rows that are remembered under a key; None where there are none, or what they rest on has changed.
 
-        There are none either where a file that they rest on has changed.
+        Each has the moment at which it was executed.
         """
         entry = None if self.fresh else self._entry(cache_key, VerdictEntry)
         if entry is None or not self.holds(entry.reads):
             return None
         self._executed[self._places[cache_key]] = entry.executed
-        self._recalled[cache_key] = entry.reads
-        return tuple(_dated(row, entry.executed) for row in entry.rows)
+        return Recalled(entry.rows, entry.reads)
 
-    def recalled_dependencies(self, cache_key: str) -> tuple[tuple[str, str], ...]:
-        """Return what was read for the rows that were recalled under a key, with digests."""
-        return self._recalled.get(cache_key, ())
+    def remember(self, cache_key: str, done: Done[Finding]) -> Dependencies | None:
+        """Store the rows of a point, unless they must be found anew each time, and return what they rest on."""
+        reads = super().remember(cache_key, done)
+        if done.lost or not self._is_comparable(cache_key, done):
+            reads = None
+        if self.entries is None:
+            return reads
+        if reads is None or not done.rows or not all(map(rememberable, done.rows)):
+            before = self._entry(cache_key, VerdictEntry)
+            if reads is not None and before is not None and self.holds(before.reads) and any(map(_fails, done.rows)):
+                self._contradicted.setdefault(self._places[cache_key][0])
+            self.entries.remove(cache_key)
+            return reads
+        earlier = (row.run.remembered for row in done.rows if row.run.remembered is not None)
+        executed = next(earlier, None) or executed_now()
+        rows = [replace(row, run=replace(row.run, remembered=executed)) for row in done.rows]
+        entry = VerdictEntry(executed, tuple(msgspec.Raw(msgspec.json.encode(row)) for row in rows), reads)
+        self.entries.put(cache_key, msgspec.json.encode(entry))
+        self._stored.add(cache_key)
+        self._executed[self._places[cache_key]] = executed
+        return reads
 
-    def dependencies(self, cache_key: str, done: Done[Finding]) -> tuple[tuple[str, str], ...] | None:
-        """What was read for a point beside its sources, with digests; None where its rows hold for this run alone."""
+    def _is_comparable(self, cache_key: str, done: Done[Finding]) -> bool:
+        """Return whether the rows of a point can be held against a later run; if not, a remark may say why."""
         name, _ = self._places[cache_key]
-        reads = [read for read in dict.fromkeys((*done.reads, *READS.all())) if read not in self._known]
-        reads += dict.fromkeys(read for path in _modules(reads) for read in _variables(path))
-        # First the digests: a file that changed after it was read shows that it changed since this run began.
-        states = tuple((read, self._state(read)) for read in reads)
-        changed = self._changed() or changed_since(map(_path, reads), self._began)
+        changed = self.changed_meanwhile(done)
         if changed is not None:
             self._why.setdefault(f"{name}: its results are not remembered: {changed} changed while it ran")
-        calls = next((read for read in reads if read.startswith(CALLS)), None)
+        calls = next((read for read in done.reads if read.startswith(CALLS)), None)
         if calls is not None:
             self._why.setdefault(f"{name}: its results are not remembered: it {calls.removeprefix(CALLS)}")
-        if changed is not None or any(read.startswith(OUTSIDE) for read in reads):
-            return None
-        self._dependencies[cache_key] = states
-        return states
-
-    def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
-        """Return whether everything that was read is as it was."""
-        return all(self._state(read) == state for read, state in dependencies)
-
-    def remember(self, cache_key: str, done: Done[Finding]) -> None:
-        """Store the rows of a point, unless they must be found anew each time."""
-        dependencies = self._dependencies.pop(cache_key, None) or self.dependencies(cache_key, done)
-        if self.entries is None:
-            return
-        if dependencies is None or not done.rows or not all(map(rememberable, done.rows)):
-            before = self._entry(cache_key, VerdictEntry)
-            if before is not None and self.holds(before.reads) and any(map(_fails, done.rows)):
-                self._contradicted.setdefault(self._places[cache_key][0])
-            self.forget(cache_key)
-            return
-        earlier = (row.run.remembered for row in done.rows if row.run.remembered is not None)
-        entry = VerdictEntry(executed=next(earlier, None) or executed_now(), rows=done.encoded, reads=dependencies)
-        self.entries.put(cache_key, msgspec.json.encode(entry))
-        self._executed[self._places[cache_key]] = entry.executed
-
-    def forget(self, cache_key: str) -> None:
-        """Drop an entry that this run contradicts."""
-        if self.entries is not None:
-            self.entries.remove(cache_key)
+        reads = [read for read, _ in self.states_of(done)]
+        return not any(read.startswith(OUTSIDE) for read in reads) and not reads_variables(reads)
 
     def recall_audit(self, loaded: LoadedPair, results: Sequence[Finding]) -> DeclarationAudit | None:
-        """The audit of a declaration that an earlier run made of the very same results; None where there is none."""
+        """Return the audit of a declaration that an earlier run made of the very same results; None without one."""
         key = self._audit_key(loaded, results)
-        entry = None if key is None else self._entry(key, AuditEntry)
-        if entry is None:
-            return None
-        problems = [Problem(pair=pair, message=text, exit_code=code) for pair, text, code in entry.problems]
-        return DeclarationAudit(list(entry.notes), problems, entry.only_seen)
+        audit: DeclarationAudit | None = None if key is None else self._entry(key, DeclarationAudit)
+        return audit
 
     def remember_audit(self, loaded: LoadedPair, results: Sequence[Finding], audit: DeclarationAudit) -> None:
         """Store the audit of a declaration, if all results that it rests on are remembered themselves."""
         key = self._audit_key(loaded, results)
         if key is not None and self.entries is not None:
-            problems = tuple((problem.pair, problem.message, problem.exit_code) for problem in audit.problems)
-            content = {"notes": audit.notes, "problems": problems, "only_seen": audit.only_seen}
-            self.entries.put(key, msgspec.json.encode(content))
+            self.entries.put(key, msgspec.json.encode(audit))
 
     def remarks(self) -> list[str]:
         """Return what the user should know: why results are not remembered, and what was wrong with the file."""
@@ -206,26 +179,19 @@ class VerdictCache:
         """
         if self.entries is None:
             return
-        if self._keys.changed(self._began) is not None:  # after the last look: what ran meanwhile may be of either
-            for cache_key in self._places.keys() - self._recalled.keys():
+        if READS.changed(self.sources.files) is not None:  # after the last look: what ran meanwhile may be of either
+            for cache_key in self._stored:
                 self.entries.remove(cache_key)
         ran = {name for name, _ in self._executed}
-        for item in (item for item in self._loaded.values() if item.pair.name in ran):
-            name = item.pair.name
+        for locator, name in ((locator, name) for locator, name in self._pairs.items() if name in ran):
             named = re.compile(rf"\b{re.escape(name)}\b")
-            key, said = self._keys.of_all(item, said=True), [text for text in lasting_notes() if named.search(text)]
+            key, said = self._key_of_all(locator, said=True), [text for text in lasting_notes() if named.search(text)]
             before = self._entry(key, list[str]) or []
             for text in before:
                 note(text)
             if not set(said) <= set(before):
                 self.entries.put(key, msgspec.json.encode([*before, *(text for text in said if text not in before)]))
         self.entries.close()
-
-    def _changed(self) -> str | None:
-        """Return a source that has changed since this run began, as of a moment ago."""
-        if time.monotonic() - self._looked[0] > LOOK:
-            self._looked = time.monotonic(), self._keys.changed(self._began)
-        return self._looked[1]
 
     def _audit_key(self, loaded: LoadedPair, results: Sequence[Finding]) -> str | None:
         """Return a key over the results without their times; None where one of them is not remembered.
@@ -237,7 +203,12 @@ class VerdictCache:
             return None
         timeless = (replace(result, seconds=0.0, run=replace(result.run, remembered=None)) for result in results)
         rows = [msgspec.to_builtins(result) for result in timeless]
-        return self._keys.of_all(loaded, audit=rows, plan=msgspec.to_builtins(loaded.plan), executed=executed)
+        plan = msgspec.to_builtins(loaded.plan)
+        return self._key_of_all(loaded.locator, audit=rows, plan=plan, executed=executed)
+
+    def _key_of_all(self, locator: Locator, **more: Any) -> str:
+        """Return a key of something about a pair."""
+        return digest({"base": self._base, "pair": [*asdict(locator).values(), self._pairs[locator]], **more})
 
     def _entry(self, key: str, kind: type[Any]) -> Any:
         content = None if self.entries is None else self.entries.get(key)
@@ -247,18 +218,6 @@ class VerdictCache:
             return msgspec.json.decode(content, type=kind)
         except msgspec.MsgspecError:  # of another version of samebits with the same format: as if there were none
             return None
-
-    def _state(self, read: str) -> str:
-        """Return the digest of what was read, as it was when this run first asked for it."""
-        if read not in self._states:
-            self._states[read] = self._value_of(read) if read.startswith(VARIABLE) else state_of(read)
-        return self._states[read]
-
-    def _value_of(self, read: str) -> str:
-        """Return the digest of an environment variable, or of all, as they were when this run began."""
-        name = read.removeprefix(VARIABLE)
-        value = sorted(self._variables.items()) if name == "*" else self._variables.get(name)
-        return hashlib.sha256(repr(value).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def shared_entries() -> EntryStore | None:
@@ -274,24 +233,3 @@ def shared_entries() -> EntryStore | None:
 def _fails(result: Finding) -> bool:
     """Return whether a result contradicts one that holds, and would do so again."""
     return not result.ruling.ok and result.ruling.verdict not in (*NEVER, "skipped")
-
-
-def _modules(reads: Iterable[str]) -> list[str]:
-    """Return the modules among what was read."""
-    return [_path(read) for read in reads if read.startswith(FILE) and read.endswith(".py")]
-
-
-def _path(read: str) -> str:
-    return read.removeprefix(FILE) if read.startswith(FILE) else ""
-
-
-def _variables(path: str) -> list[str]:
-    """Return the environment variables that a module reads, as reads; `*` where it may read any."""
-    names, whole = variables_in(path)
-    return [VARIABLE + name for name in (("*",) if whole else names)]
-
-
-def _dated(row: msgspec.Raw, executed: str) -> msgspec.Raw:
-    return msgspec.Raw(
-        msgspec.json.encode({**(known := msgspec.json.decode(row)), "run": {**known["run"], "remembered": executed}})
-    )

@@ -167,20 +167,16 @@ class Work(ABC, Generic[Row]):
     chunk: int = 32
     """Roughly how many items a process gets at a time: few where an item takes seconds."""
 
-    names_reads: bool = False
-    """Whether `run` says of each item what was read for it; else everything that was read in its process counts."""
-
     divides: bool = True
     """Whether several processes may share a large group: not where its items mostly repeat the same work."""
 
     def events(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
-        """As `run`, with what was read for each item."""
+        """Yield the events of `run`, with everything that was read in this process until then."""
         READS.look()
         for event in self.run(items, ahead):
-            if isinstance(event, Finished) and not self.names_reads:
-                yield msgspec.structs.replace(event, reads=READS.all())
-            else:
-                yield event
+            if isinstance(event, Finished):
+                event = msgspec.structs.replace(event, reads=(*event.reads, *READS.all()))
+            yield event
 
     @abstractmethod
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:

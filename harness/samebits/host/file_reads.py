@@ -1,7 +1,6 @@
-"""What the user's code opens while it is loaded and traced: data files and folders, and what cannot be compared.
+"""What the user's code opens while it is loaded, traced and called: data files and folders, and what has no digest.
 
-Python reports each of these events to an audit hook. It is noted for the whole process, not for who reads: what is
-remembered without tracing rests on all of it.
+Needed for safety: an untouched tree is not traced again, and digests of its sources do not have the data that it reads.
 """
 
 from __future__ import annotations
@@ -12,10 +11,7 @@ import functools
 import hashlib
 import importlib.util
 import os
-import platform
-import re
 import shutil
-import stat
 import sys
 import threading
 import time
@@ -26,11 +22,10 @@ from typing import Any
 from samebits.host.cache_folder import CACHES, cache_root
 from samebits.host.installed import PACKAGE, is_installed
 
-FILE, FOLDER, HOST, OUTSIDE = "file:", "folder:", "host:", "outside:"
-"""How a read begins: the content of a file, the names in a folder, the name of the machine, or what cannot be compared.
-"""
+FILE, FOLDER, OUTSIDE = "file:", "folder:", "outside:"
+"""How a read begins: the content of a file, the names in a folder, or what has no digest."""
 
-CHANGED = "changed meanwhile"
+MEANWHILE = "was removed meanwhile"
 """How a read ends that says so."""
 
 _OUTSIDE = {
@@ -41,13 +36,12 @@ _OUTSIDE = {
     "os.fork": "starts another process",
     "os.forkpty": "starts another process",
     "socket.connect": "connects to a host",
+    "socket.gethostname": "asks for the name of the machine",
     "sqlite3.connect": "opens a database",
 }
 _FOLDERS = ("os.listdir", "os.scandir")
 _FILES = ("open", "ctypes.dlopen")
 _OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/")
-_COMPILED = ("-cache", "-atime", ".lockfile")
-"""How the names of the files end in which jax keeps compiled programs."""
 
 _OWN_ROOMS = (
     *(os.path.join(PACKAGE, room, "") for room in ("host", "engine", "bisect", "report", "cli")),
@@ -55,63 +49,53 @@ _OWN_ROOMS = (
 )
 """The rooms and modules of samebits that read for themselves, and never call a function of the user's directly."""
 
-_ASKS_FOR_HOST = re.compile(rb"gethostname|getfqdn|uname|HOSTNAME|\b(?:import|from) platform\b")
-"""What the text of code has that may ask for the name of the machine."""
-
-
-_IMPORT = "<frozen importlib._bootstrap_external>"
-"""Python's own import, which lists folders."""
-
 
 class FileReads:
-    """What was read in this process since the first call of `look`; a hook of Python's cannot be taken away again."""
+    """What was read in this process since the first call of `look`; a hook of Python's cannot be taken away again.
+
+    `began` is the moment at which the command began; 0 outside of one.
+    """
 
     def __init__(self) -> None:
-        self._began = 0
-        self._elsewhere: set[str] = set()
-        self._reads: dict[str, tuple[int, ...] | str | None] = {}
+        self.began = 0
+        self._looks = False
+        self._reads: dict[str, bool] = {}
         self._written: set[str] = set()
-        self._first: dict[str, int] = {}
         self._noting = threading.local()
         self._events = frozenset((*_FILES, *_FOLDERS, *_OUTSIDE))
 
+    def begin(self) -> None:
+        """Note reads from now on, for a command that begins now."""
+        self.began = time.time_ns()
+        self.look()
+
     def look(self) -> None:
         """Note reads from now on."""
-        if not self._began:
-            self._began = time.time_ns()
+        if not self._looks:
+            self._looks = True
             sys.addaudithook(self._audit)
             atexit.register(self._end)
 
     def add(self, reads: Iterable[str]) -> None:
-        """Count what another process read for this one, as its `all` told."""
-        self._elsewhere.update(reads)
+        """Count what another process read for this one, as its `all` says."""
+        self._reads.update(dict.fromkeys(reads, False))
 
     def all(self) -> tuple[str, ...]:
-        """Return what users' code has read so far, and the files of their modules.
+        """Return what users' code has read so far, and the files of their modules; not what it wrote and removed."""
+        reads = {FILE + file for file in loaded_files()}
+        for read, existed in list(self._reads.items()):
+            path = path_of(read)
+            if not existed or os.path.exists(path):
+                reads.add(read)
+            elif path not in self._written:
+                reads.add(f"{OUTSIDE}reads {path}, which {MEANWHILE}")
+        return tuple(sorted(reads))
 
-        What it wrote itself and removed does not count; what it leaves behind, the next run may read as it is.
-        """
-        own = {read for read in list(self._reads) if _path(read) in self._written}
-        kept = {read for read in own if os.path.exists(_path(read))}
-        others = {self._said(read, stamp) for read, stamp in list(self._reads.items()) if read not in own}
-        modules = loaded_files()
-        host = {HOST} if any(map(_asks_for_host, modules)) else set()
-        loaded = {self._said(FILE + file, None) for file in modules}
-        return tuple(sorted({*self._elsewhere, *kept, *others, *loaded, *host}))
-
-    def is_stale(self, path: str) -> bool:
-        """Return whether a file was changed after this process first opened it, and may have retained its content."""
-        try:
-            return os.stat(path).st_ctime_ns > self._first.get(_real(path), self._began or time.time_ns())
-        except OSError:  # it does not exist
-            return False
-
-    def _said(self, read: str, stamp: tuple[int, ...] | str | None) -> str:
-        """Return a read, or that it cannot be compared since another file or folder is there now."""
-        path = _path(read)
-        moved = stamp is not None and stamp != _stamp(read)
-        changed = moved or (read.startswith(FILE) and self.is_stale(path))
-        return f"{OUTSIDE}reads {path}, which {CHANGED}" if changed else read
+    def changed(self, paths: Iterable[str]) -> str | None:
+        """Return a file or folder that has changed since the command began: what was read of it has no digest."""
+        if not self.began:
+            return None
+        return next((path for path in paths if any(moment > self.began for moment in _change_times(path))), None)
 
     def _end(self) -> None:
         """Note nothing while Python ends: this module's names are gone then, and files are opened still."""
@@ -124,7 +108,7 @@ class FileReads:
         try:
             self._note(event, arguments)
         except Exception:  # an exception here would be one of the user's `open`
-            self._reads[f"{OUTSIDE}reads what cannot be named"] = None
+            self._reads[f"{OUTSIDE}reads what cannot be named"] = False
         finally:
             self._noting.now = False
 
@@ -132,24 +116,26 @@ class FileReads:
         frame = sys._getframe(2)
         read = self._read(event, arguments, frame)
         if read is not None and read not in self._reads and _is_for_user(frame, read):
-            self._reads[read] = None if read.startswith(OUTSIDE) else _stamp(read)
+            self._reads[read] = os.path.exists(path_of(read))
 
     def _read(self, event: str, arguments: tuple[Any, ...], frame: FrameType) -> str | None:
         """Return what an event reads; None where it writes, or reads what need not be noted."""
         if event in _OUTSIDE:
             return OUTSIDE + _OUTSIDE[event]
-        opened, mode = arguments[0], arguments[1] if event == "open" else "r"
+        opened, mode, flags = (*arguments, None, None)[:3] if event == "open" else (arguments[0], "r", 0)
+        # Python's import and `shutil.rmtree` list folders, and open them, for their own purposes.
         code = frame.f_code
         for_others = code.co_filename == _IMPORT or (code.co_filename == shutil.__file__ and "rmtree" in code.co_name)
         if for_others and (event in _FOLDERS or mode is None):
-            return None
-        if event == "open" and _adds(mode, arguments[2]):
             return None
         if isinstance(opened, int) and event in _FOLDERS:
             return f"{OUTSIDE}lists a folder that is open"
         if not isinstance(opened, str | bytes | os.PathLike):
             return None
         name = os.fsdecode(opened)
+        if not _reads(mode, flags):
+            self._written.add(os.path.abspath(name))
+            return None
         if event == "ctypes.dlopen" and os.sep not in name:
             return f"{OUTSIDE}loads {name} from wherever the system has it"
         if event == "open" and mode is None and not os.path.isabs(name):
@@ -161,16 +147,14 @@ class FileReads:
             return None
         if event in _FOLDERS or os.path.isdir(path):
             return FOLDER + path
-        if event == "open" and _writes(mode, arguments[2]):
-            if FILE + path not in self._reads:
-                self._written.add(path)
-            return None
-        self._first.setdefault(_real(path), time.time_ns())
-        return f"{OUTSIDE}reads {path}, which is a pipe" if _is_pipe(path) else FILE + path
+        is_special = os.path.exists(path) and not os.path.isfile(path)
+        return f"{OUTSIDE}reads {path}, which is not a regular file" if is_special else FILE + path
 
 
 READS = FileReads()
 """Of this process: there is one audit hook."""
+
+_IMPORT = "<frozen importlib._bootstrap_external>"
 
 
 def loaded_files() -> set[str]:
@@ -179,21 +163,29 @@ def loaded_files() -> set[str]:
     return {_real(file) for file in files if isinstance(file, str) and _is_users(file)}
 
 
+def path_of(read: str) -> str:
+    """Return the file or folder of a read; the text itself where it has neither."""
+    return read.removeprefix(FILE).removeprefix(FOLDER)
+
+
 def state_of(read: str) -> str:
     """Return the digest of what was read, as it is now; of what does not exist, an empty text."""
-    if read == HOST:
-        return hashlib.sha256(platform.node().encode()).hexdigest()
     try:
         if read.startswith(FOLDER):
-            names = sorted(name for name in os.listdir(read.removeprefix(FOLDER)) if name != "__pycache__")
+            names = sorted(name for name in os.listdir(path_of(read)) if name != "__pycache__")
             return hashlib.sha256(repr(names).encode()).hexdigest()
-        path = read.removeprefix(FILE)
-        if _is_pipe(path):  # to open it would wait for who writes
-            return "a pipe"
-        with open(path, "rb") as file:
+        with open(path_of(read), "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:  # it does not exist, or is a folder
         return ""
+
+
+def _change_times(path: str) -> list[int]:
+    """Return when a path was changed last, and where it is a link, when the link was."""
+    try:
+        return [os.lstat(path).st_ctime_ns, os.stat(path).st_ctime_ns]
+    except OSError:  # it does not exist
+        return []
 
 
 def _is_for_user(frame: FrameType | None, read: str) -> bool:
@@ -206,7 +198,7 @@ def _is_for_user(frame: FrameType | None, read: str) -> bool:
         if kind is not None:
             return kind
         frame = frame.f_back
-    return threading.current_thread() is not threading.main_thread() and os.path.isfile(read.removeprefix(FILE))
+    return threading.current_thread() is not threading.main_thread() and os.path.isfile(path_of(read))
 
 
 @functools.lru_cache(maxsize=65536)
@@ -222,18 +214,11 @@ def _kind(name: str) -> bool | None:
     return None if _is_of_library(path) else True
 
 
-def _writes(mode: Any, flags: Any) -> bool:
-    """Return whether a file is opened to be written anew: what was in it before does not count."""
+def _reads(mode: Any, flags: Any) -> bool:
+    """Return whether what a file had before is read: not where it is written anew, or only appended to."""
     if isinstance(mode, str):
-        return mode.replace("b", "").replace("t", "") in ("w", "w+", "x", "x+")
-    return isinstance(flags, int) and bool(flags & (os.O_TRUNC | os.O_EXCL))
-
-
-def _adds(mode: Any, flags: Any) -> bool:
-    """Return whether a file is opened only to write more into it: nothing is read, and what was in it stays."""
-    if isinstance(mode, str):
-        return mode.replace("b", "").replace("t", "") == "a"
-    return isinstance(flags, int) and bool(flags & os.O_WRONLY) and not _writes(mode, flags)
+        return "r" in mode or ("a" in mode and "+" in mode)
+    return not isinstance(flags, int) or not flags & (os.O_TRUNC | os.O_EXCL | os.O_WRONLY)
 
 
 @functools.lru_cache(maxsize=65536)
@@ -242,6 +227,12 @@ def _source_of(path: str) -> str:
     with contextlib.suppress(ValueError, NotImplementedError):
         return importlib.util.source_from_cache(path) if path.endswith(".pyc") else path
     return path
+
+
+@functools.lru_cache(maxsize=65536)
+def _real(path: str) -> str:
+    """Return a source without links."""
+    return os.path.realpath(_source_of(path))
 
 
 @functools.lru_cache(maxsize=65536)
@@ -256,55 +247,7 @@ def _is_users(file: str) -> bool:
 
 
 def _is_cached(path: str) -> bool:
-    """Return whether a file holds what runs compute: samebits' own caches, and jax's compiled programs."""
-    root = str(cache_root())
-    if path.startswith(tuple(os.path.join(root, name, "") for name in CACHES)):
-        return True
-    folder = getattr(getattr(sys.modules.get("jax"), "config", None), "jax_compilation_cache_dir", None)
-    if not folder:
-        return False
-    # Not all of the folder: people may have data in it too.
-    inside = os.path.relpath(path, os.path.abspath(str(folder)))
-    return (os.sep not in inside and inside.endswith(_COMPILED)) or inside.startswith("xla_gpu_") or inside == os.curdir
-
-
-def _asks_for_host(file: str) -> bool:
-    state = os.stat(file) if os.path.exists(file) else None
-    return state is not None and _host_in(file, state.st_size, state.st_mtime_ns)
-
-
-@functools.lru_cache(maxsize=16384)
-def _host_in(file: str, *_state: int) -> bool:
-    try:
-        with open(file, "rb") as text:
-            return _ASKS_FOR_HOST.search(text.read()) is not None
-    except OSError:  # removed meanwhile
-        return False
-
-
-def _path(read: str) -> str:
-    return read.removeprefix(FILE).removeprefix(FOLDER)
-
-
-def _is_pipe(path: str) -> bool:
-    try:
-        return stat.S_ISFIFO(os.stat(path).st_mode)
-    except OSError:  # it does not exist
-        return False
-
-
-@functools.lru_cache(maxsize=65536)
-def _real(path: str) -> str:
-    """Return a source without links."""
-    return os.path.realpath(_source_of(path))
-
-
-def _stamp(read: str) -> tuple[int, ...] | str:
-    """Return what shows that a file or a folder is another one than before; empty where it does not exist."""
-    if read.startswith(FOLDER):
-        return state_of(read)
-    try:
-        there = os.stat(read.removeprefix(FILE))
-    except OSError:  # it does not exist
-        return ()
-    return there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
+    """Return whether a file holds what runs compute: in samebits' own caches, or in jax's."""
+    folders = [os.path.join(cache_root(), name) for name in CACHES]
+    folders.append(getattr(getattr(sys.modules.get("jax"), "config", None), "jax_compilation_cache_dir", None) or "")
+    return any(folder and f"{path}/".startswith(os.path.join(os.path.abspath(folder), "")) for folder in folders)

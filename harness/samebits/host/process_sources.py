@@ -14,17 +14,27 @@ import platform
 import re
 import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samebits.host.accelerator import package_version
+from samebits.host.environment import configuration
 from samebits.host.file_reads import loaded_files
-from samebits.host.installed import PACKAGE, is_installed
+from samebits.host.installed import distributions_digest, is_installed, own_digest
 from samebits.host.processors import instruction_sets
 
-_VARIABLES = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "PYTHONPATH", "HOME")
+_PREFIXES = (
+    *("JAX_", "XLA_", "LIBTPU_", "TPU_", "SAMEBITS_", "TF_", "PJRT_", "CUDA_", "NVIDIA_", "NCCL_", "ROCM_", "HIP_"),
+    *("OMP_", "OPENBLAS_", "MKL_", "KMP_", "NPY_", "EIGEN_", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "LD_", "GLIBC_"),
+    *("PYTHONPATH", "HOME"),
+)
+"""How the environment variables begin that jax, its compilers, NumPy's kernels, Python, the loader or samebits read."""
+
+_NO_EFFECT = ("SAMEBITS_CACHE_DIR", "SAMEBITS_CACHE_LIMIT", "JAX_COMPILATION_CACHE_DIR", "KMP_DUPLICATE_LIB_OK")
+"""Variables that say only where something is stored; threadpoolctl sets the last one when it is imported."""
+
+_NO_EFFECT_SETTINGS = ("jax_compilation_cache_dir",)
 
 _ENVIRONMENT = re.compile(rb"environ\b|environb\b|getenvb?\b|expandvars\b")
 _IMPORT = re.compile(rb"^[ \t]*from os import [^\n(]*$", re.MULTILINE)
@@ -42,17 +52,22 @@ _MODULES = (".py", ".pyc", ".so", ".pyd")
 
 @dataclass(frozen=True, slots=True)
 class ProcessSources:
-    """What every result of a process depends on, as it is now.
+    """What every result of a process depends on, as it is now; to be digested as JSON.
 
     Args:
-        parts: digests of sources, versions and settings, to be digested as JSON.
-        written: the modules of the tree that count in `parts`, by their absolute paths.
-        loaded: loaded modules of users', and what lies in their packages.
+        sources: digests of modules, and where more may come to stand.
+        settings: what else results depend on.
+        files: the modules that count in `sources`, by their absolute paths.
     """
 
-    parts: dict[str, Any]
-    written: frozenset[str]
-    loaded: frozenset[str] = frozenset()
+    sources: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    files: frozenset[str]
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """All of it, by name."""
+        return {**self.sources, **self.settings}
 
 
 def sources_of_process(*trees: Path, most: int = 2**31) -> ProcessSources:
@@ -69,18 +84,28 @@ def sources_of_process(*trees: Path, most: int = 2**31) -> ProcessSources:
     loaded = loaded_files()
     packages = {folder for file in loaded - set(written) if (folder := _package(file)) is not None}
     beside = {path for folder in packages for path in _entries(folder) if path.endswith(_MODULES)}
-    names = ("samebits", "jax", "jaxlib", "libtpu", "numpy", "ml_dtypes", "flax", "optax")
-    parts = {
-        "samebits": _known(sorted(map(str, PACKAGE.rglob("*.py")))),
+    sources = {
         "loaded": _known(sorted((loaded | beside) - set(written))),
         "sources": _known(written) if len(seen) <= most else uuid.uuid4().hex,
         "modules": [(folder, _modules_in(folder)) for folder in _path_outside(*folders)],
-        "versions": [sys.version, *sys.warnoptions, *(package_version(name) for name in names)],
-        "processor": [platform.machine(), *instruction_sets()],
-        "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(_VARIABLES)},
         "variables read": _variables_read(loaded, written),
     }
-    return ProcessSources(parts, frozenset(written), frozenset(loaded | beside))
+    return ProcessSources(sources, _settings(), frozenset(written) | loaded | beside)
+
+
+def _settings() -> dict[str, Any]:
+    """Return what results depend on beside sources."""
+    variables = sorted(os.environ.items())
+    return {
+        "samebits": own_digest(),
+        "distributions": distributions_digest(),
+        "python": [sys.version, list(sys.flags), sys.warnoptions, platform.libc_ver(), platform.platform()],
+        "processor": [*instruction_sets(), *_processor()],
+        "settings": _settings_of_jax(),
+        "variables": {n: value for n, value in variables if n.startswith(_PREFIXES) and n not in _NO_EFFECT},
+        "flags in a file": _flags_in_a_file(),
+        "folder": _folder(),
+    }
 
 
 def variables_in(file: str) -> tuple[tuple[str, ...], bool]:
@@ -158,3 +183,42 @@ def _known(files: list[str]) -> str:
 @functools.lru_cache(maxsize=16384)
 def _content(file: str, *_state: int) -> bytes:
     return hashlib.sha256(Path(file).read_bytes()).digest()
+
+
+def _settings_of_jax() -> list[str]:
+    """Return every setting of jax; of one that is an object, its type, since what it prints may hold its address."""
+    if "jax" not in sys.modules:
+        return []
+    return [
+        f"{name}={value!r}" if re.search(r" at 0x[0-9a-f]+", repr(value)) is None else f"{name}={type(value)}"
+        for name, value in configuration()
+        if name not in _NO_EFFECT_SETTINGS
+    ]
+
+
+def _flags_in_a_file() -> str | None:
+    """Return the flags of XLA where `XLA_FLAGS` is the name of a file that has them; None where it is not."""
+    flags = os.environ.get("XLA_FLAGS", "").strip()
+    if not flags or flags.startswith("-"):
+        return None
+    try:
+        return Path(flags).read_text(encoding="utf-8", errors="replace")
+    except OSError:  # XLA says what is wrong with it
+        return None
+
+
+def _processor() -> list[str]:
+    """Return what Linux says of the processors, without their present frequencies."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # another system
+        return [platform.processor()]
+    names = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features", "cache size")
+    return sorted({line for line in lines if line.partition(":")[0].strip() in names})
+
+
+def _folder() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:  # removed since the command began
+        return "a folder that was removed"

@@ -1,14 +1,15 @@
-"""Loaded pairs with their plans, and the keys of this environment."""
+"""Loaded pairs with their plans, and the memory of a check of them in this environment."""
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from samebits.engine import verdict_keys
-from samebits.engine.verdict_keys import VerdictKeys
+from samebits.engine.verdict_cache import VerdictCache
+from samebits.host import process_sources
+from samebits.host.entry_store import EntryStore
 from samebits.host.environment import Environment, capture
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair, Request, plan
@@ -25,12 +26,21 @@ def installed_once(*names: str) -> Iterator[None]:
     """Inside, keys have the digests of what is installed as it was at first: it takes most of the time of a key."""
     with pytest.MonkeyPatch.context() as patch:
         for name in names:
-            patch.setattr(verdict_keys, name, functools.cache(vars(verdict_keys)[name]))
+            patch.setattr(process_sources, name, functools.cache(vars(process_sources)[name]))
         yield
 
 
-def keys(*trees: Path, effort: Effort = USUAL, here: Environment | None = None) -> VerdictKeys:
-    return VerdictKeys(here or environment(), effort, trees)
+def cache_of(
+    trees: Iterable[Path] = (),
+    pairs: Sequence[LoadedPair] = (),
+    entries: EntryStore | None = None,
+    *,
+    effort: Effort = USUAL,
+    here: Environment | None = None,
+    fresh: bool = False,
+) -> VerdictCache:
+    """The memory of a check that begins now."""
+    return VerdictCache(trees, here or environment(), effort, pairs, entries, fresh=fresh)
 
 
 def loaded(locator: Locator, request: Request | None = None) -> LoadedPair:

@@ -11,38 +11,35 @@ import signal
 import sys
 import time
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from samebits.engine.drive import Done
 from samebits.engine.journal import Journal, JournalHead
-from samebits.engine.run_work import EngineSettings, Unremembered, run_work
+from samebits.engine.run_work import EngineSettings, run_work
+from samebits.engine.source_memory import Dependencies, SourceMemory
 from samebits.engine.work import Item
 from samebits.host.file_reads import READS
 from samebits.schema.result import Problem
-from tests.engine.toy_work import ToyRow, ToyWork, toy_items
+from tests.engine.toy_work import ToyWork, toy_items
 
 HEAD = JournalHead(command="check", request={"pairs": ["toy"]})
 ITEMS = toy_items(*["good"] * 300)
 SECONDS = 0.004
 
 
-class Signs(Unremembered):
-    """A store that has keys, and remembers nothing."""
+class Unchanging(SourceMemory):
+    """Has one key: the sources never change here."""
 
-    def cache_key(self, item: Item) -> str | None:
-        """The sources never change here."""
+    def __init__(self) -> None:
+        pass
+
+    def cache_key(self, item: Item) -> str:
+        """The same for all."""
         return "cache_key"
 
-    def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
-        """Nothing."""
-        return None
-
-    def remember(self, cache_key: str, done: Done[ToyRow]) -> None:
-        """Nothing."""
-
-    def forget(self, cache_key: str) -> None:
-        """Nothing."""
+    def remember(self, cache_key: str, done: Done[Any]) -> Dependencies:
+        """Nothing is read."""
+        return ()
 
 
 def rows(journal: Journal | None) -> list[tuple[str, int]]:
@@ -54,7 +51,7 @@ def rows(journal: Journal | None) -> list[tuple[str, int]]:
         settings,
         on_problem=_no_problem,
         journal=journal,
-        store=Signs(),
+        store=Unchanging(),
     )
     with contextlib.closing(ran):
         given = {done.item.key: row.value for done in ran for row in done.rows}

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -12,8 +11,9 @@ from samebits.cluster import ray_cluster, ray_connection
 from samebits.engine.drive import Done
 from samebits.engine.journal import Journal, JournalHead
 from samebits.engine.ray_request import ray_request
-from samebits.engine.run_work import EngineSettings, Store, Unremembered, executor_of, run_work, usual_settings
+from samebits.engine.run_work import EngineSettings, executor_of, run_work, usual_settings
 from samebits.engine.shard import Shard
+from samebits.engine.source_memory import Dependencies, Recalled, SourceMemory
 from samebits.engine.work import Item
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, raw, toy_items
@@ -23,28 +23,36 @@ HEAD = JournalHead(command="check", request={})
 SETTINGS = EngineSettings(in_process=True)
 
 
-class ToyStore(Unremembered):
-    """Remembers in a dictionary."""
+class ToyStore(SourceMemory):
+    """Remembers in a dictionary; its rows rest on a table."""
 
-    def __init__(self, version: str = "1") -> None:
-        self.version = version
+    table = "1"
+
+    def __init__(self, version: str = "1", *, fresh: bool = False) -> None:
+        self.version, self.fresh = version, fresh
         self.rows: dict[str, tuple[msgspec.Raw, ...]] = {}
 
-    def cache_key(self, item: Item) -> str | None:
-        """The key and a version of the sources; nothing is known of `unsigned`."""
-        return None if item.payload == "unsigned" else f"{item.key} {self.version}"
+    def cache_key(self, item: Item) -> str:
+        """The key and a version of the sources."""
+        return f"{item.key} {self.version}"
 
-    def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
-        """The rows."""
-        return self.rows.get(cache_key)
+    def recall(self, cache_key: str) -> Recalled | None:
+        """The rows; none with `--fresh`."""
+        if self.fresh or cache_key not in self.rows:
+            return None
+        return Recalled(self.rows[cache_key], (("file:table", "1"),))
 
-    def remember(self, cache_key: str, done: Done[ToyRow]) -> None:
-        """Remember."""
-        self.rows[cache_key] = done.encoded
-
-    def forget(self, cache_key: str) -> None:
-        """Remove."""
+    def remember(self, cache_key: str, done: Done[ToyRow]) -> Dependencies | None:
+        """Remember, but what was lost, and what `unsigned` gives, which holds for its own run alone."""
         self.rows.pop(cache_key, None)
+        if done.lost or done.item.payload == "unsigned":
+            return None
+        self.rows[cache_key] = done.encoded
+        return (("file:table", self.table),)
+
+    def holds(self, dependencies: Dependencies) -> bool:
+        """Whether the table is as it was."""
+        return all(state == self.table for _, state in dependencies)
 
 
 class Counted(ToyWork):
@@ -61,7 +69,7 @@ class Counted(ToyWork):
 
 
 def _run(
-    items: list[Item], journal: Journal | None, store: Store | None, settings: EngineSettings = SETTINGS
+    items: list[Item], journal: Journal | None, store: SourceMemory | None, settings: EngineSettings = SETTINGS
 ) -> tuple[list[Done[ToyRow]], list[str]]:
     work = Counted()
     done = list(run_work(work, items, settings, on_problem=_no_problem, journal=journal, store=store))
@@ -81,7 +89,7 @@ def test_what_is_remembered_is_not_run_again() -> None:
     assert len(_run(items, None, store)[1]) == 3, "what has changed runs again"
 
 
-def test_a_journal_counts_only_under_the_same_sign(tmp_path: Path) -> None:
+def test_a_journal_counts_only_under_the_same_key(tmp_path: Path) -> None:
     items = toy_items("good", "good", "unsigned")
     _run(items[:1] + items[2:], Journal(tmp_path / "j", HEAD, resume=False), ToyStore())
     journal = Journal(tmp_path / "j", HEAD, resume=True)
@@ -102,34 +110,12 @@ def test_remembered_rows_are_in_the_journal_too(tmp_path: Path) -> None:
     assert ran == []
 
 
-class OfATable(ToyStore):
-    """Rows that rest on a table."""
-
-    table = "1"
-
-    def recalled_dependencies(self, cache_key: str) -> tuple[tuple[str, str], ...]:
-        """The table as it was."""
-        return (("file:table", "1"),)
-
-    def holds(self, dependencies: Iterable[tuple[str, str]]) -> bool:
-        """Whether it is as it was."""
-        return all(state == self.table for _, state in dependencies)
-
-
-class Hidden(ToyStore):
-    """Recalls nothing, as with `--fresh`."""
-
-    def recall(self, cache_key: str) -> tuple[msgspec.Raw, ...] | None:
-        """Nothing."""
-        return None
-
-
 def test_what_remembered_rows_rest_on_is_in_the_journal_too(tmp_path: Path) -> None:
     """A table that was edited since: the rows are stale, whether they came from a run or from the memory."""
-    items, store = toy_items("good"), OfATable()
+    items, store = toy_items("good"), ToyStore()
     store.rows[f"{items[0].key} 1"] = (raw(ToyRow(key=items[0].key)),)
     _run(items, Journal(tmp_path / "j", HEAD, resume=False), store)
-    again = OfATable()
+    again = ToyStore()
     _, ran = _run(items, Journal(tmp_path / "j", HEAD, resume=True), again)
     assert ran == []
     again.table = "2"
@@ -151,7 +137,7 @@ def test_a_lost_item_is_neither_remembered_nor_resumed(tmp_path: Path) -> None:
 
 def test_a_lost_item_removes_what_was_remembered() -> None:
     """Its process may have ended by what no cache key has; the next run is to look again."""
-    items, store = toy_items("exit 3"), Hidden()
+    items, store = toy_items("exit 3"), ToyStore(fresh=True)
     store.rows[f"{items[0].key} 1"] = (raw(ToyRow(key=items[0].key)),)
     settings = usual_settings(workers=1, seconds=60, limit=None)
     (done,) = run_work(ToyWork(), items, settings, on_problem=_no_problem, store=store)

@@ -10,14 +10,14 @@ from typing import Any
 import jax
 import pytest
 
-from samebits.audit.snapshots.record import processor_here
-from samebits.engine import verdict_keys
-from samebits.engine.verdict_keys import VerdictKeys
+from samebits.engine import verdict_cache
+from samebits.engine.check_work import check_items
+from samebits.engine.source_memory import digest
 from samebits.host import installed, process_sources
 from samebits.host.installed import PACKAGE
 from samebits.programs.catalogue import Locator
 from samebits.schema.point import Effort
-from tests.engine.loaded_pairs import environment, installed_once, keys, loaded
+from tests.engine.loaded_pairs import cache_of, environment, installed_once, loaded
 from tests.support.rope_tree import write_tree
 
 HELPERS = {
@@ -86,7 +86,7 @@ class Change:
     Args:
         name: for the test's id.
         ingredients: exactly those that differ.
-        apply: given the tree and pytest's patch; what it returns replaces arguments of `keys`, or the locator.
+        apply: given the tree and pytest's patch; what it returns replaces arguments of `cache_of`.
     """
 
     name: str
@@ -147,13 +147,13 @@ def _renamed(tree: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 def _settings(tree: Path, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(verdict_keys, "configuration", lambda: (("jax_default_matmul_precision", "highest"),))
+    patch.setattr(process_sources, "configuration", lambda: (("jax_default_matmul_precision", "highest"),))
 
 
 def _own_source(tree: Path, patch: pytest.MonkeyPatch) -> None:
     package = tree.parent / "samebits"
     shutil.copytree(PACKAGE / "check", package / "check", ignore=shutil.ignore_patterns("__pycache__"))
-    patch.setattr(verdict_keys, "own_digest", lambda: installed.own_digest(package))
+    patch.setattr(process_sources, "own_digest", lambda: installed.own_digest(package))
 
 
 def _flags_in_a_file(tree: Path, patch: pytest.MonkeyPatch) -> None:
@@ -204,59 +204,53 @@ CHANGES = (
         frozenset({"environment"}),
         lambda tree, patch: {"here": replace(environment(), devices=9)},
     ),
-    replaced(sys, "version", "3.99", "python", "versions"),
-    replaced(sys, "warnoptions", ["error"], "python", "versions"),
-    replaced(verdict_keys, "FORMAT", 99, "format"),
-    replaced(verdict_keys, "processor_here", lambda here: replace(processor_here(here), model="another"), "processor"),
+    replaced(sys, "version", "3.99", "python"),
+    replaced(sys, "warnoptions", ["error"], "python"),
+    replaced(verdict_cache, "FORMAT", 99, "format"),
+    replaced(process_sources, "instruction_sets", lambda: ("another",), "processor"),
 )
-
-
-def of_tree(tree: Path, **more: Any) -> VerdictKeys:
-    return keys(tree, **more)
 
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("changed", CHANGES, ids=lambda changed: changed.name)
 def test_a_change_is_in_its_ingredient(tree: Path, monkeypatch: pytest.MonkeyPatch, changed: Change) -> None:
     """A key without this ingredient would be the same before and after, and the result a wrong one."""
-    item = loaded(Locator(name=f"{tree}/suites/test_rope.py:PAIR"))
-    before = of_tree(tree)
+    pair = loaded(Locator(name=f"{tree}/suites/test_rope.py:PAIR"))
+    (item, *_) = check_items([pair])
+    before = cache_of([tree], [pair])
     more = changed.apply(tree, monkeypatch) or {}
-    after = of_tree(tree, **more)
+    after = cache_of([tree], [pair], **more)
     differing = {name for name in before.ingredients if before.ingredients[name] != after.ingredients[name]}
     assert differing == changed.ingredients
-    point = item.plan.points[0]
-    assert (before.of(item, point) != after.of(item, point)) == bool(changed.ingredients)
-    of_sources = {"sources", "modules", "loaded", "variables read", "versions", "search path"}
-    assert (before.programs != after.programs) == bool(changed.ingredients - of_sources)
+    assert (before.cache_key(item) != after.cache_key(item)) == bool(changed.ingredients)
+    of_sources = {"sources", "modules", "loaded", "variables read", "search path"}
+    assert (before.by_programs != after.by_programs) == bool(changed.ingredients - of_sources)
 
 
 def test_every_ingredient_has_such_a_change(tree: Path) -> None:
     known = frozenset().union(*(changed.ingredients for changed in CHANGES))
-    assert known == set(of_tree(tree).ingredients)
+    assert known == set(cache_of([tree]).ingredients)
 
 
 def test_every_ingredient_is_in_the_key(tree: Path) -> None:
     """Whichever is left out, the key is another one: none is there for show."""
-    complete = of_tree(tree).ingredients
-    digests = {verdict_keys.digest({k: v for k, v in complete.items() if k != name}) for name in complete}
-    assert len(digests | {verdict_keys.digest(complete)}) == len(complete) + 1
+    complete = cache_of([tree]).ingredients
+    digests = {digest({k: v for k, v in complete.items() if k != name}) for name in complete}
+    assert len(digests | {digest(complete)}) == len(complete) + 1
 
 
 def test_points_and_pairs_have_keys_of_their_own(tree: Path) -> None:
-    items = [loaded(Locator(name=f"{tree}/suites/test_rope.py:{name}")) for name in ("PAIR", "AGAIN", "OTHER")]
-    known = keys(tree)
-    assert len({known.of(item, point) for item in items for point in item.plan.points}) == sum(
-        len(item.plan.points) for item in items
-    )
-    assert keys(tree).of(items[0], items[0].plan.points[0]) == known.of(items[0], items[0].plan.points[0])
+    pairs = [loaded(Locator(name=f"{tree}/suites/test_rope.py:{name}")) for name in ("PAIR", "AGAIN", "OTHER")]
+    items, known = check_items(pairs), cache_of([tree], pairs)
+    assert len({known.cache_key(item) for item in items}) == len(items)
+    assert cache_of([tree], pairs).cache_key(items[0]) == known.cache_key(items[0])
 
 
 def test_a_tree_that_is_too_large_equals_none(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To digest it would take longer than to trace; what is remembered by programs is found all the same."""
-    monkeypatch.setattr(verdict_keys, "MOST", 3)
-    first, second = keys(tree), keys(tree)
-    assert first.ingredients["sources"] != second.ingredients["sources"] and first.programs == second.programs
+    monkeypatch.setattr(verdict_cache, "MOST", 3)
+    first, second = cache_of([tree]), cache_of([tree])
+    assert first.ingredients["sources"] != second.ingredients["sources"] and first.by_programs == second.by_programs
 
 
 def test_a_link_that_points_to_another_tree(tree: Path, tmp_path: Path) -> None:
@@ -264,15 +258,15 @@ def test_a_link_that_points_to_another_tree(tree: Path, tmp_path: Path) -> None:
     other = write_tree(tmp_path / "other", fault=True)
     link = tmp_path / "link"
     link.symlink_to(tree)
-    first = keys(link).ingredients["sources"]
+    first = cache_of([link]).ingredients["sources"]
     link.unlink()
     link.symlink_to(other)
-    assert keys(link).ingredients["sources"] != first
+    assert cache_of([link]).ingredients["sources"] != first
 
 
 def test_settings_without_addresses() -> None:
     """What an object prints may hold its address, which is another one in each process."""
-    assert not [text for text in keys().ingredients["settings"] if " at 0x" in text]
-    assert any(text.startswith("jax_enable_x64=") for text in keys().ingredients["settings"])
+    assert not [text for text in cache_of().ingredients["settings"] if " at 0x" in text]
+    assert any(text.startswith("jax_enable_x64=") for text in cache_of().ingredients["settings"])
     with jax.enable_x64(True):
-        assert "jax_enable_x64=True" in keys().ingredients["settings"]
+        assert "jax_enable_x64=True" in cache_of().ingredients["settings"]

@@ -2,13 +2,14 @@
 
 import contextlib
 import importlib.util
+import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from samebits.host.file_reads import HOST, READS, loaded_files
+from samebits.host.file_reads import READS, loaded_files
 
 CODE = """
 import ctypes, glob, json, os, sqlite3, subprocess
@@ -101,6 +102,10 @@ def forked(path):
     import sys
     sys.audit("os.fork")
 
+def named(path):
+    import socket
+    return socket.gethostname()
+
 def both(path):
     text = Path(path).read_text()
     Path(path).write_text(text)
@@ -130,13 +135,14 @@ def unnoticed() -> Iterator[None]:
 
 
 def reads_of(patch: pytest.MonkeyPatch) -> Callable[[], tuple[str, ...]]:
-    """Tells what is read from now on, without modules of users."""
+    """Tells what is read from now on, as of a command that begins now, without modules of users."""
     READS.look()
-    for name in ("_reads", "_elsewhere", "_written"):
+    patch.setattr(READS, "began", time.time_ns())
+    for name in ("_reads", "_written"):
         patch.setattr(READS, name, type(vars(READS)[name])())
 
     def reads() -> tuple[str, ...]:
         modules = loaded_files()
-        return tuple(read for read in READS.all() if read != HOST and not any(file in read for file in modules))
+        return tuple(read for read in READS.all() if not any(file in read for file in modules))
 
     return reads

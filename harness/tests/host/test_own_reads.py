@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -75,18 +74,6 @@ def test_a_repository_that_is_reached_by_a_link_is_the_same(tmp_path: Path) -> N
 def test_whose_file_it_is(file: str, is_users: bool | None) -> None:
     """None for libraries: whoever calls them reads."""
     assert _kind(file) is is_users
-
-
-def test_a_file_that_samebits_opened_before_it_changed_is_stale(tmp_path: Path) -> None:
-    """What it digested then is not what its code was loaded from later."""
-    READS.look()
-    path = tmp_path / "source.py"
-    path.write_text("FACTOR = 1\n")
-    tree_digest(tmp_path)
-    assert not READS.is_stale(str(path))
-    time.sleep(0.02)  # the clock of a file system moves in steps
-    path.write_text("FACTOR = 2\n")
-    assert READS.is_stale(str(path))
 
 
 def test_a_file_that_is_opened_while_python_ends_is_no_error(tmp_path: Path) -> None:

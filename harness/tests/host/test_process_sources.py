@@ -36,11 +36,12 @@ def test_variables_that_the_tree_reads_count(tmp_path: Path, monkeypatch: pytest
     assert _parts(tmp_path) != before
 
 
-def test_python_files_of_the_tree_are_named(tmp_path: Path) -> None:
+def test_python_files_of_the_tree_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_sources, "loaded_files", set)
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "helper.py").write_text("")
     (tmp_path / "table").write_text("")
-    assert sources_of_process(tmp_path).written == {str((tmp_path / "src" / "helper.py").resolve())}
+    assert sources_of_process(tmp_path).files == {str((tmp_path / "src" / "helper.py").resolve())}
 
 
 @pytest.mark.parametrize(
