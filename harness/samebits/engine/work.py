@@ -98,6 +98,10 @@ class Unusable(msgspec.Struct, frozen=True, tag="unusable"):
     text: str
 
 
+class ChunkDone(msgspec.Struct, frozen=True, tag="chunk done"):
+    """The process has nothing more to say of its chunk, and waits for another one."""
+
+
 Event = Started | Reached | Finished | Remark | UserTraceback | Trouble
 """What a process reports while it runs a chunk."""
 

@@ -1,34 +1,34 @@
 """Runs chunks in worker processes of this machine; a process that crashes is replaced.
 
-By pebble, one pool of one process for each slot. Not `concurrent.futures` and not loky: there a crash of one process
-loses the tasks of all others, and a task that runs cannot be ended. What a process reports goes through a file of
-its own, line by line: a pipe or a queue that it shares with others may be left locked or torn when it is killed.
+Not by `concurrent.futures` and not by loky: there a crash of one process loses the tasks of all others, and a task that
+runs cannot be ended. What a process reports goes through a file of its own, line by line: a pipe or a queue may be left
+locked or torn when it is killed. Its chunks are files too, so that no pipe is ever full.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
+import pickle
 import signal
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass, replace
-from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
 from samebits.engine.journal import LineReader
 from samebits.engine.last_words import last_words, without_stacks
 from samebits.engine.work import (
     STACK_TIME,
     Chunk,
+    ChunkDone,
     Ended,
     Event,
     Executor,
@@ -37,46 +37,14 @@ from samebits.engine.work import (
     Work,
     signal_name,
 )
-from samebits.engine.worker_side import prepare, run_chunk
+from samebits.engine.worker_side import serve
 from samebits.errors import RequestError
 from samebits.host.interrupts import withheld_from_children
 from samebits.host.memory import kill_children, kill_rest_of_group, resident_bytes
 from samebits.host.subprocesses import current_folder_ignored
 
-
-# Starts the worker processes for pebble, and says how they ended.
-class _FreshProcess(SpawnProcess):
-    """A process that imports nothing from the current folder before it has the module path of this one."""
-
-    def start(self) -> None:
-        """As of any process."""
-        with current_folder_ignored():
-            super().start()
-
-
-class FreshInterpreters(SpawnContext):
-    """Starts fresh interpreters, and keeps the last ones: pebble may lose how its process ended.
-
-    A forked child would inherit jax's threads without their locks.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.started: deque[SpawnProcess] = deque(maxlen=2)
-
-    def Process(self, *args: Any, **keywords: Any) -> SpawnProcess:  # type: ignore[override]
-        """Return the process that is to be started next; what pebble calls."""
-        self.started.append(_FreshProcess(*args, **keywords))
-        return self.started[-1]
-
-    def exit_code(self, pid: int | None) -> int | None:
-        """Return how one of them ended; None where that is not known."""
-        for process in self.started:
-            if process.pid is not None and process.pid == pid:
-                process.join(timeout=2)  # its end may be on its way
-                return process.exitcode
-        return None
-
+_FRESH = get_context("spawn")
+"""Starts fresh interpreters: a forked child would inherit jax's threads without their locks."""
 
 PAUSE = 0.02
 """Seconds between two looks at the files of the processes."""
@@ -87,17 +55,17 @@ TAIL = 8000
 PIECE = 1 << 20
 """How many bytes of what a process writes are in memory at a time."""
 
-_EVENTS = msgspec.json.Decoder(Event | Unusable)
+_EVENTS = msgspec.json.Decoder(Event | Unusable | ChunkDone)
 
 
 @dataclass(slots=True)
 class _Slot:
-    """A pool of one process, and the chunk that it runs.
+    """A process, and the chunk that it runs.
 
     Args:
-        context: that starts its processes.
-        errors: what the process writes to stdout and stderr.
-        pid: once the chunk has begun.
+        errors: what its processes write to stdout and stderr.
+        process: the present one.
+        inbox: where it gets the names of its files.
         used: whether the process has run a chunk before.
         killed: why we have ended the process, or it has itself.
         forwarded: how many bytes of `errors` were read.
@@ -106,13 +74,11 @@ class _Slot:
         dumped: whether the process has begun to write its stacks.
     """
 
-    context: FreshInterpreters
-    pool: ProcessPool
     errors: Path
+    process: SpawnProcess | None = None
+    inbox: Connection | None = None
     chunk: Chunk | None = None
-    future: ProcessFuture[None] | None = None
     reader: LineReader | None = None
-    pid: int | None = None
     used: bool = False
     killed: ProcessExit | None = None
     forwarded: int = 0
@@ -138,25 +104,39 @@ class WorkerProcesses(Executor):
             self._folder = tempfile.TemporaryDirectory(prefix="samebits-", ignore_cleanup_errors=True)
         self._forward = forward
         self._work = work
-        self._slots = [self._slot(FreshInterpreters(), Path(self._folder.name) / f"stderr-{n}") for n in range(slots)]
-
-    def _slot(self, context: FreshInterpreters, errors: Path) -> _Slot:
-        return _Slot(context, self._pool(context, errors), errors)
-
-    def _pool(self, context: FreshInterpreters, errors: Path) -> ProcessPool:
-        return ProcessPool(max_workers=1, initializer=prepare, initargs=(self._work, str(errors)), context=context)
+        self._slots = [_Slot(Path(self._folder.name) / f"stderr-{number}") for number in range(slots)]
 
     def submit(self, chunk: Chunk) -> None:
         """Have a chunk run in a free process."""
         slot = min((slot for slot in self._slots if slot.chunk is None), key=lambda slot: chunk.fresh and slot.used)
-        if chunk.fresh and slot.used:
-            self._replace_process(slot)
-        path = Path(self._folder.name) / f"chunk-{chunk.number}"
-        slot.chunk, slot.reader, slot.pid, slot.killed = chunk, LineReader(path), None, None
+        if slot.process is None or not slot.process.is_alive() or (chunk.fresh and slot.used):
+            self._start(slot)
+        file = Path(self._folder.name) / f"chunk-{chunk.number}"
+        slot.chunk, slot.reader, slot.killed = chunk, LineReader(file.with_suffix(".events")), None
         slot.begun, slot.dumped = slot.forwarded, False
-        # The first chunk starts the process, and the threads that start its successors.
-        with withheld_from_children(), _named_failure("its semaphores are in /dev/shm"):
-            slot.future = slot.pool.schedule(run_chunk, args=(chunk, str(path)))
+        with _named_failure("TMPDIR names the folder of its files"):
+            file.write_bytes(pickle.dumps(chunk))
+        assert slot.inbox is not None
+        with contextlib.suppress(OSError):  # it has ended meanwhile, which is seen when it is looked at
+            slot.inbox.send((str(file), str(slot.reader.path)))
+
+    def _start(self, slot: _Slot) -> None:
+        self._end(slot)
+        receiver, slot.inbox = _FRESH.Pipe(duplex=False)
+        slot.process, slot.used = _FRESH.Process(target=serve, args=(self._work, str(slot.errors), receiver)), False
+        with withheld_from_children(), current_folder_ignored(), _named_failure("`ulimit -a` shows how many may run"):
+            slot.process.start()
+        receiver.close()
+
+    def _end(self, slot: _Slot) -> None:
+        """End the process of a slot, and the programs that the user's code left running in it."""
+        process, slot.process = slot.process, None
+        if slot.inbox is not None:
+            slot.inbox.close()
+        if process is not None and process.pid is not None:
+            _kill(process.pid)
+            process.join()
+            kill_rest_of_group(process.pid)
 
     def events(self, seconds: float) -> Iterator[tuple[int, Event | Ended]]:
         """Yield what the processes have said since the last call."""
@@ -168,105 +148,55 @@ class WorkerProcesses(Executor):
                 return
             time.sleep(PAUSE)
 
+    def _running(self, number: int) -> _Slot | None:
+        return next((slot for slot in self._slots if slot.chunk is not None and slot.chunk.number == number), None)
+
     def kill(self, number: int, loss: ProcessExit) -> None:
         """End the process of a chunk."""
-        for slot in self._slots:
-            if slot.chunk is not None and slot.chunk.number == number and slot.killed is None:
-                slot.killed = loss
-                if slot.pid is not None:
-                    _kill(slot.pid, stacks=True)
-                elif slot.future is not None:
-                    slot.future.cancel()
+        slot = self._running(number)
+        if slot is not None and slot.killed is None:
+            slot.killed = loss
+            if slot.process is not None and slot.process.pid is not None:
+                _kill(slot.process.pid, stacks=True)
 
     def memory(self, number: int) -> int | None:
         """Return how many bytes the process of a chunk holds."""
-        pid = next((slot.pid for slot in self._slots if slot.chunk is not None and slot.chunk.number == number), None)
-        return None if pid is None else resident_bytes(pid)
+        slot = self._running(number)
+        process = None if slot is None else slot.process
+        return None if process is None or process.pid is None else resident_bytes(process.pid)
 
     def close(self) -> None:
         """End all processes at once; what they had not said is lost."""
         for slot in self._slots:
-            if slot.pid is not None:
-                _kill(slot.pid)
-        for slot in self._slots:
-            slot.pool.stop()
-            slot.pool.join()
-            _end_left_by(slot)
+            self._end(slot)
             self._pass_on(slot, ended=True)
-            del slot.pool  # the slot itself may live on, in the traceback of an interruption
         self._folder.cleanup()
         self._slots.clear()
-        gc.collect()  # the semaphores of pools are released with them; a process that ends at once would leave them
 
     def _look(self, slot: _Slot) -> Iterator[tuple[int, Event | Ended]]:
         """Yield the new events of one slot; empties it where its chunk has ended."""
-        chunk, future, reader = slot.chunk, slot.future, slot.reader
-        assert chunk is not None and future is not None and reader is not None
-        done = future.done() or self._vanished(slot)  # before reading: what it wrote last must not be missed
+        chunk, process, reader = slot.chunk, slot.process, slot.reader
+        assert chunk is not None and process is not None and reader is not None
+        lost, done = not process.is_alive(), False  # before reading: what it wrote last must not be missed
         for line in reader.new():
-            if slot.pid is None:
-                slot.pid = int(line)
-                if slot.killed is not None:
-                    _kill(slot.pid)
-                continue
             slot.dumped = False  # it goes on: the stack was the user's own
             event = _EVENTS.decode(line)
             if isinstance(event, Unusable):
                 slot.killed = slot.killed or ProcessExit(kind=event.kind, text=event.text)
+            elif isinstance(event, ChunkDone):
+                done = True
             else:
                 yield chunk.number, event
-        words = self._pass_on(slot, ended=done)
-        if not done:
+        words = self._pass_on(slot, ended=lost or done)
+        if not (lost or done):
             return
-        ended = Ended(self._loss(slot, future, words), slot.used)
-        if ended.loss is not None and not _is_replaced(future):
-            self._replace_process(slot)
-        slot.chunk, slot.used = None, ended.loss is None
-        if ended.loss is not None:
-            _end_left_by(slot)
-            slot.pid = None  # the system may give its number to another process
+        loss = None if done else _loss(slot.killed, process.exitcode or 0, words)
+        ended = Ended(loss, slot.used)
+        slot.chunk, slot.used = None, True
+        if loss is not None:
+            self._end(slot)
         reader.path.unlink(missing_ok=True)
         yield chunk.number, ended
-
-    def _replace_process(self, slot: _Slot) -> None:
-        slot.pool.stop()
-        slot.pool.join()
-        _end_left_by(slot)
-        slot.pool, slot.used, slot.pid = self._pool(slot.context, slot.errors), False, None
-
-    def _vanished(self, slot: _Slot) -> bool:
-        """Whether the process is gone and its future waits for ever: pebble takes exit code 0 for an orderly end."""
-        if slot.pid is None:
-            return False
-        try:
-            os.kill(slot.pid, 0)
-        except (ProcessLookupError, PermissionError):  # there is none, or its number is another user's by now
-            return True
-        return False
-
-    def _loss(self, slot: _Slot, future: ProcessFuture[None], words: str) -> ProcessExit | None:
-        error: BaseException | None = None
-        if not future.done():
-            with contextlib.suppress(TimeoutError):
-                future.exception(timeout=2)  # pebble may not have recorded its exit yet
-        if not future.done():
-            return slot.killed or ProcessExit(kind="exit", text="exit code 0", last_words=words)
-        try:
-            error = future.exception()
-        except CancelledError as cancelled:
-            error = cancelled
-        if error is None:
-            return None
-        if slot.killed is not None:
-            return replace(slot.killed, last_words=words)
-        code = slot.context.exit_code(slot.pid) if _is_broken(future) else None
-        if isinstance(error, ProcessExpired):
-            code = error.exitcode or 0
-        if code is None:
-            return ProcessExit(kind="exit", text=f"{type(error).__name__}: {error}", last_words=words)
-        if code < 0:
-            return ProcessExit(kind="signal", text=signal_name(-code), last_words=words)
-        return ProcessExit(kind="exit", text=f"exit code {code}", last_words=words)
 
     def _pass_on(self, slot: _Slot, *, ended: bool) -> str:
         """Forward what the process has written since the last time, in pieces; return why it ended, if it did."""
@@ -298,20 +228,13 @@ class WorkerProcesses(Executor):
             self._forward(theirs)
 
 
-def _is_broken(future: ProcessFuture[None]) -> bool:
-    """Return whether a pool has ended with its process; pebble does so where the process has not reported its start."""
-    return future.done() and not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
-
-
-def _is_replaced(future: ProcessFuture[None]) -> bool:
-    """Whether pebble starts another process by itself: not where this one raised, or pebble waits for it for ever."""
-    return future.done() and not future.cancelled() and isinstance(future.exception(), ProcessExpired)
-
-
-def _end_left_by(slot: _Slot) -> None:
-    """End the programs that the user's code left running in a process that has ended."""
-    if slot.pid is not None:
-        kill_rest_of_group(slot.pid)
+def _loss(killed: ProcessExit | None, code: int, words: str) -> ProcessExit:
+    """Return why a process ended before its chunk did."""
+    if killed is not None:
+        return replace(killed, last_words=words)
+    if code < 0:
+        return ProcessExit(kind="signal", text=signal_name(-code), last_words=words)
+    return ProcessExit(kind="exit", text=f"exit code {code}", last_words=words)
 
 
 def _kill(pid: int, *, stacks: bool = False) -> None:
@@ -341,8 +264,8 @@ def _named_failure(where: str) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, BrokenExecutor) as error:
-        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    except OSError as error:
+        why = error.strerror or str(error) or type(error).__name__
         raise RequestError(
             f"a worker process cannot be started: {why}; {where}; give it room, or run in this process: --in-process"
         ) from None

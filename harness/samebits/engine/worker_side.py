@@ -8,13 +8,16 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import pickle
 import signal
 import threading
 from multiprocessing import parent_process
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from samebits.engine.journal import encode_line
-from samebits.engine.work import Chunk, Event, Finished, Trouble, Unusable, Work
+from samebits.engine.work import Chunk, ChunkDone, Event, Finished, Trouble, Unusable, Work
 from samebits.errors import COULD_NOT_TELL
 from samebits.host import environment
 from samebits.host.device_health import device_failure
@@ -28,7 +31,7 @@ class _Worker:
 
     Args:
         work: None before.
-        pid: of this process, from before user code could change `os.getpid`: its parent kills by it.
+        pid: of this process, from before user code could change `os.getpid`.
         used: whether it has run a chunk before, or an item of this one.
     """
 
@@ -72,24 +75,43 @@ def _end_with_parent() -> None:
             os._exit(1)
 
 
+def serve(work: Work[Any], errors: str, inbox: Connection) -> None:
+    """Run chunks until this process ends or is ended.
+
+    Args:
+        work: what is done.
+        errors: the file for what is written to stdout and stderr.
+        inbox: gives the file of a chunk, and of its events.
+    """
+    prepare(work, errors)
+    while True:
+        try:
+            file, events = inbox.recv()
+        except (EOFError, OSError):  # the driving process has closed it, or the user's code has
+            os._exit(0)
+        run_chunk(pickle.loads(Path(file).read_bytes()), events)
+
+
 def run_chunk(chunk: Chunk, path: str) -> None:
     """Run a chunk in a worker process; each event is in the file before the next thing is done."""
     work = _WORKER.work
     assert work is not None
     with open(path, "ab", buffering=0) as file:
-        file.write(encode_line(_WORKER.pid))
         events = work.events(chunk.items, chunk.ahead)
         while True:
-            with forked_ended():
-                event = next(events, None)
-            if event is None:
-                break
-            unusable = _unusable(event)
-            file.write(encode_line(unusable or event))
-            if unusable is not None:
+            try:
+                with forked_ended():
+                    event = next(events, None)
+                report: Event | Unusable | ChunkDone = ChunkDone() if event is None else _unusable(event) or event
+            except BaseException as error:  # also `SystemExit`, of the user's code
+                report = Unusable("exit", f"{type(error).__name__}: {error}")
+            file.write(encode_line(report))
+            if isinstance(report, Unusable):
                 kill_children(_WORKER.pid)
                 os._exit(1)  # an orderly end would wait for the device
-            _WORKER.used = _WORKER.used or isinstance(event, Finished)
+            if isinstance(report, ChunkDone):
+                break
+            _WORKER.used = _WORKER.used or isinstance(report, Finished)
     _WORKER.used = True
 
 

@@ -62,7 +62,7 @@ def end_first() -> None:
 
 def kill_children(pid: int) -> None:
     """Kill what a process has started, directly or not: otherwise it would keep running, and hold its memory."""
-    with contextlib.suppress(psutil.Error):  # ended meanwhile, or another user's
+    with contextlib.suppress(psutil.Error, OSError):  # ended meanwhile, another user's, or no file can be opened
         for child in psutil.Process(pid).children(recursive=True):
             child.kill()
 

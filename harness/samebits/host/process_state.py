@@ -1,92 +1,26 @@
 """Settings of the Python process that the user's code may change: how each is read, put back and named.
 
-Standard streams and their descriptors, signal handlers, logging, warnings that raise, NumPy's error handling, the
-global random generators, the working directory, the folder of temporary files and the permissions of new files.
-`isolation` reads them before the user's code runs and puts them back after it.
+Those that decide what code computes, or whether a run can report it and end: standard streams, signal handlers,
+warnings that raise, NumPy's error handling, the global random generators and the working directory. `isolation` reads
+them before the user's code runs and puts them back after it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import operator
 import os
 import random
 import signal
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.host.stderr_capture import led_to, outside_descriptor, standard_error
-
-# Descriptors 0 to 2, which the user's code may close or lead elsewhere: compared by the file, and put back.
-_File = tuple[int, int, int]
-"""What tells one open file from another: its file system, its number there, and the device that it stands for."""
-
-
-class StandardDescriptors:
-    """Where descriptors 0 to 2 lead, with a duplicate of each, so that they can be put back; closed with the object.
-
-    Another number of the same file is not a change, such as after `os.dup2(1, 2)` where both lead to the terminal.
-    """
-
-    def __init__(self) -> None:
-        files: list[_File | None] = []
-        duplicates: list[int | None] = []
-        for number in range(3):
-            with outside_descriptor(number) as descriptor:
-                files.append(_file(descriptor))
-                duplicates.append(_duplicate(descriptor))
-        self._files, self._duplicates = tuple(files), tuple(duplicates)
-
-    def leads_as(self, before: StandardDescriptors) -> bool:
-        """Return whether each descriptor that was open before leads to the same file."""
-        return not self.changed_since(before)
-
-    def put_back(self) -> None:
-        """Lead what has changed to where it led; not where the user's code closed our duplicate too."""
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):  # what was printed meanwhile belongs where it led then
-                stream.flush()
-        for number in StandardDescriptors().changed_since(self):
-            duplicate = self._duplicates[number]
-            if duplicate is not None and _file(duplicate) == self._files[number]:
-                with contextlib.suppress(OSError):
-                    led_to(number, duplicate)
-
-    def changed_since(self, before: StandardDescriptors) -> list[int]:
-        """Return the descriptors that lead elsewhere than before."""
-        return [number for number, file in enumerate(before._files) if file is not None and self._files[number] != file]
-
-    def __del__(self) -> None:
-        for duplicate, file in zip(self._duplicates, self._files, strict=True):
-            # The user's code may have closed it, and another file may have its number by now.
-            if duplicate is not None and _file(duplicate) == file:
-                with contextlib.suppress(OSError):
-                    os.close(duplicate)
-
-
-def _file(descriptor: int) -> _File | None:
-    """Return the file that a descriptor leads to; None where it is closed."""
-    try:
-        status = os.fstat(descriptor)
-    except OSError:  # it is closed
-        return None
-    return status.st_dev, status.st_ino, status.st_rdev
-
-
-def _duplicate(descriptor: int) -> int | None:
-    """Return another descriptor of the same file; None where this process may open no more."""
-    try:
-        return os.dup(descriptor)
-    except OSError:  # no more may be opened
-        return None
-
+from samebits.host.stderr_capture import standard_error
 
 _STREAMS = ("stdin", "stdout", "stderr")
 
@@ -185,29 +119,6 @@ def _folder() -> str:
         return "a folder that was removed"
 
 
-def _temporary() -> tuple[str | None]:
-    """Return the folder of temporary files; found here, so that the user's first use of it changes nothing."""
-    if tempfile.tempdir is None:
-        with contextlib.suppress(OSError):  # no folder can be written to
-            tempfile.gettempdir()
-    return (tempfile.tempdir,)
-
-
-def _write_temporary(before: tuple[str | None]) -> None:
-    (tempfile.tempdir,) = before
-
-
-def _umask() -> int:
-    """Return the permissions that new files do not get; Python can read them only by setting others."""
-    now = os.umask(0o077)  # a file that another thread creates meanwhile is not open to others
-    os.umask(now)
-    return now
-
-
-def _write_umask(before: int) -> None:
-    os.umask(before)
-
-
 def _numpy(module: str) -> Any:
     """Return a module of NumPy, where it is loaded: its first import can change nothing that was there before."""
     return sys.modules.get(module)
@@ -252,13 +163,6 @@ def _write_handlers(before: Mapping[int, Any]) -> None:
             signal.signal(number, handler)
 
 
-def _write_logging(before: tuple[int, int, tuple[logging.Handler, ...]]) -> None:
-    root = logging.getLogger()
-    level, disabled, root.handlers[:] = before
-    root.setLevel(level)
-    logging.disable(disabled)
-
-
 def _raising() -> tuple[tuple[Any, ...], ...]:
     """Return the filters that turn warnings into exceptions; those that silence one stay."""
     return tuple(entry for entry in warnings.filters if entry[0] == "error")
@@ -272,36 +176,14 @@ def _write_raising(before: tuple[tuple[Any, ...], ...]) -> None:
 
 
 _SETTINGS: Mapping[str, _Setting] = {
-    # Before the streams, which may have to be opened on them again.
-    "descriptors": _Setting(
-        StandardDescriptors,
-        StandardDescriptors.put_back,
-        lambda now: "where file descriptors 0 to 2 lead",
-        StandardDescriptors.leads_as,
-    ),
-    "streams": _Setting(
-        _streams,
-        _write_streams,
-        lambda now: "sys.stdin, sys.stdout or sys.stderr",
-    ),
+    "streams": _Setting(_streams, _write_streams, lambda now: "sys.stdin, sys.stdout or sys.stderr"),
     "folder": _Setting(_folder, os.chdir, lambda now: f"the working directory to {now}"),
-    "temporary files": _Setting(
-        _temporary,
-        _write_temporary,
-        lambda now: f"the folder of temporary files to {now[0]}",
-    ),
-    "umask": _Setting(_umask, _write_umask, lambda now: f"the umask to 0o{now:03o}"),
     "errors": _Setting(
         _numpy_errors,
         lambda before: _numpy("numpy").seterr(**before),
         lambda now: f"NumPy's error handling to {now}",
     ),
     "signals": _Setting(_handlers, _write_handlers, lambda now: "how the process handles signals"),
-    "logging": _Setting(
-        lambda: (logging.getLogger().level, logging.root.manager.disable, tuple(logging.getLogger().handlers)),
-        _write_logging,
-        lambda now: f"the root logger (level {logging.getLevelName(now[0])}, {len(now[2])} handlers)",
-    ),
     "warnings": _Setting(_raising, _write_raising, lambda now: "which warnings are exceptions"),
     "random": _Setting(random.getstate, random.setstate, lambda now: PYTHON_RANDOM),
     "numpy random": _Setting(_numpy_random, _write_numpy_random, lambda now: NUMPY_RANDOM),

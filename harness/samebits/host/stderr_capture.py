@@ -45,25 +45,6 @@ def standard_error() -> TextIO:
     return _CAPTURE.outside(sys.stderr)
 
 
-@contextlib.contextmanager
-def outside_descriptor(number: int) -> Iterator[int]:
-    """Hold the descriptor that leads where `number` does outside of `quiet`; no thread enters or leaves that."""
-    with _CAPTURE.outside_descriptor(number) as descriptor:
-        yield descriptor
-
-
-def led_to(number: int, target: int) -> None:
-    """Have a standard descriptor lead where another one does; inside `quiet`, descriptor 2 leads to its file again.
-
-    Raises:
-        OSError: `target` is closed.
-    """
-    if number == 2:
-        _CAPTURE.lead_to(target)
-    else:
-        os.dup2(target, number)
-
-
 @dataclass(frozen=True, slots=True)
 class _Redirected:
     """Where descriptor 2 leads, and what is needed to put it back.
@@ -96,16 +77,12 @@ class _Redirected:
 
     def end(self) -> None:
         """Restore what we replaced, unless it has been replaced again, as pytest does between tests."""
-        if self.is_in_place() or not _is_open(2):
+        if not _is_open(2) or os.path.sameopenfile(2, self.file.fileno()):
             os.dup2(self.descriptor, 2)
         os.close(self.descriptor)
         self.file.close()
         if self.replacement is not None and sys.stderr is self.replacement:
             sys.stderr = self.stderr
-
-    def is_in_place(self) -> bool:
-        """Return whether descriptor 2 leads to the file; the user's code may have led it elsewhere."""
-        return _is_open(2) and os.path.sameopenfile(2, self.file.fileno())
 
     def tail(self) -> str:
         size = os.fstat(self.file.fileno()).st_size
@@ -157,17 +134,6 @@ class _Capture:
         with self._lock:
             redirected = self._redirected
         return stream if redirected is None or stream is not redirected.replacement else redirected.stderr
-
-    @contextlib.contextmanager
-    def outside_descriptor(self, number: int) -> Iterator[int]:
-        with self._lock:
-            redirected = self._redirected
-            hidden = number == 2 and redirected is not None and redirected.is_in_place()
-            yield redirected.descriptor if redirected is not None and hidden else number
-
-    def lead_to(self, target: int) -> None:
-        with self._lock:
-            os.dup2(target if self._redirected is None else self._redirected.file.fileno(), 2)
 
     def written(self) -> str:
         with self._lock:

@@ -1,7 +1,5 @@
 """Keys of items change with whatever their results could depend on, and with nothing else."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from pathlib import Path

@@ -6,15 +6,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from pebble import ProcessPool
-from pebble.pool.process import PoolManager
 
 from samebits.engine import worker_processes
 from samebits.engine.drive import Done, Limits, drive
@@ -172,27 +170,6 @@ def test_what_items_print_is_forwarded_without_stacks(ran: Ran) -> None:
     assert b"Fatal Python error" not in ran.output and b"Current thread" not in ran.output
 
 
-@pytest.mark.slow
-def test_a_process_that_ends_before_its_pool_knows_that_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine pebble gives the pool up then, and its exit code with it."""
-
-    def unknown(self: PoolManager, worker_id: int) -> None:
-        raise BrokenProcessPool("All workers expired")
-
-    monkeypatch.setattr(PoolManager, "find_expired_task", unknown)
-    work, items = ToyWork(), toy_items("good", "abort", "good", "exit 3", "sleep", "good")
-    executor = WorkerProcesses(work, 1, lambda text: None)
-    try:
-        done = list(drive(work, items, executor, limits=Limits(seconds=4), on_problem=_no_problem))
-    finally:
-        executor.close()
-    errors = {one.item.payload: row.error for one in done for row in one.rows if row.error}
-    assert sorted(one.item.key for one in done) == sorted(item.key for item in items)
-    assert set(errors) == {"abort", "exit 3", "sleep"}
-    for action, error in errors.items():
-        assert error is not None and error.startswith(EXPECTED[action])
-
-
 @pytest.mark.parametrize("actions", [("start",), ("leave",), ("leave", "abort"), ("leave", "raise")])
 def test_what_an_item_started_is_ended_with_it(actions: tuple[str, ...], tmp_path: Path) -> None:
     """Also if its own parent has ended, and its process ends with the run, by a crash or because an item raised."""
@@ -272,14 +249,22 @@ def test_a_process_that_the_system_refuses_is_one_line(monkeypatch: pytest.Monke
     def full(*args: Any, **keywords: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ProcessPool, "schedule", full)
+    monkeypatch.setattr(SpawnProcess, "start", full)
     executor = WorkerProcesses(ToyWork(), 1, lambda text: None)
-    with pytest.raises(RequestError, match=r"^a worker process cannot be started: No space left .*/dev/shm; "):
+    with pytest.raises(RequestError, match=r"^a worker process cannot be started: No space left .*`ulimit -a`"):
         list(drive(ToyWork(), toy_items("good"), executor, limits=Limits(), on_problem=_no_problem))
     executor.close()
     monkeypatch.setattr(tempfile, "TemporaryDirectory", full)
     with pytest.raises(RequestError, match="No space left on device; TMPDIR names the folder of its files"):
         WorkerProcesses(ToyWork(), 1, lambda text: None)
+
+
+def test_modules_of_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a `types.py`, which Python's own modules would get in place of theirs."""
+    (tmp_path / "types.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    assert rows_of(*toy_items("good"))["toy/0-good"].error is None
 
 
 @pytest.mark.parametrize(("width", "piece"), [(1, 1 << 20), (3, 1 << 20), (1000, 1 << 20), (1000, 7)])

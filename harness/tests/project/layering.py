@@ -130,7 +130,6 @@ PACKAGES = {
         "testing/page",
         "train",
     ),
-    "pebble": ("engine/worker_processes",),
     "platformdirs": ("host/cache_folder",),
     "psutil": ("host/memory",),
     "pytest": ("testing",),
