@@ -62,12 +62,16 @@ def rows(journal: Journal | None) -> list[tuple[str, int]]:
 def main(path: Path, kills: int) -> None:
     """Kill runs, let the last one end, and compare."""
     rng, killed, entries = random.Random(0), 0, []
-    READS.look()  # as commands do at their start: it takes as long as some items
+    READS.look()
+    READS.all()  # finds what modules are of users once, and not in each process: it takes as long as some items
     for _ in range(kills):
+        size = path.stat().st_size if path.exists() else 0
         process = os.fork()
         if process == 0:
             rows(Journal(path, HEAD, resume=True))
             os._exit(0)
+        if rng.random() < 0.5:  # some are killed before they have written anything, and more of them where all is busy
+            wait_for_more(path, size)
         time.sleep(rng.uniform(0.002, 0.05))
         os.kill(process, signal.SIGKILL)
         _, status = os.waitpid(process, 0)
@@ -78,6 +82,13 @@ def main(path: Path, kills: int) -> None:
     resumed = len(last.before.entries)
     same = rows(last) == rows(None)
     print(json.dumps({"killed": killed, "resumed": resumed, "same": same, "grew": entries == sorted(entries)}))
+
+
+def wait_for_more(path: Path, size: int) -> None:
+    """Wait until a file has grown."""
+    until = time.monotonic() + 10
+    while (not path.exists() or path.stat().st_size <= size) and time.monotonic() < until:
+        time.sleep(0.001)
 
 
 def _no_problem(problem: Problem) -> None:
