@@ -1,6 +1,5 @@
 """Keys of items change with whatever their results could depend on, and with nothing else."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,6 @@ def test_what_was_read_must_be_as_it_was(tmp_path: Path, monkeypatch: pytest.Mon
     """Data, but no source of the tree, which the cache key has."""
     (tmp_path / "helper.py").write_text("")
     (tmp_path / "table").write_text("1")
-    time.sleep(0.02)  # the clock of a file system moves in steps
     reads_of(monkeypatch)
     reads = tuple(f"{FILE}{tmp_path / name}" for name in ("helper.py", "table"))
     memory = SourceMemory([tmp_path], {})

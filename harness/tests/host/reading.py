@@ -137,7 +137,9 @@ def unnoticed() -> Iterator[None]:
 def reads_of(patch: pytest.MonkeyPatch) -> Callable[[], tuple[str, ...]]:
     """Tells what is read from now on, as of a command that begins now, without modules of users."""
     READS.look()
+    time.sleep(0.02)  # the clock of a file system moves in steps
     patch.setattr(READS, "began", time.time_ns())
+    time.sleep(0.02)
     for name in ("_reads", "_written"):
         patch.setattr(READS, name, type(vars(READS)[name])())
 

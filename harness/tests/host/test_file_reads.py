@@ -3,7 +3,6 @@
 import contextlib
 import os
 import sys
-import time
 import types
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -162,7 +161,6 @@ def test_what_changes_after_it_was_read(
         data.mkdir()
     elif change != "made":
         data.write_text("1")
-    time.sleep(0.02)  # the clock of a file system moves in steps
     reads = reads_of(monkeypatch)
     with contextlib.suppress(FileNotFoundError):
         reader.names(data) if change == "listed" else reader.plain(data)
