@@ -25,6 +25,7 @@ from samebits.check.outcome import ProgramOutputs
 from samebits.check.point_proofs import PointProofs
 from samebits.check.rounding import IDENTITY, RoundingEvidence, gather_evidence
 from samebits.check.sequential_test import More, Ratios
+from samebits.check.smaller_sizes import is_smaller
 from samebits.errors import CouldNotRun, DeclarationError, NotCovered
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.dead_code import live
@@ -453,9 +454,15 @@ class EvidenceCollector:
         self._estimates: dict[tuple[ByIdentity, str], ErrorEstimate] = {}
 
     def measure(
-        self, job: PendingPoint, path: str, comparison: Comparison, alone: ProgramOutputs, variant: ProgramOutputs
+        self,
+        job: PendingPoint,
+        path: str,
+        comparison: Comparison,
+        alone: ProgramOutputs,
+        variant: ProgramOutputs,
+        identity: FieldIdentity | Unproved,
     ) -> RoundingEvidence | None:
-        """Return the measurements of a leaf, where its differences are of finite floats.
+        """Return the measurements of a leaf, where its differences are of finite floats; `identity` of its formulas.
 
         Raises:
             CouldNotRun: the programs can neither be interpreted nor executed in float64.
@@ -471,7 +478,9 @@ class EvidenceCollector:
             for label in alone.trees
             if label in variant.trees and not same_bits(*(t.trees[label].leaves[path].array for t in (alone, variant)))
         ]
-        questions, identity = self.proofs.questions(job), self.proofs.field_identity(job, path)
+        if self._is_brief(job, path, identity):
+            labels = farthest(labels, path, alone, variant)
+        questions = self.proofs.questions(job)
         uneven = next(iter(questions.values())).uneven
         try:
             if uneven is not None:
@@ -499,6 +508,10 @@ class EvidenceCollector:
         test = {"limit": limit, "more": self.draws.ratios(job, path, floored, own), "own": own}
         return test | {"dependent": self.draws.depend(job)}
 
+    def _is_brief(self, job: PendingPoint, path: str, identity: FieldIdentity | Unproved) -> bool:
+        """Return whether only a loss of kind can change the verdict: formulas are shown, and no limit is set."""
+        return is_smaller(identity) and self._test(job, path)["limit"] is None
+
     def _interpreted(
         self,
         job: PendingPoint,
@@ -510,7 +523,7 @@ class EvidenceCollector:
     ) -> RoundingEvidence:
         """Return the measurements of a leaf, both programs interpreted in float64 with error bounds."""
         questions = self.proofs.questions(job)
-        samples, proved = {}, not isinstance(identity, Unproved) and identity.equal
+        samples, proved = {}, not isinstance(identity, Unproved) and identity.equal and not is_smaller(identity)
         for label in labels:
             question = questions[label]
             estimates = [self._estimate(program, question) for program in (question.reference, question.variant)]
@@ -533,6 +546,7 @@ class EvidenceCollector:
         # Constants that were computed may explain what differs, too: it proves nothing, and no operation loses it.
         computed = not isinstance(identity, Unproved) and identity.undecided and identity.unsure is not None
         test = self._test(job, path, floored, computed or bool(known.get("constants")))
+        test["brief"] = self._is_brief(job, path, identity)
         evidence = gather_evidence(samples, **test, **known)
         if evidence.is_rounding or evidence.constants or evidence.place is None:
             return evidence
@@ -563,6 +577,27 @@ class EvidenceCollector:
                 self._estimates.clear()
             self._estimates[key] = estimate_errors(program, question, inputs, self.platform)
         return self._estimates[key]
+
+
+FARTHER = 32.0
+"""How many times farther apart than at the first input the sides are where another one is measured too: by a loss of
+kind, as `GROSS` of `rounding`; what is less changes no verdict where no limit is set.
+"""
+
+
+def farthest(labels: Sequence[str], path: str, alone: ProgramOutputs, variant: ProgramOutputs) -> list[str]:
+    """Return the first input, and those at which both sides are much farther apart in a row, by its own size."""
+    apart: dict[str, float] = {}
+    for label in labels:
+        first, second = (
+            np.atleast_1d(floats.parts(side.trees[label].leaves[path].array).astype(np.float64))
+            for side in (alone, variant)
+        )
+        with np.errstate(all="ignore"):
+            gaps = np.nanmax(np.abs(first - second), axis=-1, initial=0.0)
+            sizes = np.nanmax(np.maximum(np.abs(first), np.abs(second)), axis=-1, initial=0.0)
+            apart[label] = float(np.nanmax(gaps / sizes, initial=0.0))
+    return [label for label in labels if label == labels[0] or not apart[label] <= FARTHER * apart[labels[0]]]
 
 
 def _known(identity: FieldIdentity | Unproved) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from samebits.check.error_groups import (
     unit_of,
     without_constants,
 )
-from samebits.check.sequential_test import Accuracy, More, Ratios, accuracy_over, compare_accuracy
+from samebits.check.sequential_test import Accuracy, More, Ratios, accuracy_over, compare_accuracy, of_one_draw
 from samebits.interpret.rounding_error.value import Blame
 from samebits.schema.difference import Witness
 from samebits.schema.finding import Errors
@@ -264,6 +264,11 @@ class RoundingEvidence:
         return None if self.ladder is None else f"not rounding: {self.ladder}"
 
     @property
+    def is_same_in_float64(self) -> bool:
+        """Whether the sides are apart in float64 by no more than its noise, as equal formulas are."""
+        return bool(max(self.beyond, self.kept) <= IDENTITY)
+
+    @property
     def is_wrong(self) -> bool:
         """Whether a side is so far from its own float64 value that the compiler must have changed what it computes."""
         return self.outside is not None and self.excess > WRONG
@@ -291,6 +296,7 @@ def gather_evidence(
     more: More | None = None,
     own: bool = False,
     dependent: bool = False,
+    brief: bool = False,
     **known: Any,
 ) -> RoundingEvidence:
     """Measure one leaf over all inputs of the first draw, and its accuracy over as many draws as it takes.
@@ -301,6 +307,8 @@ def gather_evidence(
         more: gives further draws; without it one decides.
         own: the variant is held against its own constants, as where `constants` are known.
         dependent: the draws depend on each other, as the verdict is to say.
+        brief: no further draws are made that cannot change the verdict, which they can where a limit is set, or where
+            the first one is near a loss of kind.
         known: what else is known of the leaf, as `RoundingEvidence` names it.
 
     Returns:
@@ -336,7 +344,9 @@ def gather_evidence(
     evidence = RoundingEvidence(accuracy=compare_accuracy(first, None, least), **known)
     if evidence.mathematics is None and not evidence.is_outside:
         draws: list[Mapping[str, Ratios]] = []
-        if more is not None:
+        if brief and limit is None and gross(first, ())[0] == 0:
+            evidence = replace(evidence, accuracy=of_one_draw(first, least))
+        elif more is not None:
             evidence = replace(evidence, accuracy=compare_accuracy(first, more, least, draws))
         if limit is None:
             evidence = replace(evidence, kind=grows) if grows else _of_kind(evidence, first, draws[1:])

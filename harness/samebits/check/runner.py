@@ -22,10 +22,13 @@ from samebits.check.other_inputs import Searches, at_index_values, at_other_cota
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing, leaf_arrays
 from samebits.check.rounding import RoundingEvidence
 from samebits.check.sites import errors_raised, traced_point
+from samebits.check.smaller_sizes import SmallerSizes, StandIn, is_smaller
 from samebits.check.trace_order import TraceOrder
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.host.isolation import note
+from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.machine_independence.domain import Independence
+from samebits.interpret.other_values import Counterexample
 from samebits.numerics.bits import Comparison
 from samebits.programs.asked import recorded
 from samebits.programs.host_trees import check_comparator
@@ -92,6 +95,7 @@ class Runner:
         self.proofs = self.evidence.proofs
         self.lines = LineFinder(self.proofs)
         self._searches = Searches(self.proofs, (at_index_values, at_magnitudes, at_other_cotangents))
+        self._smaller = SmallerSizes(self.execution, self.evidence.platform) if effort.assuming else None
         self._cross_checks = CrossChecks.of(pair, effort)
         self._order = TraceOrder(self.sides)
         self._sizes = size_proofs(pair, effort)
@@ -220,17 +224,17 @@ class Runner:
         with_mesh = {} if on_mesh is None else compare_outputs(reference=on_mesh, optimized=variant)
         moved = {} if on_mesh is None else compare_outputs(reference=alone, optimized=on_mesh)
         same_program = not proof.holds and self.proofs.same_program(job)
+        smaller = None if proof.holds or self._smaller is None else self._smaller.of(job)
         of_reference = replace(job, point=replace(point, variant=reference), programs={})
         on_one_mesh = replace(job, alone=job.on_mesh, programs={})
         outcomes, proved = [], proof.holds or same_program
         for path, (comparison, where) in compare_outputs(reference=alone, optimized=variant).items():
             if leaves is not None and path not in leaves:
                 continue
-            known = Unproved("") if proof.holds else self.proofs.field_identity(job, path)
+            known, evidence, no_evidence = self._formulas(job, path, comparison, (alone, variant), proof, smaller)
             undefined = known.undefined if isinstance(known, Unproved) else None
-            evidence, no_evidence = None, None
-            if not comparison.equal and unstable is None:
-                evidence, no_evidence = self._measured(job, path, comparison, alone, variant)
+            if unstable is not None:
+                evidence, no_evidence = None, None
             same, own = None, None
             shifted = on_mesh is not None and path in moved and not moved[path][0].equal
             if not comparison.equal and point.variant != reference and shifted:
@@ -239,6 +243,8 @@ class Runner:
                 if path in with_mesh and with_mesh[path][0].equal:
                     same = partial(self._seen_and_proved, on_one_mesh, path, with_mesh[path], on_mesh, variant)
             lines = partial(self.lines.lines, job, path, where, typed=comparison.typed)
+            if smaller is not None and isinstance(known, FieldIdentity) and not known.equal and is_smaller(known):
+                lines = partial(smaller.finder.lines, smaller.job, path, where, typed=comparison.typed)
             outcomes.append(
                 LeafOutcome(
                     comparison=comparison,
@@ -259,12 +265,48 @@ class Runner:
                     assumed=proof.assumed,
                     assuming=self.assuming,
                     everywhere=self._independence(job, path) if comparison.equal and not proved else None,
-                    elsewhere=partial(self._searches.counterexample, job, path, same_program),
+                    elsewhere=partial(self._elsewhere, job, path, same_program, smaller),
                     lines=None if undefined else partial(lines, losing=evidence and evidence.loses_most),
                     arrays=None if comparison.equal else partial(leaf_arrays, path, alone, variant),
                 )
             )
         return outcomes
+
+    def _formulas(
+        self,
+        job: PendingPoint,
+        path: str,
+        comparison: Comparison,
+        ran: tuple[ProgramOutputs, ProgramOutputs],
+        proof: MovementProof,
+        smaller: StandIn | None,
+    ) -> tuple[FieldIdentity | Unproved, RoundingEvidence | None, str | None]:
+        """Return whether a leaf is the same formula on both sides, and where bits differ what is measured, or why not.
+
+        What is shown at smaller sizes counts where large arrays do not say otherwise in float64.
+        """
+        shown = None if proof.holds or smaller is None else smaller.field_identity(path)
+        if shown is not None and comparison.equal and shown.equal:
+            return shown, None, None
+        if shown is not None and not comparison.equal:
+            evidence, no_evidence = self._measured(job, path, comparison, *ran, shown)
+            if evidence is not None and evidence.is_same_in_float64 is shown.equal:
+                return shown, evidence, no_evidence
+        known = Unproved("") if proof.holds else self.proofs.field_identity(job, path)
+        if comparison.equal:
+            return known, None, None
+        return known, *self._measured(job, path, comparison, *ran, known)
+
+    def _elsewhere(
+        self, job: PendingPoint, path: str, same_program: bool, smaller: StandIn | None
+    ) -> Counterexample | None:
+        """Return other inputs at which a leaf differs; at smaller sizes, unless these would make it `different`."""
+        shown = None if smaller is None else smaller.field_identity(path)
+        if smaller is not None and shown is not None and shown.equal:
+            other = smaller.elsewhere(path)
+            if other is None or not other.allowed:
+                return other
+        return self._searches.counterexample(job, path, same_program)
 
     def _independence(self, job: PendingPoint, path: str) -> Independence | None:
         """Return whether equal bits of a leaf are equal on every machine; None where no contract requires it."""
@@ -274,11 +316,17 @@ class Runner:
         return self.proofs.independence(job, path)
 
     def _measured(
-        self, job: PendingPoint, path: str, comparison: Comparison, alone: ProgramOutputs, variant: ProgramOutputs
+        self,
+        job: PendingPoint,
+        path: str,
+        comparison: Comparison,
+        alone: ProgramOutputs,
+        variant: ProgramOutputs,
+        identity: FieldIdentity | Unproved,
     ) -> tuple[RoundingEvidence | None, str | None]:
         """Return the measurements of a leaf whose bits differ, or why there are none."""
         try:
-            return self.evidence.measure(job, path, comparison, alone, variant), None
+            return self.evidence.measure(job, path, comparison, alone, variant, identity), None
         except CouldNotRun as error:
             return None, str(error)
 
@@ -295,7 +343,7 @@ class Runner:
         known = self.proofs.field_identity(job, path)
         evidence, no_evidence = None, None
         if not comparison.equal:
-            evidence, no_evidence = self._measured(job, path, comparison, first, second)
+            evidence, no_evidence = self._measured(job, path, comparison, first, second, known)
         return LeafOutcome(
             comparison=comparison,
             where=where,

@@ -203,6 +203,11 @@ def compare_accuracy(
     return accuracy_over(shown, limit=limit, lossy=False, is_decided=decided)
 
 
+def of_one_draw(first: Mapping[str, Ratios], limit: float) -> Accuracy:
+    """Return how accurate a variant is in one draw, which decides nothing where a group is not clearly alike."""
+    return accuracy_over(_whole([first])[1], limit=limit, lossy=False, is_decided=not suspects(first, limit))
+
+
 def _settled(draws: Sequence[Mapping[str, Ratios]], more: More | None, limit: float) -> list[float]:
     """Return the ratios over the whole leaf with further draws, until their median is at most the limit."""
     draws = list(draws)

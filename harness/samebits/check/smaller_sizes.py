@@ -1,0 +1,314 @@
+"""Smaller arrays that stand for large ones: where both programs are the same but for their sizes.
+
+In: a point whose arrays are large. Out: the same point at smaller sizes, with proofs and searches of its own. What it
+shows of the formulas is printed as such. Large arrays are executed all the same, and compared with float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from samebits.check.execution import Execution, PendingPoint
+from samebits.check.line_evidence import LineFinder
+from samebits.check.magnitudes import at_magnitudes
+from samebits.check.other_inputs import Searches, at_index_values, at_other_cotangents
+from samebits.check.point_proofs import PointProofs
+from samebits.errors import SamebitsError
+from samebits.host.cache_keys import ByIdentity
+from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.other_values import Counterexample
+from samebits.programs.asked import Asked, recorded
+from samebits.programs.inputs import arg_shape
+from samebits.programs.sides import TracedSides
+from samebits.prove.prover import Prover, Unproved
+from samebits.schema.argument_trees import ArgTree
+from samebits.schema.assumption import Assumption
+from samebits.schema.case import Arg, Case
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.values import Given
+
+SIZES = "sizes"
+"""The kind of what is assumed where formulas are shown at smaller sizes."""
+
+LARGE = 1 << 15
+"""Elements of the largest value of a program from which smaller sizes are tried: below, all is a matter of seconds."""
+
+LEAST = (8, 32, 128, 512)
+"""Sizes that are tried for a larger one, each as the next divisor of it: code may have a block length."""
+
+TRACED = 24
+"""How many combinations of sizes are traced at most."""
+
+Dimension = tuple[str, int]
+"""An argument and the number of one of its dimensions."""
+
+Smaller = Mapping[Dimension, int]
+"""The dimensions that are made smaller, and their sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """A point at smaller sizes.
+
+    Args:
+        job: the point there.
+        proofs, searches, finder: of the pair at these sizes.
+        words: which size stands for which, as `512 as 8`.
+    """
+
+    job: PendingPoint
+    proofs: PointProofs
+    searches: Searches
+    finder: LineFinder
+    words: str
+
+    def field_identity(self, path: str) -> FieldIdentity | None:
+        """Return whether a leaf is the same formula on both sides, as it is here; None where that is not decided."""
+        known = self.proofs.field_identity(self.job, path)
+        if not isinstance(known, FieldIdentity) or known.undecided:
+            return None
+        witness = None if known.equal else f"{known.witness} (with smaller arrays: {self.words})"
+        sizes = Assumption(
+            SIZES,
+            f"formulas are shown with smaller arrays ({self.words}), whose programs are the same but for sizes",
+            "a program does something else from a larger size on, and no more than rounding hides it at these arrays",
+        )
+        return replace(known, witness=witness, at=None, assumptions=(*known.assumptions, sizes))
+
+    def elsewhere(self, path: str) -> Counterexample | None:
+        """Return other inputs at these sizes at which a leaf differs, if any are known."""
+        found = self.searches.counterexample(self.job, path)
+        return None if found is None else replace(found, words=f"{found.words} (with smaller arrays: {self.words})")
+
+
+def is_smaller(identity: FieldIdentity | Unproved) -> bool:
+    """Return whether formulas were compared at smaller sizes, which float64 has to confirm at those of the point."""
+    return isinstance(identity, FieldIdentity) and any(each.word == SIZES for each in identity.assumptions)
+
+
+class SmallerSizes:
+    """Finds smaller sizes for the points of one pair.
+
+    Args:
+        execution: of the pair as it is declared.
+        platform: whose branches of `lax.platform_dependent` are evaluated.
+    """
+
+    def __init__(self, execution: Execution, platform: str) -> None:
+        self._execution, self._platform = execution, platform
+        self._known: dict[tuple[object, ...], StandIn | None] = {}
+
+    def of(self, job: PendingPoint) -> StandIn | None:
+        """Return a point at smaller sizes; None where its arrays are small, or nothing smaller is the same program."""
+        sides, point = self._execution.sides, job.point
+        if job.on_mesh.on_mesh or job.alone.case.transform is not None or sides.programs.group or sides.state.is_shared:
+            return None
+        traced = [job.programs[name] for name in ("alone", "variant")]
+        if any(program.error is not None for program in traced):
+            return None
+        programs = [program.traced.jaxpr for program in traced]
+        if max(map(largest, programs)) < LARGE:
+            return None
+        key = ByIdentity(job.alone.case), point.dtype, point.mesh, point.mode, point.variant
+        with recorded(Asked()):  # it is the large programs that a remembered result depends on
+            try:
+                if key not in self._known:
+                    self._known[key] = self._searched(job)
+                found = self._known[key]
+                return None if found is None else self._at(job, programs, found)
+            except SamebitsError:  # a smaller trace may raise anything that the user's code does
+                return None
+
+    def _at(self, job: PendingPoint, programs: Sequence[Any], smallest: StandIn) -> StandIn | None:
+        """Return a point at the sizes of another of its variant; None where its programs are others there."""
+        execution = smallest.proofs.execution
+        reference, direction = execution.pair.reference_name, job.point.direction
+        smaller = replace(job, programs={}, movement=None, proved=None, asked=Asked())
+        for name, side, site in (("alone", reference, job.alone), ("variant", job.point.variant, job.on_mesh)):
+            smaller.programs[name] = execution.program(side, site, direction)
+        own = list(smaller.programs.values())
+        if any(program.error is not None for program in own):
+            return None
+        if not all(same_but_for_sizes(a, b.traced.jaxpr) for a, b in zip(programs, own, strict=True)):
+            return None
+        return replace(smallest, job=smaller)
+
+    def _searched(self, job: PendingPoint) -> StandIn | None:
+        """Return what proves the pair at the smallest sizes at which both sides trace to the same program forward."""
+        sides, reference, variant = self._execution.sides, self._execution.pair.reference_name, job.point.variant
+        wanted = [
+            sides.forward(side, site).traced.jaxpr for side, site in ((reference, job.alone), (variant, job.on_mesh))
+        ]
+        shapes = {name: arg_shape(arg, name, job.alone.case) for name, arg in sides.args(job.alone).items()}
+        chosen: dict[Dimension, int] = {}
+        best, tries = None, 0
+        for dimensions, size in _candidates(shapes):
+            if any(dimension in chosen for dimension in dimensions) or tries >= TRACED:
+                continue
+            tries += 1
+            tried = {**chosen, **dict.fromkeys(dimensions, size)}
+            pair = at_dimensions(sides.pair, tried)
+            if pair is None:
+                continue
+            smaller = TracedSides(pair, sides.programs)
+            own = [smaller.forward(reference, job.alone), smaller.forward(variant, job.on_mesh)]
+            if all(
+                program.error is None and same_but_for_sizes(a, program.traced.jaxpr)
+                for a, program in zip(wanted, own, strict=True)
+            ):
+                chosen, best = tried, smaller
+        if best is None:
+            return None
+        sizes = dict.fromkeys(f"{shapes[name][axis]} as {size}" for (name, axis), size in chosen.items())
+        execution = Execution(best, self._execution.repeats, self._execution.idle_axes)
+        proofs = PointProofs(execution, Prover(best, self._platform))
+        searches = Searches(proofs, (at_index_values, at_magnitudes, at_other_cotangents))
+        return StandIn(job, proofs, searches, LineFinder(proofs), ", ".join(sizes))
+
+
+def _candidates(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[list[Dimension], int]]:
+    """Yield dimensions of one size with a smaller size: all of them, then, as one number may mean two things, each."""
+    by_size: dict[int, list[Dimension]] = {}
+    for name, shape in shapes.items():
+        for axis, size in enumerate(shape):
+            by_size.setdefault(size, []).append((name, axis))
+    for size in sorted(by_size, reverse=True):
+        for smaller in _smaller(size):
+            yield by_size[size], smaller
+        if len(by_size[size]) > 1:
+            yield from (([dimension], smaller) for dimension in by_size[size] for smaller in _smaller(size)[:2])
+
+
+def _smaller(size: int) -> list[int]:
+    """Return smaller sizes for one: divisors of it, or of a prime a smaller one."""
+    divisors = [number for number in range(2, min(size // 2, 4096) + 1) if size % number == 0]
+    if not divisors:
+        return [11] if size > 16 else []
+    above = (next((d for d in divisors if d >= least), None) for least in LEAST)
+    return [number for number in dict.fromkeys(above) if number is not None]
+
+
+def at_dimensions(pair: Pair, sizes: Smaller) -> Pair | None:
+    """Return a pair with smaller arguments; None where what is declared of one does not say what it is then.
+
+    Args:
+        pair: the declaration.
+        sizes: of dimensions of its arguments, by the path of their leaves.
+    """
+
+    def shrunk(case: Case, mesh: MeshSpec) -> dict[str, ArgTree]:
+        return {
+            name: replace(
+                tree,
+                args=tuple(
+                    _shrunk(arg, name + path, case, sizes) for path, arg in zip(tree.paths, tree.args, strict=True)
+                ),
+            )
+            for name, tree in pair.argument_trees(case, mesh).items()
+        }
+
+    mesh = MeshSpec.parse((*pair.meshes, *pair.wide_meshes)[0])
+    args = [arg for case in pair.cases for arg in pair.arguments(case, mesh).values()]
+    if any(isinstance(arg.below, str) or isinstance(arg.equals, str) or callable(arg.values) for arg in args):
+        return None
+    smaller = replace(pair, args=shrunk)
+    if any(_is_lost(arg, sizes.values(), pair) for arg in smaller.arguments(pair.cases[0], mesh).values()):
+        return None
+    return smaller
+
+
+def _shrunk(arg: Arg, name: str, case: Case, sizes: Smaller) -> Arg:
+    shape = tuple(sizes.get((name, axis), size) for axis, size in enumerate(arg_shape(arg, name, case)))
+    values = arg.values
+    if isinstance(values, Given):
+        values = replace(values, array=np.asarray(values.array)[tuple(map(slice, shape))])
+    return replace(arg, shape=shape, values=values)
+
+
+def _is_lost(arg: Arg, sizes: Sequence[int], pair: Pair) -> bool:
+    """Return whether given integers may be of a size that is smaller now: as indices, lengths or numbers of groups."""
+    if not isinstance(arg.values, Given):
+        return False
+    array = np.asarray(arg.values.array)
+    return array.dtype.kind in "iu" and array.size > 0 and int(np.max(array)) >= min(sizes)
+
+
+def largest(program: Any) -> int:
+    """Return how many elements the largest value of a program has."""
+    jaxpr = getattr(program, "jaxpr", program)
+    variables = [*jaxpr.invars, *(var for eqn in jaxpr.eqns for var in eqn.outvars)]
+    sizes = [math.prod(getattr(var.aval, "shape", ())) for var in variables]
+    inner = (largest(each) for eqn in jaxpr.eqns for value in eqn.params.values() for each in _programs(value))
+    return max([*sizes, *inner], default=0)
+
+
+def _programs(value: Any) -> list[Any]:
+    values = value if isinstance(value, tuple | list) else (value,)
+    return [each for each in values if hasattr(getattr(each, "jaxpr", each), "eqns")]
+
+
+def same_but_for_sizes(first: Any, second: Any) -> bool:
+    """Return whether two programs have the same equations between the same variables, whatever the sizes.
+
+    Args:
+        first, second: jaxprs, closed or not.
+    """
+    one, other = (getattr(program, "jaxpr", program) for program in (first, second))
+    lists = [(one.invars, other.invars), (one.constvars, other.constvars), (one.outvars, other.outvars)]
+    if any(len(left) != len(right) for left, right in lists) or len(one.eqns) != len(other.eqns):
+        return False
+    if not _same_constants(getattr(first, "consts", ()), getattr(second, "consts", ())):
+        return False
+    numbers: tuple[dict[Any, int], dict[Any, int]] = ({}, {})
+    for left, right in (*zip(*lists[0], strict=True), *zip(*lists[1], strict=True)):
+        numbers[0][left] = numbers[1][right] = len(numbers[0])
+    for left, right in zip(one.eqns, other.eqns, strict=True):
+        if left.primitive is not right.primitive or len(left.outvars) != len(right.outvars):
+            return False
+        if not _same_variables(left.invars, right.invars, numbers) or not _same_parameters(left.params, right.params):
+            return False
+        for out, own in zip(left.outvars, right.outvars, strict=True):
+            if out.aval.dtype != own.aval.dtype or len(out.aval.shape) != len(own.aval.shape):
+                return False
+            numbers[0][out] = numbers[1][own] = len(numbers[0])
+    return _same_variables(one.outvars, other.outvars, numbers)
+
+
+def _same_variables(left: Sequence[Any], right: Sequence[Any], numbers: tuple[dict[Any, int], dict[Any, int]]) -> bool:
+    """Return whether operands are the same variables; of literals, of the same dtype: numbers may be made of sizes."""
+    if len(left) != len(right):
+        return False
+    for one, other in zip(left, right, strict=True):
+        if hasattr(one, "val") != hasattr(other, "val"):
+            return False
+        if hasattr(one, "val"):
+            if one.aval.dtype != other.aval.dtype:
+                return False
+        elif numbers[0][one] != numbers[1][other]:
+            return False
+    return True
+
+
+def _same_constants(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    return len(left) == len(right) and all(
+        a is b or (np.shape(a) == np.shape(b) and np.array_equal(a, b)) for a, b in zip(left, right, strict=True)
+    )
+
+
+def _same_parameters(left: Any, right: Any) -> bool:
+    """Return whether parameters of an equation are the same but for numbers, which may be sizes."""
+    if hasattr(getattr(left, "jaxpr", left), "eqns"):
+        return hasattr(getattr(right, "jaxpr", right), "eqns") and same_but_for_sizes(left, right)
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, Mapping):
+        return left.keys() == right.keys() and all(_same_parameters(left[name], right[name]) for name in left)
+    if isinstance(left, tuple | list):
+        return len(left) == len(right) and all(map(_same_parameters, left, right))
+    return type(left) is int or callable(left) or isinstance(left, np.ndarray) or bool(left == right)

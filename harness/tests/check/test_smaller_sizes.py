@@ -1,0 +1,201 @@
+"""Smaller arrays that stand for large ones: faults that only large arrays have, and what is the same but for sizes."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import samebits
+from samebits.check.smaller_sizes import same_but_for_sizes
+
+RNG = np.random.default_rng(0)
+SQUARE = RNG.normal(size=(1024, 1024)).astype(np.float32)
+WIDE = RNG.normal(size=(64, 1024)).astype(np.float32)
+LONG = RNG.normal(size=131072).astype(np.float32)
+TABLE = RNG.normal(size=(70000, 2)).astype(np.float32)
+IDS = RNG.integers(0, 70000, 4096).astype(np.int32)
+POSITIONS = np.arange(1024, dtype=np.int32)
+HEADS = RNG.normal(size=(16, 128, 32)).astype(np.float32)
+LOGITS = RNG.normal(size=(16, 4096)).astype(np.float32)
+
+Function = Callable[..., Any]
+
+
+class Case(NamedTuple):
+    """Two functions at large arrays.
+
+    Args:
+        name: of the case.
+        reference, variant: the functions.
+        args: with which they are called.
+    """
+
+    name: str
+    reference: Function
+    variant: Function
+    args: tuple[Any, ...]
+
+    def checked(self) -> samebits.Comparing:
+        """Return the comparison of both."""
+        return samebits.check(self.reference, self.variant, *self.args)
+
+
+def softmax(x: jax.Array) -> jax.Array:
+    return jax.nn.softmax(x, -1)
+
+
+def written_out(x: jax.Array) -> jax.Array:
+    e = jnp.exp(x - jnp.max(x, -1, keepdims=True))
+    return e * (1 / jnp.sum(e, -1, keepdims=True))
+
+
+def rms_norm(x: jax.Array, eps: float = 1e-6) -> jax.Array:
+    return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + eps)
+
+
+def blockwise_sum(x: jax.Array, blocks: int = 8, *, left_out: int = 0) -> jax.Array:
+    parts = x.reshape(x.shape[0], blocks, -1)
+    return sum(parts[:, number].sum(-1) for number in range(blocks - left_out))
+
+
+def carried(x: jax.Array, *, lost_from: int) -> jax.Array:
+    """Return cumulative sums by blocks, of which those from one on lose what came before."""
+    blocks = jnp.cumsum(x.reshape(-1, 1024), -1)
+    before = jnp.cumsum(blocks[:, -1]) - blocks[:, -1]
+    kept = jnp.where(jnp.arange(before.shape[0]) < lost_from, before, 0)
+    return (blocks + kept[:, None]).reshape(-1)
+
+
+def rotated(x: jax.Array, positions: jax.Array, dtype: Any = jnp.float32) -> jax.Array:
+    angles = positions.astype(dtype).astype(jnp.float32)[:, None] * 0.5 ** jnp.arange(8)
+    return x[:, :8] * jnp.cos(angles) - x[:, 8:16] * jnp.sin(angles)
+
+
+def windowed(x: jax.Array, width: int = 512) -> jax.Array:
+    distance = jnp.arange(x.shape[0])[:, None] - jnp.arange(x.shape[1])
+    return jnp.where((distance >= 0) & (distance < width), x, 0).sum(-1)
+
+
+@jax.custom_vjp
+def tripled(x: jax.Array) -> jax.Array:
+    return 3 * x
+
+
+tripled.defvjp(lambda x: (3 * x, None), lambda _, g: (3 * g.at[..., -128:].set(0),))
+
+
+def accumulated(x: jax.Array, count: int) -> jax.Array:
+    return jax.lax.fori_loop(0, count, lambda i, total: total + x[:, i], jnp.zeros(x.shape[0], x.dtype))
+
+
+def summed_in_bfloat16(x: jax.Array) -> jax.Array:
+    return accumulated(x.astype(jnp.bfloat16), x.shape[1]).astype(x.dtype)
+
+
+def late_row(x: jax.Array) -> jax.Array:
+    return jnp.where(jnp.arange(x.shape[0])[:, None] == 900, x, softmax(x))
+
+
+def in_bfloat16(x: jax.Array) -> jax.Array:
+    return x.astype(jnp.bfloat16).astype(x.dtype)
+
+
+def rolled_late(x: jax.Array) -> jax.Array:
+    return jnp.where(jnp.arange(x.size) < 65536, x, jnp.roll(x, 1)) + 1
+
+
+FAULTS = [
+    Case("one element of a million", softmax, lambda x: softmax(x).at[700, 300].add(1e-4), (SQUARE,)),
+    Case("the last block is left out", lambda x: x.sum(-1), lambda x: blockwise_sum(x, left_out=1), (WIDE,)),
+    Case(
+        "from an index above 2^16 on", jnp.sin, lambda x: jnp.where(jnp.arange(x.size) > 65540, 0, jnp.sin(x)), (LONG,)
+    ),
+    Case("rows are numbered by 16 bits", lambda t, i: t[i] * 2, lambda t, i: t[i & 0xFFFF] * 2, (TABLE, IDS)),
+    Case("a branch on the size", softmax, lambda x: softmax(x) * (1.001 if x.shape[0] > 500 else 1), (SQUARE,)),
+    Case("another epsilon", rms_norm, lambda x: rms_norm(x, 1e-4), (WIDE,)),
+    Case("a carry that is lost late", jnp.cumsum, lambda x: carried(x, lost_from=100), (LONG,)),
+    Case("positions in bfloat16", rotated, lambda x, p: rotated(x, p, jnp.bfloat16), (SQUARE, POSITIONS)),
+    Case("a window of one less", windowed, lambda x: windowed(x, 511), (SQUARE,)),
+    Case("a gradient without its last block", lambda x: 3 * x, tripled, (WIDE,)),
+    Case("one step too few", lambda x: x.sum(-1), lambda x: accumulated(x, x.shape[1] - 1), (WIDE,)),
+    Case("the other axis of a square", lambda x: jnp.cos(x).sum(0), lambda x: jnp.cos(x).sum(1), (SQUARE,)),
+    Case("transposed", lambda x: jnp.tanh(x), lambda x: jnp.tanh(x).T, (SQUARE,)),
+    Case("late heads are swapped", lambda x: x * 2, lambda x: x.at[8:10].set(x[8:10][::-1]) * 2, (HEADS,)),
+    Case(
+        "the last chunk of a vocabulary",
+        lambda x: jax.nn.logsumexp(x, -1),
+        lambda x: jax.nn.logsumexp(jnp.where(jnp.arange(4096) < 4000, x, -1e30), -1),
+        (LOGITS,),
+    ),
+    Case("a late row is not normalised", softmax, late_row, (SQUARE,)),
+    Case("a sum in bfloat16", lambda x: x.sum(-1), summed_in_bfloat16, (WIDE,)),
+    Case("the scale of another width", lambda x: x / jnp.sqrt(x.shape[-1]), lambda x: x / jnp.sqrt(1023.0), (WIDE,)),
+    Case("half of a product in bfloat16", lambda x: x @ x.T, lambda x: x @ in_bfloat16(x).T, (WIDE,)),
+    Case("rolled by one beyond the middle", lambda x: x + 1, rolled_late, (LONG,)),
+    Case("clipped where it is large", lambda x: x * 2, lambda x: jnp.clip(x, -4.4, 4.4) * 2, (LONG,)),
+    Case("a mean over one more", lambda x: x.mean(-1), lambda x: x.sum(-1) / (x.shape[-1] + 1), (WIDE,)),
+]
+"""At large arrays the variant is wrong, in some cases at these alone."""
+
+HONEST = [
+    Case("softmax written out", softmax, written_out, (SQUARE,)),
+    Case("a sum by blocks", lambda x: x.sum(-1), blockwise_sum, (WIDE,)),
+    Case("a size that is written down", lambda x: x.mean(-1), lambda x: x.sum(-1) / 1024, (WIDE,)),
+    Case("carries", jnp.cumsum, lambda x: carried(x, lost_from=1000), (LONG,)),
+    Case("rotated in another order", rotated, lambda x, p: 0.5 * (2 * rotated(x, p)), (SQUARE, POSITIONS)),
+    Case("products in another order", lambda x, y: (x @ y) @ y, lambda x, y: x @ (y @ y), (WIDE, SQUARE)),
+    Case("rows by number", lambda t, i: t[i] * 2, lambda t, i: (2 * t)[i], (TABLE, IDS)),
+    Case("the same program", lambda x, y: x @ y, lambda x, y: jnp.einsum("ij,jk->ik", x, y), (WIDE, SQUARE)),
+]
+"""Both are the same at every size, but for rounding."""
+
+
+QUICK = frozenset(
+    {"the last block is left out", "rows are numbered by 16 bits", "another epsilon", "late heads are swapped"}
+)
+"""Faults that every run plants; the others are slow."""
+
+
+def _params(cases: Sequence[Case]) -> list[Any]:
+    marks = {case.name: () if case.name in QUICK or case in HONEST[1:5] else pytest.mark.slow for case in cases}
+    return [pytest.param(case, id=case.name.replace(" ", "_"), marks=marks[case.name]) for case in cases]
+
+
+@pytest.mark.parametrize("case", _params(FAULTS))
+def test_a_fault_of_large_arrays_is_different(case: Case) -> None:
+    compared = case.checked()
+    assert compared.verdict == "different", [leaf.ruling for leaf in compared.leaves]
+
+
+@pytest.mark.parametrize("case", _params(HONEST))
+def test_large_arrays_of_honest_functions_pass(case: Case) -> None:
+    compared = case.checked()
+    assert compared.verdict in ("rounding", "bitwise", "proved"), [leaf.ruling for leaf in compared.leaves]
+
+
+def test_a_verdict_names_the_sizes_that_stand_for_others() -> None:
+    (leaf, *_) = samebits.check(softmax, written_out, SQUARE, gradients=False).leaves
+    (assumption,) = [each for each in leaf.proof.assumptions if each.word == "sizes"]
+    assert "(1024 as 8)" in assumption.text
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (lambda x: jnp.sum(jnp.sin(x)) / x.size, True),
+        (lambda x: jnp.sum(jnp.cos(x)) / x.size, False),
+        (lambda x: jnp.sum(jnp.sin(x)) / x.size + 0, False),
+        (lambda x: jnp.sum(jnp.sin(x) if len(x) > 500 else jnp.sin(-x)) / x.size, False),
+        (lambda x: x.size / jnp.sum(jnp.sin(x)), False),
+    ],
+)
+def test_programs_are_the_same_but_for_sizes(other: Function, same: bool) -> None:
+    def mean_of_sines(x: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.sin(x)) / x.size
+
+    large = jax.make_jaxpr(mean_of_sines)(jax.ShapeDtypeStruct((1024,), np.float32))
+    small = jax.make_jaxpr(other)(jax.ShapeDtypeStruct((8,), np.float32))
+    assert same_but_for_sizes(large, small) is same
