@@ -39,7 +39,7 @@ SIZES = "sizes"
 LARGE = 1 << 15
 """Elements of the largest value of a program from which smaller sizes are tried: below, all is a matter of seconds."""
 
-LEAST = (8, 32, 128, 512)
+LEAST = (8, 32, 128, 512, 2048)
 """Sizes that are tried for a larger one, each as the next divisor of it: code may have a block length."""
 
 TRACED = 24

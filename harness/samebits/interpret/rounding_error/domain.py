@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from samebits.interpret.rounding_error.rules import (
     PASSES,
     ErrorChange,
     FormatRounding,
+    Growth,
     Rule,
     RuleOperands,
     compounded,
@@ -128,8 +129,57 @@ SPREAD = ("cummax", "cummin", "reduce_max", "reduce_min", "sort", "top_k")
 """Choices whose result is one of the elements, whichever it is, so that it has one of their errors."""
 
 
-def settle(ops: RuleOperands) -> tuple[Array, float, int]:
-    """The new bound, the largest part of it that this step adds relative to its result, and the number of summands."""
+BLOCK = 1 << 14
+"""Elements that a rule of elementwise operations takes at once: what it makes on the way stays in the cache."""
+
+
+class _Settled(NamedTuple):
+    """The new bound of some elements, and the largest of them: results, reach, errors of operands, and what is added."""
+
+    error: Array
+    size: float
+    reach: float
+    inherited: float
+    local: float
+    summands: int
+    kind: FormatRounding
+
+
+def settle(
+    step: Step, x: Sequence[Array], errors: Sequence[Array], y: Array, growth: Growth, platform: str
+) -> tuple[Array, float, int]:
+    """The new bound, the largest part of it that a step adds relative to its result, and the number of summands.
+
+    Args:
+        step, x, y: the operation, its exact operands and its exact result.
+        errors: the bounds of the operands.
+        growth, platform: as of `RuleOperands`.
+    """
+
+    def part(x: Sequence[Array], errors: Sequence[Array], y: Array) -> _Settled:
+        flushed = [_flushed(*operand) for operand in zip(x, errors, step.inputs, strict=True)]
+        return _settled(RuleOperands(step, x, flushed, y, growth, platform))
+
+    if step.name in ELEMENTWISE and y.size > 2 * BLOCK and all(each.shape in ((), y.shape) for each in x):
+        flat = [[array.reshape(-1) if array.shape else array for array in arrays] for arrays in (x, errors)]
+        slices = [slice(start, start + BLOCK) for start in range(0, y.size, BLOCK)]
+        parts = [
+            part(*([array[at] if array.shape else array for array in arrays] for arrays in flat), y.reshape(-1)[at])
+            for at in slices
+        ]
+        error = np.concatenate([each.error for each in parts]).reshape(y.shape)
+    else:
+        parts = [part(x, errors, y)]
+        error = parts[0].error
+    largest, whole, inherited, local = (max(numbers) for numbers in list(zip(*parts, strict=True))[1:5])
+    kind = parts[0].kind
+    # What is zero but for inherited errors or the roundings of float64 has no largest value; subnormal numbers have no
+    # digits to lose.
+    scale = max(largest if largest > max(1e-12 * whole, inherited) else whole, kind.tiny / kind.unit)
+    return error, local / scale, max(each.summands for each in parts)
+
+
+def _settled(ops: RuleOperands) -> _Settled:
     change, y = RULES[ops.step.name](ops), ops.y
     kind, finite, size_of_y = change.format or ops.format, np.isfinite(y), np.abs(y)
     elementwise = ops.step.name in ELEMENTWISE
@@ -146,14 +196,10 @@ def settle(ops: RuleOperands) -> tuple[Array, float, int]:
     local = rounded + change.absolute
     reach = size if change.reach is None else change.reach
     local = np.where(np.isnan(local) | (np.maximum(reach, size) + local > kind.largest), np.inf, local)
-    largest, whole, inherited = (_largest(each, finite) for each in (size_of_y, reach, moved))
-    # What is zero but for inherited errors or the roundings of float64 has no largest value; subnormal numbers have no
-    # digits to lose.
-    scale = max(largest if largest > max(1e-12 * whole, inherited) else whole, kind.tiny / kind.unit)
-    share = _largest(local, finite) / scale
     # An exact infinity stays one.
     error = moved + local if finite.all() else np.where(finite, moved + local, np.where(np.isfinite(moved), 0, np.inf))
-    return error, share, int(np.max(change.summands, initial=0))
+    ends = (_largest(each, finite) for each in (size_of_y, reach, moved, local))
+    return _Settled(error, *ends, int(np.max(change.summands, initial=0)), kind)
 
 
 def _largest(sizes: Any, where: Array) -> float:
@@ -165,7 +211,7 @@ def _largest(sizes: Any, where: Array) -> float:
 
 def own_error(step: Step, exact: Sequence[Array], y: Array, platform: str) -> tuple[Array, float, int]:
     """What a step adds to the bound by itself, of operands without error; its share and summands as for `settle`."""
-    return settle(RuleOperands(step, exact, [np.zeros(np.shape(array)) for array in exact], y, worst, platform))
+    return settle(step, exact, [np.zeros(np.shape(array)) for array in exact], y, worst, platform)
 
 
 class RoundingDomain:
@@ -199,11 +245,14 @@ class RoundingDomain:
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> BoundedValue:
         """Elements with their errors; between devices a move may be a sum with zeros, which flushes."""
         bounded = [lifted(value) for value in values]
-        flat = [[getattr(value, name).reshape(-1) for value in bounded] for name in ("value", "error", "likely")]
-        value, error, usual = (np.asarray(np.concatenate(arrays)[index]) for arrays in flat)
-        moved = BoundedValue(value, error, usual)
-        error, usual = _flushed(moved, kind)
-        return BoundedValue(moved.value, error, usual, blamed(bounded), longest_sum(bounded))
+
+        def moved(name: str) -> Array:
+            return np.asarray(np.concatenate([getattr(value, name).reshape(-1) for value in bounded])[index])
+
+        value = moved("value")
+        error = _flushed(value, moved("error"), kind)
+        usual = _flushed(value, moved("likely"), kind) if self.usual else error
+        return BoundedValue(value, error, usual, blamed(bounded), longest_sum(bounded))
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """The numbers themselves."""
@@ -238,16 +287,14 @@ class RoundingDomain:
             return [self._bounded(step, values, exact, y) if step.output.is_float else self._decide(step, values, y)]
 
     def _bounded(self, step: Step, values: Sequence[Any], exact: Sequence[Array], y: Array) -> BoundedValue:
-        bounds = [_flushed(value, kind) for value, kind in zip(values, step.inputs, strict=True)]
-        error, share, summands = settle(
-            RuleOperands(step, exact, [each[0] for each in bounds], y, worst, self.platform)
-        )
+        bounds = [lifted(value) for value in values]
+        error, share, summands = settle(step, exact, [each.error for each in bounds], y, worst, self.platform)
         blame, narrow = blamed(values), _narrow_sum(step, values, summands)
         if share > (blame.share if blame else 0):
             blame = Blame(share, summands, step, taken_as(step, self.platform))
         if not self.usual:
             return BoundedValue(y, error, error, blame, narrow)
-        usual, _, _ = settle(RuleOperands(step, exact, [each[1] for each in bounds], y, likely, self.platform))
+        usual, _, _ = settle(step, exact, [each.likely for each in bounds], y, likely, self.platform)
         return BoundedValue(y, error, np.minimum(usual, error), blame, narrow)
 
     def _decide(self, step: Step, values: Sequence[Any], y: Array) -> Array:
@@ -307,13 +354,11 @@ def _spread(step: Step, x: Array, e: Array) -> Array:
     return np.asarray(np.max(e, params.get("dimension", params.get("axis", -1)), keepdims=True))
 
 
-def _flushed(value: Any, kind: Type) -> list[Array]:
-    """The two errors of an operand, which may be taken as zero where it is subnormal."""
-    value = lifted(value)
-    size, tiny = np.abs(value.value), format_of(kind.dtype).tiny if kind.is_float else 0.0
+def _flushed(value: Array, error: Array, kind: Type) -> Array:
+    """The error of an operand, which may be taken as zero where it is subnormal."""
+    tiny = format_of(kind.dtype).tiny if kind.is_float else 0.0
     if not tiny or format_of(kind.dtype).flush < tiny:
-        return [value.error, value.likely]
-    errors = [value.error] if value.likely is value.error else [value.error, value.likely]
+        return error
+    size = np.abs(value)
     with np.errstate(invalid="ignore"):  # of infinite numbers with infinite bounds, which stay as they are
-        flushed = [np.where((size - e < tiny) & (size + e > 0), e + np.minimum(size + e, tiny), e) for e in errors]
-    return [flushed[0], flushed[-1]]
+        return np.where((size - error < tiny) & (size + error > 0), error + np.minimum(size + error, tiny), error)
