@@ -83,8 +83,8 @@ class StandIn:
 
     def elsewhere(self, path: str) -> Counterexample | None:
         """Return other inputs at these sizes at which a leaf differs, if any are known."""
-        found = self.searches.counterexample(self.job, path)
-        return None if found is None else replace(found, words=f"{found.words} (with smaller arrays: {self.words})")
+        other = self.searches.counterexample(self.job, path)
+        return None if other is None else replace(other, words=f"{other.words} (with smaller arrays: {self.words})")
 
 
 def is_smaller(identity: FieldIdentity | Unproved) -> bool:
@@ -120,8 +120,8 @@ class SmallerSizes:
             try:
                 if key not in self._known:
                     self._known[key] = self._searched(job)
-                found = self._known[key]
-                return None if found is None else self._at(job, programs, found)
+                smallest = self._known[key]
+                return None if smallest is None else self._at(job, programs, smallest)
             except SamebitsError:  # a smaller trace may raise anything that the user's code does
                 return None
 
@@ -187,9 +187,11 @@ def _candidates(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[list[Di
 
 def _smaller(size: int) -> list[int]:
     """Return smaller sizes for one: divisors of it, or of a prime a smaller one."""
+    if size <= 2 * LEAST[0]:
+        return []
     divisors = [number for number in range(2, min(size // 2, 4096) + 1) if size % number == 0]
     if not divisors:
-        return [11] if size > 16 else []
+        return [11]
     above = (next((d for d in divisors if d >= least), None) for least in LEAST)
     return [number for number in dict.fromkeys(above) if number is not None]
 
@@ -218,7 +220,7 @@ def at_dimensions(pair: Pair, sizes: Smaller) -> Pair | None:
     if any(isinstance(arg.below, str) or isinstance(arg.equals, str) or callable(arg.values) for arg in args):
         return None
     smaller = replace(pair, args=shrunk)
-    if any(_is_lost(arg, sizes.values(), pair) for arg in smaller.arguments(pair.cases[0], mesh).values()):
+    if any(_is_lost(arg, sizes) for arg in smaller.arguments(pair.cases[0], mesh).values()):
         return None
     return smaller
 
@@ -231,12 +233,12 @@ def _shrunk(arg: Arg, name: str, case: Case, sizes: Smaller) -> Arg:
     return replace(arg, shape=shape, values=values)
 
 
-def _is_lost(arg: Arg, sizes: Sequence[int], pair: Pair) -> bool:
+def _is_lost(arg: Arg, sizes: Smaller) -> bool:
     """Return whether given integers may be of a size that is smaller now: as indices, lengths or numbers of groups."""
     if not isinstance(arg.values, Given):
         return False
     array = np.asarray(arg.values.array)
-    return array.dtype.kind in "iu" and array.size > 0 and int(np.max(array)) >= min(sizes)
+    return array.dtype.kind in "iu" and array.size > 0 and int(np.max(array)) >= min(sizes.values())
 
 
 def largest(program: Any) -> int:
@@ -259,16 +261,16 @@ def same_but_for_sizes(first: Any, second: Any) -> bool:
     Args:
         first, second: jaxprs, closed or not.
     """
-    one, other = (getattr(program, "jaxpr", program) for program in (first, second))
-    lists = [(one.invars, other.invars), (one.constvars, other.constvars), (one.outvars, other.outvars)]
-    if any(len(left) != len(right) for left, right in lists) or len(one.eqns) != len(other.eqns):
+    large, small = (getattr(program, "jaxpr", program) for program in (first, second))
+    lists = [(large.invars, small.invars), (large.constvars, small.constvars)]
+    if any(len(left) != len(right) for left, right in lists) or len(large.eqns) != len(small.eqns):
         return False
     if not _same_constants(getattr(first, "consts", ()), getattr(second, "consts", ())):
         return False
     numbers: tuple[dict[Any, int], dict[Any, int]] = ({}, {})
     for left, right in (*zip(*lists[0], strict=True), *zip(*lists[1], strict=True)):
         numbers[0][left] = numbers[1][right] = len(numbers[0])
-    for left, right in zip(one.eqns, other.eqns, strict=True):
+    for left, right in zip(large.eqns, small.eqns, strict=True):
         if left.primitive is not right.primitive or len(left.outvars) != len(right.outvars):
             return False
         if not _same_variables(left.invars, right.invars, numbers) or not _same_parameters(left.params, right.params):
@@ -277,20 +279,20 @@ def same_but_for_sizes(first: Any, second: Any) -> bool:
             if out.aval.dtype != own.aval.dtype or len(out.aval.shape) != len(own.aval.shape):
                 return False
             numbers[0][out] = numbers[1][own] = len(numbers[0])
-    return _same_variables(one.outvars, other.outvars, numbers)
+    return _same_variables(large.outvars, small.outvars, numbers)
 
 
 def _same_variables(left: Sequence[Any], right: Sequence[Any], numbers: tuple[dict[Any, int], dict[Any, int]]) -> bool:
     """Return whether operands are the same variables; of literals, of the same dtype: numbers may be made of sizes."""
     if len(left) != len(right):
         return False
-    for one, other in zip(left, right, strict=True):
-        if hasattr(one, "val") != hasattr(other, "val"):
+    for var, own in zip(left, right, strict=True):
+        if hasattr(var, "val") != hasattr(own, "val"):
             return False
-        if hasattr(one, "val"):
-            if one.aval.dtype != other.aval.dtype:
+        if hasattr(var, "val"):
+            if var.aval.dtype != own.aval.dtype:
                 return False
-        elif numbers[0][one] != numbers[1][other]:
+        elif numbers[0][var] != numbers[1][own]:
             return False
     return True
 

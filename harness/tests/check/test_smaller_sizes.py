@@ -58,7 +58,7 @@ def rms_norm(x: jax.Array, eps: float = 1e-6) -> jax.Array:
 
 def blockwise_sum(x: jax.Array, blocks: int = 8, *, left_out: int = 0) -> jax.Array:
     parts = x.reshape(x.shape[0], blocks, -1)
-    return sum(parts[:, number].sum(-1) for number in range(blocks - left_out))
+    return jnp.stack([parts[:, number].sum(-1) for number in range(blocks - left_out)]).sum(0)
 
 
 def carried(x: jax.Array, *, lost_from: int) -> jax.Array:
@@ -88,11 +88,12 @@ tripled.defvjp(lambda x: (3 * x, None), lambda _, g: (3 * g.at[..., -128:].set(0
 
 
 def accumulated(x: jax.Array, count: int) -> jax.Array:
-    return jax.lax.fori_loop(0, count, lambda i, total: total + x[:, i], jnp.zeros(x.shape[0], x.dtype))
+    total: jax.Array = jax.lax.fori_loop(0, count, lambda i, sums: sums + x[:, i], jnp.zeros(x.shape[0], x.dtype))
+    return total
 
 
 def summed_in_bfloat16(x: jax.Array) -> jax.Array:
-    return accumulated(x.astype(jnp.bfloat16), x.shape[1]).astype(x.dtype)
+    return jnp.asarray(accumulated(x.astype(jnp.bfloat16), x.shape[1]), x.dtype)
 
 
 def late_row(x: jax.Array) -> jax.Array:

@@ -134,13 +134,10 @@ BLOCK = 1 << 14
 
 
 class _Settled(NamedTuple):
-    """The new bound of some elements, and the largest of them: results, reach, errors of operands, and what is added."""
+    """The new bound of some elements; the largest result, reach, error of the operands, and error that is added."""
 
     error: Array
-    size: float
-    reach: float
-    inherited: float
-    local: float
+    largest: Array
     summands: int
     kind: FormatRounding
 
@@ -161,22 +158,23 @@ def settle(
         return _settled(RuleOperands(step, x, flushed, y, growth, platform))
 
     if step.name in ELEMENTWISE and y.size > 2 * BLOCK and all(each.shape in ((), y.shape) for each in x):
-        flat = [[array.reshape(-1) if array.shape else array for array in arrays] for arrays in (x, errors)]
+        flat, bounds = ([each.reshape(-1) if each.shape else each for each in arrays] for arrays in (x, errors))
         slices = [slice(start, start + BLOCK) for start in range(0, y.size, BLOCK)]
-        parts = [
-            part(*([array[at] if array.shape else array for array in arrays] for arrays in flat), y.reshape(-1)[at])
-            for at in slices
-        ]
+        parts = [part(_at(flat, where), _at(bounds, where), y.reshape(-1)[where]) for where in slices]
         error = np.concatenate([each.error for each in parts]).reshape(y.shape)
     else:
         parts = [part(x, errors, y)]
         error = parts[0].error
-    largest, whole, inherited, local = (max(numbers) for numbers in list(zip(*parts, strict=True))[1:5])
+    largest, whole, inherited, local = np.max([each.largest for each in parts], axis=0).tolist()
     kind = parts[0].kind
     # What is zero but for inherited errors or the roundings of float64 has no largest value; subnormal numbers have no
     # digits to lose.
     scale = max(largest if largest > max(1e-12 * whole, inherited) else whole, kind.tiny / kind.unit)
     return error, local / scale, max(each.summands for each in parts)
+
+
+def _at(arrays: Sequence[Array], where: slice) -> list[Array]:
+    return [array[where] if array.shape else array for array in arrays]
 
 
 def _settled(ops: RuleOperands) -> _Settled:
@@ -198,8 +196,8 @@ def _settled(ops: RuleOperands) -> _Settled:
     local = np.where(np.isnan(local) | (np.maximum(reach, size) + local > kind.largest), np.inf, local)
     # An exact infinity stays one.
     error = moved + local if finite.all() else np.where(finite, moved + local, np.where(np.isfinite(moved), 0, np.inf))
-    ends = (_largest(each, finite) for each in (size_of_y, reach, moved, local))
-    return _Settled(error, *ends, int(np.max(change.summands, initial=0)), kind)
+    largest = [_largest(each, finite) for each in (size_of_y, reach, moved, local)]
+    return _Settled(error, np.array(largest), int(np.max(change.summands, initial=0)), kind)
 
 
 def _largest(sizes: Any, where: Array) -> float:
