@@ -20,7 +20,7 @@ from samebits.check.contract_audit import ANY_DEVICES
 from samebits.programs.catalogue import Locator, load, names
 from samebits.programs.plan import Request, plan
 from samebits.report.document import read_as
-from samebits.report.markdown_fit import escaped, folded, markdown_table
+from samebits.report.markdown import escaped, folded, markdown_table
 from samebits.report.prove import ProofDocument, leaf_words
 from samebits.report.words import plural
 from samebits.schema.finding import Finding

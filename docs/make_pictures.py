@@ -28,7 +28,7 @@ from rich.text import Text
 from samebits.audit.faults.find import all_faults
 from samebits.report.check import Document, read_document
 from samebits.report.html.sections import html_page, section_of
-from samebits.report.terminal_page import show_page
+from samebits.report.terminal import show_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

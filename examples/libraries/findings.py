@@ -13,11 +13,10 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from samebits.report.check import Document, closing, read_document
+from samebits.report.check import Document, SideTally, closing, exempted, read_document, rows
 from samebits.report.document import read_as
 from samebits.report.faults import FaultTable
-from samebits.report.markdown_fit import escaped, folded, markdown_table
-from samebits.report.tally import SideTally, exempted, rows
+from samebits.report.markdown import escaped, folded, markdown_table
 from samebits.report.words import plural
 from samebits.schema.contract import COMPUTES
 from samebits.schema.finding import Finding

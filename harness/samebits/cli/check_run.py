@@ -30,9 +30,9 @@ from samebits.programs.implementations import root_of
 from samebits.programs.other_sizes import sizeless_note
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.check import Document
-from samebits.report.live import CheckProgress
-from samebits.report.outcomes import Outcomes, outcomes
+from samebits.report.continuous_integration import Outcomes, outcomes
 from samebits.report.pair_heads import pair_head
+from samebits.report.progress import CheckProgress
 from samebits.report.shards import request_of
 from samebits.schema.finding import Finding, ShakeSummary, at, summarise
 from samebits.schema.meshes import MeshSpec

@@ -26,7 +26,7 @@ from samebits.programs.implementations import function_named, order_remark
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.report.check import Document
 from samebits.report.prove import pair_block
-from samebits.report.terminal_page import show_blocks
+from samebits.report.terminal import show_blocks
 from samebits.rooms import door
 from samebits.schema.argument_text import EXAMPLES, argument_word, parse_arguments
 from samebits.schema.argument_trees import argument_tree

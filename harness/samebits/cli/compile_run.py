@@ -32,8 +32,8 @@ from samebits.host.accelerator import mismatch
 from samebits.host.environment import Environment
 from samebits.programs.catalogue import Locator
 from samebits.report.compile import CompileDocument, ProgramBlock, block_fold, summarise
-from samebits.report.outcomes import Outcomes, outcomes
-from samebits.report.terminal_page import show_blocks
+from samebits.report.continuous_integration import Outcomes, outcomes
+from samebits.report.terminal import show_blocks
 from samebits.report.tune import TuneDocument, summarise_tuned, tuned_folds
 from samebits.schema.pair import Pair
 from samebits.schema.result import Problem

@@ -10,7 +10,7 @@ from samebits.cli.select_pairs import declaration_lines
 from samebits.report.any_document import read_any_document
 from samebits.report.changes.diff import compare_documents
 from samebits.report.changes.diff_document import DiffDocument, Slower, diff_outcomes
-from samebits.report.outcomes import Outcomes
+from samebits.report.continuous_integration import Outcomes
 
 
 @dataclass(frozen=True, kw_only=True)

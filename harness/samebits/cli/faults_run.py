@@ -20,7 +20,7 @@ from samebits.engine.work import Item
 from samebits.errors import RequestError
 from samebits.programs.catalogue import default_root, suggest
 from samebits.report.faults import FaultTable, fault_lines
-from samebits.report.terminal_page import show_blocks
+from samebits.report.terminal import show_blocks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

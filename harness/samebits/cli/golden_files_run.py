@@ -12,7 +12,7 @@ from samebits.cli.pipeline import Command, CommandRun
 from samebits.errors import RequestError, SamebitsError
 from samebits.programs.catalogue import default_root, suggest
 from samebits.report.golden import GoldenDocument, GoldenRow, golden_blocks
-from samebits.report.terminal_page import show_blocks
+from samebits.report.terminal import show_blocks
 from samebits.schema.result import Problem
 from samebits.train.golden.files import golden_paths, read_golden, require_own_name
 from samebits.train.golden.record import Golden

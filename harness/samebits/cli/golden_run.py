@@ -18,8 +18,8 @@ from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.permit import Permit
 from samebits.programs.catalogue import default_root
-from samebits.report.failing import WORST
 from samebits.report.golden import GoldenDocument
+from samebits.report.markdown import WORST
 from samebits.schema.model import Model
 from samebits.schema.result import Problem
 from samebits.train.cache import persistent_compile_cache

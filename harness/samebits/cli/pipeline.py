@@ -33,14 +33,11 @@ from samebits.host.interrupts import Stop, handled
 from samebits.host.output_files import write_text
 from samebits.host.own_output import is_stdout
 from samebits.host.written import Written, written_now
+from samebits.report.continuous_integration import Outcomes, junit_xml, workflow_command, workflow_commands
 from samebits.report.document import to_json
-from samebits.report.junit import junit_xml
-from samebits.report.outcomes import Outcomes
 from samebits.report.page import Paged
 from samebits.report.progress import ProgressBar
-from samebits.report.terminal import console, show_head
-from samebits.report.terminal_page import show_page
-from samebits.report.workflow_commands import workflow_command, workflow_commands
+from samebits.report.terminal import console, show_head, show_page
 from samebits.schema.result import Problem, gravest
 from samebits.user_errors import one_line
 
@@ -195,7 +192,7 @@ class Command(ABC, Generic[Inputs, Item, Report]):
 
     def markdown(self, document: Report) -> str:
         """The document for a pull request."""
-        from samebits.report.markdown_page import markdown_page
+        from samebits.report.markdown import markdown_page
 
         if not isinstance(document, Paged):
             raise NotImplementedError(f"{type(self).__name__} has no --markdown")

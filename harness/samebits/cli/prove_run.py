@@ -18,9 +18,9 @@ from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.programs.plan import LoadedPair
-from samebits.report.outcomes import Outcomes, outcomes
+from samebits.report.continuous_integration import Outcomes, outcomes
 from samebits.report.prove import ProofDocument, pair_block
-from samebits.report.terminal_page import show_blocks
+from samebits.report.terminal import show_blocks
 from samebits.report.words import other_input_notes
 from samebits.rooms import door
 from samebits.schema.finding import Finding, at

@@ -18,7 +18,7 @@ from samebits.host.git import checkout, commit_of, top_folder
 from samebits.host.installed import PACKAGE
 from samebits.host.repository_sources import imported_sources
 from samebits.host.subprocesses import ProcessResult, run_process, samebits_environment
-from samebits.report.changes.environments import environment_changes, environment_sentence
+from samebits.report.changes.diff_document import environment_changes, environment_sentence
 from samebits.report.document import read_as
 from samebits.report.train import TrainDocument, measured_envelope
 from samebits.schema.result import Problem

@@ -17,8 +17,7 @@ from samebits.engine.run_work import EngineSettings
 from samebits.engine.train_work import TrainWork, assembled, replay_of, train_items
 from samebits.host.environment import Environment
 from samebits.report.document import read_as
-from samebits.report.tables import line
-from samebits.report.terminal import console
+from samebits.report.terminal import console, line
 from samebits.report.train import (
     TrainDocument,
     TrainSummary,

@@ -12,9 +12,9 @@ from samebits.functions.request import compare_request
 from samebits.functions.run import rerun
 from samebits.programs.catalogue import Locator
 from samebits.report.compile import ProgramBlock, block_fold
+from samebits.report.failure import LeafRow
 from samebits.report.html.notebook import notebook_table
-from samebits.report.leaves import LeafRow
-from samebits.report.terminal_page import blocks_text
+from samebits.report.terminal import blocks_text
 from samebits.schema.case import Case
 from samebits.schema.program_facts import CompiledSide, SideBySide
 from samebits.schema.real_size import RealSize

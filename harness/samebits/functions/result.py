@@ -78,8 +78,7 @@ class Comparing:
 
     def failure(self) -> str:
         """Return the failing leaves with their witnesses, as text."""
-        from samebits.report.failure import point_block
-        from samebits.report.leaves import leaf_rows, text
+        from samebits.report.failure import leaf_rows, point_block, text
 
         failed = [leaf for leaf in self._counted() if not leaf.ruling.ok]
         lines = [f"{self._title()}: {len(failed)} of {len(self.leaves)} leaves do not hold"]
@@ -101,7 +100,7 @@ class Comparing:
         return f"{self.name}: {self.verdict}"
 
     def __repr__(self) -> str:
-        from samebits.report.leaves import leaf_rows, text
+        from samebits.report.failure import leaf_rows, text
 
         rows = leaf_rows(self.leaves, self.reference)
         lines = [text(f"{self._title()} ({self.seconds:.2g} s)", rows)]
@@ -110,8 +109,8 @@ class Comparing:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
+        from samebits.report.failure import leaf_rows
         from samebits.report.html.notebook import notebook_table
-        from samebits.report.leaves import leaf_rows
 
         rows = leaf_rows(self.leaves, self.reference)
         notes = (*(problem.message for problem in self.problems), *self.notes)

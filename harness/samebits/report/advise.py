@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from samebits.audit.guide.advice import Advice
 from samebits.audit.guide.chips import Chip
 from samebits.audit.guide.intensity import BlockTraffic
-from samebits.host.written import Written
-from samebits.report.document import SCHEMA
-from samebits.report.html.charts import COLOURS, spec
+from samebits.report.document import CommandDocument
+from samebits.report.findings import judged
+from samebits.report.html.charts import COLOURS, alt, spec
 from samebits.report.page import Badge, Chart, Fold, Line, Lines, Page, Table
 from samebits.report.words import state_of, state_word
+from samebits.schema.finding import Finding, Place
 
 HEADS = ["parallelism", "over", "communicates", "formula", "intensity", "needs", "dimension", "has", "wants", "verdict"]
 BLOCK_HEADS = ["parallelism", "GFLOP", "comm MB", "compute us", "communication us", "intensity", "wants", "verdict"]
@@ -25,7 +27,7 @@ CLOSE = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AdviseDocument:
+class AdviseDocument(CommandDocument):
     """Everything that `samebits audit advise` found.
 
     Args:
@@ -41,7 +43,6 @@ class AdviseDocument:
         exit_code: 0: all compute-bound; 1: something is bound by what it moves; 3: a figure is not published.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["advise"] = "advise"
     model: str
     target: str
@@ -58,15 +59,62 @@ class AdviseDocument:
     assumes: tuple[str, ...]
     findings: tuple[str, ...]
     exit_code: int
-    written: Written | None = None
+
+    def as_findings(self) -> Iterator[Finding]:
+        """Yield what is judged."""
+        for advice in self.results:
+            place = Place(pair=self.model, mesh=self.mesh, target=self.target, item=advice.axis)
+            needs = "" if advice.needed is None or math.isinf(advice.needed) else f", needs {advice.needed:g}"
+            evidence, bound = f"intensity {advice.intensity:g}{needs}", advice.verdict == "compute-bound"
+            yield judged("advise", place, advice.verdict, ok=bound, evidence=evidence)
 
     def page(self) -> Page:
-        """Return what is shown."""
-        return advise_page(self)
+        """Return what each parallelism has and wants, then the figures used."""
+        results = self.results
+        rules = Table(
+            heads=HEADS,
+            rows=[[*cells, _BADGES[row.verdict]] for row, cells in zip(results, rule_rows(results), strict=True)],
+            caption="By the rules of the guide",
+            bad=[number for number, row in enumerate(results) if _bound(row)],
+            right=("intensity", "needs", "has", "wants"),
+        )
+        blocks = Table(
+            heads=BLOCK_HEADS,
+            rows=block_rows(results),
+            title="The whole block of one layer, counted exactly, per device",
+            right=BLOCK_HEADS[1:-1],
+        )
+        traffic = Table(
+            heads=TRAFFIC_HEADS,
+            rows=[] if self.compiled is None else traffic_rows(self.compiled),
+            title="The MLP's forward as the TPU compiler made it, beside the prediction",
+            right=("predicted MB", "compiled MB"),
+        )
+        said = [
+            Line(sentence(row, self.model), _BADGES[row.verdict].tone, _BADGES[row.verdict].sign) for row in results
+        ]
+        remarks = [Line(f"finding: {text}", "warn") for text in self.findings]
+        return Page(
+            command="advise",
+            state=state_of(self.exit_code),
+            word=state_word(self.exit_code, "compute-bound", "bound by what it moves"),
+            closing=_closing(self),
+            title=f"advise {self.model} on {self.target}",
+            blocks=[
+                Lines(lines=[Line(head(self), "strong")], listed=False),
+                rules,
+                *_chart(results),
+                blocks,
+                traffic,
+                Lines(lines=["", *remarks, *said]),
+                Fold(title="Published figures, with their sources", blocks=[Lines(lines=figure_lines(self), indent=2)]),
+                Fold(title="What the verdicts assume", blocks=[Lines(lines=self.assumes, indent=2)]),
+            ],
+        )
 
 
 def figures(chip: Chip, dtype: str) -> dict[str, dict[str, float | str] | None]:
-    """The published figures of a chip that the advice uses."""
+    """Return the published figures of a chip that the advice uses."""
     published = {
         f"peak {dtype}, FLOP/s": chip.peak[dtype],
         "HBM, bytes/s": chip.hbm,
@@ -83,7 +131,7 @@ def figures(chip: Chip, dtype: str) -> dict[str, dict[str, float | str] | None]:
 
 
 def derived(chip: Chip, dtype: str) -> dict[str, float | None]:
-    """What follows from them for one device."""
+    """Return what follows from them for one device."""
     return {
         "peak": chip.device_peak(dtype),
         "memory": chip.device_hbm(),
@@ -102,7 +150,7 @@ def exit_code(results: tuple[Advice, ...]) -> int:
 
 
 def findings(results: tuple[Advice, ...], traffic: BlockTraffic | None) -> tuple[str, ...]:
-    """What deserves a sentence: rule against exact count, and prediction against compiler."""
+    """Return what deserves a sentence: rule against exact count, and prediction against compiler."""
     sentences = []
     for advice in results:
         if advice.split and advice.block is not None and advice.block.wants is not None:
@@ -137,7 +185,7 @@ def findings(results: tuple[Advice, ...], traffic: BlockTraffic | None) -> tuple
 
 
 def sentence(advice: Advice, model: str) -> str:
-    """One verdict in words."""
+    """Return one verdict in words."""
     if advice.verdict == "unknown":
         return f"{label(advice)}: unknown, a figure of the chip is not published"
     if advice.wants is None:
@@ -147,17 +195,17 @@ def sentence(advice: Advice, model: str) -> str:
 
 
 def label(advice: Advice) -> str:
-    """A parallelism with its degree."""
+    """Return a parallelism with its degree."""
     return advice.axis if advice.axis == "memory" else f"{advice.axis} {advice.size}"
 
 
 def number(value: float | None) -> str:
-    """An integer with a space between thousands; `unknown` for None."""
+    """Return an integer with a space between thousands; `unknown` for None."""
     return "unknown" if value is None else f"{value:,.0f}".replace(",", " ")
 
 
 def rule_rows(results: tuple[Advice, ...]) -> list[list[str]]:
-    """The guide's rules."""
+    """Return the guide's rules."""
     return [
         [
             label(advice),
@@ -175,7 +223,7 @@ def rule_rows(results: tuple[Advice, ...]) -> list[list[str]]:
 
 
 def block_rows(results: tuple[Advice, ...]) -> list[list[str]]:
-    """The whole blocks."""
+    """Return the whole blocks."""
     return [
         [
             f"{label(advice)}, {advice.sends.partition(',')[0]}",
@@ -193,7 +241,7 @@ def block_rows(results: tuple[Advice, ...]) -> list[list[str]]:
 
 
 def traffic_rows(traffic: BlockTraffic) -> list[list[str]]:
-    """The compiled block beside its prediction."""
+    """Return the compiled block beside its prediction."""
     return [
         [
             f"{traffic.target}, libtpu {traffic.compiler}",
@@ -215,7 +263,7 @@ def _scaled(value: float | None, scale: float) -> str:
 
 
 def head(document: AdviseDocument) -> str:
-    """What was asked, in one line."""
+    """Return what was asked, in one line."""
     return (
         f"advise {document.model} on {document.target}, mesh {document.mesh}: batch {document.batch} x "
         f"{number(document.seq)} tokens, {document.dtype}"
@@ -223,7 +271,7 @@ def head(document: AdviseDocument) -> str:
 
 
 def figure_lines(document: AdviseDocument) -> list[str]:
-    """The figures used, each with its source."""
+    """Return the figures used, each with its source."""
     lines = [
         f"{name}: {figure['value']:.6g} ({figure['source']})" if figure else f"{name}: not published"
         for name, figure in document.figures.items()
@@ -242,51 +290,6 @@ _LABEL = (
     "What each parallelism has, as a multiple of what it wants: left of the dashed line it is bound by what it moves. "
     "The table has the same numbers."
 )
-
-
-def advise_page(document: AdviseDocument) -> Page:
-    """Return what each parallelism has and wants, then the figures used."""
-    results = document.results
-    rules = Table(
-        heads=HEADS,
-        rows=[[*cells, _BADGES[row.verdict]] for row, cells in zip(results, rule_rows(results), strict=True)],
-        caption="By the rules of the guide",
-        bad=[number for number, row in enumerate(results) if _bound(row)],
-        right=("intensity", "needs", "has", "wants"),
-    )
-    blocks = Table(
-        heads=BLOCK_HEADS,
-        rows=block_rows(results),
-        title="The whole block of one layer, counted exactly, per device",
-        right=BLOCK_HEADS[1:-1],
-    )
-    traffic = Table(
-        heads=TRAFFIC_HEADS,
-        rows=[] if document.compiled is None else traffic_rows(document.compiled),
-        title="The MLP's forward as the TPU compiler made it, beside the prediction",
-        right=("predicted MB", "compiled MB"),
-    )
-    said = [
-        Line(sentence(row, document.model), _BADGES[row.verdict].tone, _BADGES[row.verdict].sign) for row in results
-    ]
-    remarks = [Line(f"finding: {text}", "warn") for text in document.findings]
-    return Page(
-        command="advise",
-        state=state_of(document.exit_code),
-        word=state_word(document.exit_code, "compute-bound", "bound by what it moves"),
-        closing=_closing(document),
-        title=f"advise {document.model} on {document.target}",
-        blocks=[
-            Lines(lines=[Line(head(document), "strong")], listed=False),
-            rules,
-            *_chart(results),
-            blocks,
-            traffic,
-            Lines(lines=["", *remarks, *said]),
-            Fold(title="Published figures, with their sources", blocks=[Lines(lines=figure_lines(document), indent=2)]),
-            Fold(title="What the verdicts assume", blocks=[Lines(lines=document.assumes, indent=2)]),
-        ],
-    )
 
 
 def _bound(row: Advice) -> bool:
@@ -315,23 +318,21 @@ def _chart(results: Sequence[Advice]) -> list[Chart]:
 
 
 def _drawn(rows: Sequence[Mapping[str, object]]) -> Mapping[str, Any]:
-    import altair
-
     names = [str(row["parallelism"]) for row in rows]
-    scale = altair.Scale(type="log")
-    x = altair.X("times:Q", title="has, as a multiple of what it wants", scale=scale, axis=altair.Axis(format="~g"))
+    scale = alt.Scale(type="log")
+    x = alt.X("times:Q", title="has, as a multiple of what it wants", scale=scale, axis=alt.Axis(format="~g"))
     verdicts = ["compute-bound", "communication-bound", "memory-bound"]
     colours = [COLOURS["bitwise"], COLOURS["different"], COLOURS["error"]]
-    legend = altair.Legend(orient="top")
-    points = altair.Chart(altair.InlineData(values=rows)).mark_point(filled=True, size=110, opacity=1)
+    legend = alt.Legend(orient="top")
+    points = alt.Chart(alt.InlineData(values=rows)).mark_point(filled=True, size=110, opacity=1)
     points = points.encode(
         x=x,
-        y=altair.Y("parallelism:N", title=None, sort=names, axis=altair.Axis(labelLimit=140)),
-        color=altair.Color("verdict:N", title=None, legend=legend).scale(domain=verdicts, range=colours),
-        shape=altair.Shape("verdict:N", title=None, legend=legend).scale(
+        y=alt.Y("parallelism:N", title=None, sort=names, axis=alt.Axis(labelLimit=140)),
+        color=alt.Color("verdict:N", title=None, legend=legend).scale(domain=verdicts, range=colours),
+        shape=alt.Shape("verdict:N", title=None, legend=legend).scale(
             domain=verdicts, range=["circle", "cross", "triangle-up"]
         ),
-        tooltip=[altair.Tooltip(f"{name}:N") for name in ("parallelism", "times", "verdict")],
+        tooltip=[alt.Tooltip(f"{name}:N") for name in ("parallelism", "times", "verdict")],
     )
-    enough = altair.Chart(altair.InlineData(values=[{"times": 1}])).mark_rule(strokeDash=[4, 3]).encode(x=x)
-    return spec(altair.layer(enough, points), height=max(80, 30 * len(rows)))
+    enough = alt.Chart(alt.InlineData(values=[{"times": 1}])).mark_rule(strokeDash=[4, 3]).encode(x=x)
+    return spec(alt.layer(enough, points), height=max(80, 30 * len(rows)))

@@ -19,10 +19,7 @@ from samebits.schema.result import Problem
 
 
 def read_any_document(path: Path) -> object:
-    """A document of any command, every key and type checked; one of an older version, or of `samebits/1`, opens too.
-
-    Args:
-        path: the file.
+    """Read a document of any command, every key and type checked; one of an older version opens too.
 
     Returns:
         The record that the command writes, such as `Document` of `samebits check`.
@@ -42,12 +39,9 @@ def read_any_document(path: Path) -> object:
 
 
 def join_shards(documents: Sequence[tuple[Path, object]]) -> list[tuple[str, object]]:
-    """Documents for one page: the shards of a check become one document, and all others stay as they are.
+    """Return documents for one page: the shards of a check become one document, and all others stay as they are.
 
     Contracts are not audited and snapshots not compared, which needs the declarations: `samebits merge` does both.
-
-    Args:
-        documents: with their files.
 
     Returns:
         The documents, each with the name of its source.
@@ -90,11 +84,7 @@ def _joined(shards: Sequence[tuple[Path, Document]]) -> Document:
 
 
 def join_heads(heads: Iterable[PairHead]) -> list[PairHead]:
-    """One head for each pair, from those of parts of a check: only a part that has failures has the text of a source.
-
-    Args:
-        heads: of all parts, in order.
-    """
+    """Join the heads of each pair: only a part of a check that has failures has the text of a source."""
     joined: dict[str, PairHead] = {}
     for head in heads:
         other = joined.setdefault(head.pair, head)
@@ -113,12 +103,12 @@ def _require_distinct(paths: Sequence[Path]) -> None:
 
 
 def _kinds() -> dict[str, type]:
-    """The record of each command."""
+    """Return the record of each command."""
     return {command: kind for kind in RECORDS for command in get_args(get_type_hints(kind)["command"])}
 
 
 def _as_written(document: Any) -> object:
-    """The record that the command itself makes: the schema has one for each `golden` command, which share theirs."""
+    """Return the record that the command makes: the schema has one for each `golden` command, which share theirs."""
     if not document.command.startswith("golden "):
         return document
     return GoldenDocument(**{field.name: getattr(document, field.name) for field in fields(GoldenDocument)})

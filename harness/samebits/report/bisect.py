@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from samebits.bisect.search.trials import SearchFinding, TriedPoint
 from samebits.host.environment import Environment
-from samebits.host.written import Written
-from samebits.report.document import SCHEMA
-from samebits.report.html.charts import COLOURS, spec
+from samebits.report.document import CommandDocument
+from samebits.report.findings import judged
+from samebits.report.html.charts import COLOURS, alt, spec
 from samebits.report.page import Badge, Block, Cell, Chart, Code, Page, Table, ValueList, first_lines
 from samebits.report.words import plural, state_of, state_word
+from samebits.schema.finding import Finding, Place
 from samebits.schema.line_difference import LineDifference
-
-if TYPE_CHECKING:
-    import altair
 
 LONGEST = 100
 """Characters of a cell in the terminal: what is longer would leave no room for the outcome; JSON has all of it."""
@@ -42,7 +40,7 @@ CANDIDATES = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BisectDocument:
+class BisectDocument(CommandDocument):
     """Everything that `samebits bisect` found.
 
     Args:
@@ -52,12 +50,10 @@ class BisectDocument:
         finding: the answer, with every point that was tried.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["bisect"] = "bisect"
     environment: Environment
     asked: str = ""
     finding: SearchFinding
-    written: Written | None = None
 
     @property
     def exit_code(self) -> int:
@@ -69,47 +65,50 @@ class BisectDocument:
             return 1
         return 3 if finding.culprits or finding.skipped else 0
 
+    def as_findings(self) -> Iterator[Finding]:
+        """Yield what is judged."""
+        search = self.finding
+        causes = "; ".join(" + ".join(names) for names in search.culprits)
+        verdict, place = causes or "cause found", Place(item=f"{search.what} {self.asked}".strip())
+        more: dict[str, Any] = {"evidence": search.sentence, "replay": search.replay, "seconds": search.seconds}
+        yield judged("bisect", place, verdict if search.found else "no cause", ok=not search.found, **more)
+
     def page(self) -> Page:
-        """Return what is shown."""
-        return bisect_page(self)
-
-
-def bisect_page(document: BisectDocument) -> Page:
-    """Return the cause with its witness, then the search: last in a terminal, where the end is read first."""
-    finding = document.finding
-    detail: dict[str, Any] = msgspec.to_builtins(dict(finding.detail))
-    facts = ValueList(rows=[*_facts(finding, detail)], media=("markdown", "html"))
-    tensors = tensor_rows(detail)
-    more = f"; the last {TENSORS} of {len(tensors)}" if len(tensors) > TENSORS else ""
-    blocks: list[Block] = [
-        facts,
-        *bisect_charts(finding, tensors),
-        _trials(finding),
-        Table(
-            heads=("#", "value", "in the variant", "in the reference at", "seen"),
-            rows=tensors[-TENSORS:],
-            title=f"Values of the variant, in the order of computation{more}",
-            bad=[number for number, row in enumerate(tensors[-TENSORS:]) if row[-1] == _FIRST],
-            wide=("value", "in the variant"),
-            most=LONGEST,
-        ),
-    ]
-    if detail.get("diff"):
-        lines = first_lines(str(detail["diff"]).split("\n"), PATCH_LINES)
-        blocks.append(Code(lines=lines, title="The change", language="diff"))
-    code = document.exit_code
-    return Page(
-        command="bisect",
-        state=state_of(code),
-        word=state_word(code, "nothing fails", "cause found"),
-        closing=finding.sentence,
-        command_next=finding.replay or None,
-        blocks=[*blocks, replace(facts, media=("terminal",))],
-        notes=[*(f"skipped, could not be judged: {name}" for name in finding.skipped), *finding.notes],
-        environment=document.environment,
-        title=f"bisect {finding.what}",
-        heading=f"bisect {finding.what}",
-    )
+        """Return the cause with its witness, then the search: last in a terminal, where the end is read first."""
+        finding = self.finding
+        detail: dict[str, Any] = msgspec.to_builtins(dict(finding.detail))
+        facts = ValueList(rows=[*_facts(finding, detail)], media=("markdown", "html"))
+        tensors = tensor_rows(detail)
+        more = f"; the last {TENSORS} of {len(tensors)}" if len(tensors) > TENSORS else ""
+        blocks: list[Block] = [
+            facts,
+            *bisect_charts(finding, tensors),
+            _trials(finding),
+            Table(
+                heads=("#", "value", "in the variant", "in the reference at", "seen"),
+                rows=tensors[-TENSORS:],
+                title=f"Values of the variant, in the order of computation{more}",
+                bad=[number for number, row in enumerate(tensors[-TENSORS:]) if row[-1] == _FIRST],
+                wide=("value", "in the variant"),
+                most=LONGEST,
+            ),
+        ]
+        if detail.get("diff"):
+            lines = first_lines(str(detail["diff"]).split("\n"), PATCH_LINES)
+            blocks.append(Code(lines=lines, title="The change", language="diff"))
+        code = self.exit_code
+        return Page(
+            command="bisect",
+            state=state_of(code),
+            word=state_word(code, "nothing fails", "cause found"),
+            closing=finding.sentence,
+            command_next=finding.replay or None,
+            blocks=[*blocks, replace(facts, media=("terminal",))],
+            notes=[*(f"skipped, could not be judged: {name}" for name in finding.skipped), *finding.notes],
+            environment=self.environment,
+            title=f"bisect {finding.what}",
+            heading=f"bisect {finding.what}",
+        )
 
 
 def _facts(finding: SearchFinding, detail: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -188,11 +187,7 @@ _FIRST = "first that differs"
 
 
 def tensor_rows(detail: Mapping[str, Any]) -> list[list[str]]:
-    """Return the aligned tensors up to the first that differs: number, value, both places, and what was seen.
-
-    Args:
-        detail: of the finding, as JSON values.
-    """
+    """Return the aligned tensors up to the first that differs: number, value, both places, and what was seen."""
     rows = []
     for number, tensor in enumerate(_records(detail.get("tensors")), 1):
         inside = f", iteration {tensor['iteration']}" if tensor.get("iteration") is not None else ""
@@ -206,12 +201,7 @@ def tensor_rows(detail: Mapping[str, Any]) -> list[list[str]]:
 
 
 def bisect_charts(finding: SearchFinding, tensors: Sequence[Sequence[str]]) -> list[Chart]:
-    """Return the charts of a bisection; none where nothing was tried.
-
-    Args:
-        finding: of the document.
-        tensors: as of `tensor_rows`.
-    """
+    """Return the charts of a bisection; none where nothing was tried."""
     charts = []
     if finding.candidates and len(finding.trials) > 1 and any(trial.taken for trial in finding.trials):
         charts.append(Chart(name="search", label=_search_label(finding), draw=lambda: search_chart(finding)))
@@ -249,8 +239,8 @@ OUTCOMES = {
 OUTCOME = "outcome"
 """The line above the candidates."""
 
-NAMED = 40
-"""Up to so many candidates each have a line with their name; more are an axis of numbers."""
+TALLEST = 740
+"""Pixels of the chart at most; of more candidates than fit some names are left out."""
 
 TENSOR_STATES = {
     "same": COLOURS["bitwise"],
@@ -260,78 +250,31 @@ TENSOR_STATES = {
 
 
 def search_chart(finding: SearchFinding) -> dict[str, Any]:
-    """Candidates from top to bottom, points from left to right: what each took, and what it left."""
-    import altair
-
-    named = len(finding.candidates) <= NAMED
-    labels = _labels(finding.candidates)
+    """Draw candidates from top to bottom, points from left to right: what each took, and what it left."""
+    labels = [OUTCOME, *_labels(finding.candidates)]
     trials = [str(trial.number) for trial in finding.trials]
-    labels.insert(0, OUTCOME)
-    x = altair.X("trial:O", title="point, in the order tried", sort=trials, axis=altair.Axis(labelAngle=0))
-    x = x.scale(domain=trials)
-    layers = [_left(finding, labels, x, named=named), _culprits(finding, labels, named=named)]
-    layers.append(_taken(finding, labels, x, named=named))
-    height = 18 * len(labels) + 20 if named else 320
-    return spec(altair.layer(*(layer for layer in layers if layer is not None)), height=height)
-
-
-def _labels(candidates: Sequence[str]) -> list[str]:
-    """The names of candidates; numbered where two are equal, or one is that of the first line: each has its own."""
-    if len(set(candidates) - {OUTCOME}) == len(candidates):
-        return list(candidates)
-    return [f"{number + 1}  {name}" for number, name in enumerate(candidates)]
-
-
-def _candidate(labels: Sequence[str], *, named: bool, field: str = "candidate") -> altair.Y:
-    """The axis of candidates: each with its name, or numbers where they are many."""
-    import altair
-
-    if named:
-        return altair.Y(f"{field}:O", title=None, sort=labels, axis=altair.Axis(labelLimit=180)).scale(domain=labels)
-    scale = altair.Scale(domain=[-len(labels) / 20, len(labels)], reverse=True, nice=False)
-    return altair.Y(f"{field}:Q", title="candidate, in order", scale=scale)
-
-
-def _left(finding: SearchFinding, labels: Sequence[str], x: altair.X, *, named: bool) -> altair.Chart | None:
-    """The candidates that are left after each point, as bands."""
-    import altair
-
-    rows: list[dict[str, Any]] = []
-    for trial in finding.trials:
-        for first, last in trial.left or ():
-            if named:
-                rows += [{"trial": str(trial.number), "candidate": label} for label in labels[first + 1 : last + 2]]
-            else:
-                rows.append({"trial": str(trial.number), "candidate": first + 0.5, "end": last + 1.5})
-    if not rows:
-        return None
-    chart = altair.Chart(_data(rows)).mark_rect(opacity=0.22, color=COLOURS["refused"])
-    y = _candidate(labels, named=named)
-    bands: altair.Chart = chart.encode(x=x, y=y) if named else chart.encode(x=x, y=y, y2="end:Q")
-    return bands
-
-
-def _culprits(finding: SearchFinding, labels: Sequence[str], *, named: bool) -> altair.Chart | None:
-    """A line through each candidate that is part of the cause."""
-    import altair
-
-    places = culprit_places(finding)
-    if not places or not finding.found:
-        return None
-    rows = [{"candidate": _at(labels, place, named=named), "cause": labels[place + 1]} for place in places]
-    chart = altair.Chart(_data(rows)).mark_rule(color=COLOURS["different"], strokeDash=[5, 3], strokeWidth=1.5)
-    lines: altair.Chart = chart.encode(y=_candidate(labels, named=named), tooltip="cause:N")
-    return lines
-
-
-def _taken(finding: SearchFinding, labels: Sequence[str], x: altair.X, *, named: bool) -> altair.Chart:
-    """What each point took, with its outcome, which stands once more in the first line: a point may take nothing."""
-    import altair
-
-    rows = [
+    x = alt.X("trial:O", title="point, in the order tried", sort=trials, axis=alt.Axis(labelAngle=0))
+    axis = alt.Axis(labelLimit=180, labelOverlap="greedy")
+    y = alt.Y("candidate:O", title=None, sort=labels, axis=axis).scale(domain=labels)
+    x, layers = x.scale(domain=trials), []
+    left = [
+        {"trial": str(trial.number), "candidate": label}
+        for trial in finding.trials
+        for first, last in trial.left or ()
+        for label in labels[first + 1 : last + 2]
+    ]
+    if left:
+        bands = alt.Chart(_data(left)).mark_rect(opacity=0.22, color=COLOURS["refused"])
+        layers.append(bands.encode(x=x, y=y))
+    causes = [{"candidate": labels[place + 1]} for place in culprit_places(finding)] if finding.found else []
+    if causes:
+        rule = alt.Chart(_data(causes)).mark_rule(color=COLOURS["different"], strokeDash=[5, 3], strokeWidth=1.5)
+        layers.append(rule.encode(y=y, tooltip="candidate:N"))
+    # Each outcome stands once more in the first line: a point may take nothing.
+    taken = [
         {
             "trial": str(trial.number),
-            "candidate": _at(labels, place, named=named),
+            "candidate": labels[place + 1],
             "outcome": trial.outcome,
             "point": trial.point,
             "seen": trial.detail,
@@ -339,21 +282,21 @@ def _taken(finding: SearchFinding, labels: Sequence[str], x: altair.X, *, named:
         for trial in finding.trials
         for place in (-1, *trial.taken)
     ]
-    tooltip = [altair.Tooltip(f"{name}:N") for name in ("point", "outcome", "seen")]
-    chart = altair.Chart(_data(rows)).mark_point(filled=True, size=70, opacity=1)
-    marks: altair.Chart = chart.encode(x=x, y=_candidate(labels, named=named), tooltip=tooltip, **_outcome(finding))
-    return marks
+    tooltip = [alt.Tooltip(f"{name}:N") for name in ("point", "outcome", "seen")]
+    marks = alt.Chart(_data(taken)).mark_point(filled=True, size=70, opacity=1)
+    layers.append(marks.encode(x=x, y=y, tooltip=tooltip, **_outcome(finding)))
+    return spec(alt.layer(*layers), height=min(18 * len(labels) + 20, TALLEST))
 
 
-def _at(labels: Sequence[str], place: int, *, named: bool) -> str | float:
-    """Where a candidate is on its axis; -1 is the line of outcomes above the first."""
-    if named:
-        return labels[place + 1]
-    return place + 1 if place >= 0 else -len(labels) / 40
+def _labels(candidates: Sequence[str]) -> list[str]:
+    """Return the names of candidates; numbered where two are equal, or one is that of the first line."""
+    if len(set(candidates) - {OUTCOME}) == len(candidates):
+        return list(candidates)
+    return [f"{number + 1}  {name}" for number, name in enumerate(candidates)]
 
 
 def culprit_places(finding: SearchFinding) -> list[int]:
-    """The positions of the candidates that are part of a cause."""
+    """Return the positions of the candidates that are part of a cause."""
     names = {name for culprits in finding.culprits for name in culprits}
     return [
         place
@@ -364,9 +307,7 @@ def culprit_places(finding: SearchFinding) -> list[int]:
 
 
 def sizes_chart(finding: SearchFinding) -> dict[str, Any]:
-    """How large each point was beside the first, in devices and in the product of all sizes."""
-    import altair
-
+    """Draw how large each point was beside the first, in devices and in the product of all sizes."""
     first = next(trial for trial in finding.trials if trial.measures)
     rows: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
@@ -379,58 +320,52 @@ def sizes_chart(finding: SearchFinding) -> dict[str, Any]:
         if math.isfinite(smallest):
             lines.append({"trial": trial.number, "share": smallest})
     trials = [row["trial"] for row in rows]
-    x = altair.X("trial:O", title="point, in the order tried", sort=trials, axis=altair.Axis(labelAngle=0))
-    y = altair.Y("share:Q", title="size beside the first point", scale=altair.Scale(type="log"))
-    y = y.axis(altair.Axis(format="~g", tickCount=4, grid=False))
-    points = altair.Chart(_data(rows)).mark_point(filled=True, size=70, opacity=1)
-    tooltip = [altair.Tooltip(f"{name}:N") for name in ("point", "outcome", "seen")]
+    x = alt.X("trial:O", title="point, in the order tried", sort=trials, axis=alt.Axis(labelAngle=0))
+    y = alt.Y("share:Q", title="size beside the first point", scale=alt.Scale(type="log"))
+    y = y.axis(alt.Axis(format="~g", tickCount=4, grid=False))
+    points = alt.Chart(_data(rows)).mark_point(filled=True, size=70, opacity=1)
+    tooltip = [alt.Tooltip(f"{name}:N") for name in ("point", "outcome", "seen")]
     layers = [points.encode(x=x, y=y, tooltip=tooltip, **_outcome(finding))]
     if lines:
-        line = altair.Chart(_data(lines)).mark_line(interpolate="step-after", color=COLOURS["different"], opacity=0.5)
+        line = alt.Chart(_data(lines)).mark_line(interpolate="step-after", color=COLOURS["different"], opacity=0.5)
         layers.insert(0, line.encode(x=x, y=y))
-    return spec(altair.layer(*layers), height=220)
+    return spec(alt.layer(*layers), height=220)
 
 
 def _volume(trial: TriedPoint) -> int:
-    """Devices times all sizes of a point."""
+    """Return devices times all sizes of a point."""
     return math.prod(max(size, 1) for size in trial.measures.values())
 
 
 def tensors_chart(tensors: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """A stripe for each value of the variant, in the order of computation."""
-    import altair
-
+    """Draw a stripe for each value of the variant, in the order of computation."""
     rows = [
         {"number": number, "end": number + 1, "state": seen, "value": value}
         for number, (_, value, _, _, seen) in enumerate(tensors)
     ]
-    colour = altair.Color("state:N", title=None, legend=altair.Legend(orient="top"))
+    colour = alt.Color("state:N", title=None, legend=alt.Legend(orient="top"))
     colour = colour.scale(domain=[*TENSOR_STATES], range=[*TENSOR_STATES.values()])
-    x = altair.X("number:Q", title="value of the variant, in the order of computation")
-    x = x.scale(domain=[0, len(rows)], nice=False).axis(altair.Axis(tickMinStep=1, format="d", grid=False))
-    tooltip = [altair.Tooltip(f"{name}:N") for name in ("value", "state")]
-    chart = altair.Chart(_data(rows)).mark_rect()
+    x = alt.X("number:Q", title="value of the variant, in the order of computation")
+    x = x.scale(domain=[0, len(rows)], nice=False).axis(alt.Axis(tickMinStep=1, format="d", grid=False))
+    tooltip = [alt.Tooltip(f"{name}:N") for name in ("value", "state")]
+    chart = alt.Chart(_data(rows)).mark_rect()
     return spec(chart.encode(x=x, x2="end:Q", color=colour, tooltip=tooltip), height=40)
 
 
 def _outcome(finding: SearchFinding) -> dict[str, Any]:
-    """Colour and shape by outcome, with one legend of those that there are."""
-    import altair
-
+    """Return colour and shape by outcome, with one legend of those that there are."""
     seen = {trial.outcome for trial in finding.trials}
     names = [name for name in OUTCOMES if name in seen]
-    legend = altair.Legend(orient="top", columns=3)  # four do not fit beside each other on a phone
+    legend = alt.Legend(orient="top", columns=3)  # four do not fit beside each other on a phone
     return {
-        "color": altair.Color("outcome:N", title=None, legend=legend).scale(
+        "color": alt.Color("outcome:N", title=None, legend=legend).scale(
             domain=names, range=[OUTCOMES[name][0] for name in names]
         ),
-        "shape": altair.Shape("outcome:N", title=None, legend=legend).scale(
+        "shape": alt.Shape("outcome:N", title=None, legend=legend).scale(
             domain=names, range=[OUTCOMES[name][1] for name in names]
         ),
     }
 
 
-def _data(rows: Sequence[Mapping[str, Any]]) -> altair.InlineData:
-    import altair
-
-    return altair.InlineData(values=[dict(row) for row in rows])
+def _data(rows: Sequence[Mapping[str, Any]]) -> Any:
+    return alt.InlineData(values=[dict(row) for row in rows])

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from samebits.host.caches import CacheRow
-from samebits.host.written import Written
-from samebits.report.document import SCHEMA
+from samebits.report.document import CommandDocument
 from samebits.report.page import Page, Table, ValueList
 from samebits.report.words import plural
 
@@ -15,7 +14,7 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CacheDocument:
+class CacheDocument(CommandDocument):
     """What `samebits cache` shows.
 
     Args:
@@ -25,48 +24,41 @@ class CacheDocument:
         results: one row for each cache.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["cache"] = "cache"
     folder: str
     limit: str
     limit_from: str
     results: tuple[CacheRow, ...]
-    written: Written | None = None
 
     def page(self) -> Page:
-        """Return what is shown."""
-        return cache_page(self)
-
-
-def cache_page(document: CacheDocument) -> Page:
-    """Return where the caches are, how large they may become, and a row for each, the largest first."""
-    removed = any(row.removed for row in document.results)
-    rows = [
-        [
-            row.cache,
-            str(row.entries),
-            size_text(row.bytes),
-            row.oldest or "-",
-            row.newest or "-",
-            *([str(row.removed)] if removed else []),
-            row.holds,
+        """Return where the caches are, how large they may become, and a row for each, the largest first."""
+        removed = any(row.removed for row in self.results)
+        rows = [
+            [
+                row.cache,
+                str(row.entries),
+                size_text(row.bytes),
+                row.oldest or "-",
+                row.newest or "-",
+                *([str(row.removed)] if removed else []),
+                row.holds,
+            ]
+            for row in sorted(self.results, key=lambda row: -row.bytes)
         ]
-        for row in sorted(document.results, key=lambda row: -row.bytes)
-    ]
-    table = Table(
-        heads=("cache", "entries", "size", "from", "to", *(["removed"] if removed else []), "holds"),
-        rows=rows,
-        caption="The caches, the largest first",
-        right=("entries", "size", "removed"),
-        wide=("holds",),
-    )
-    limit = f"{document.limit} ({document.limit_from})"
-    return Page(
-        command="cache",
-        state="passed",
-        closing=_closing(document),
-        blocks=[ValueList(rows=[("caches in", document.folder), ("limit of the verdicts", limit)]), table],
-    )
+        table = Table(
+            heads=("cache", "entries", "size", "from", "to", *(["removed"] if removed else []), "holds"),
+            rows=rows,
+            caption="The caches, the largest first",
+            right=("entries", "size", "removed"),
+            wide=("holds",),
+        )
+        limit = f"{self.limit} ({self.limit_from})"
+        return Page(
+            command="cache",
+            state="passed",
+            closing=_closing(self),
+            blocks=[ValueList(rows=[("caches in", self.folder), ("limit of the verdicts", limit)]), table],
+        )
 
 
 def _closing(document: CacheDocument) -> str:
@@ -81,7 +73,7 @@ def _closing(document: CacheDocument) -> str:
 
 
 def size_text(count: int) -> str:
-    """A number of bytes for people: `1.3 MB`."""
+    """Return a number of bytes for people: `1.3 MB`."""
     amount, unit = float(count), 0
     while amount >= 1000 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1000, unit + 1

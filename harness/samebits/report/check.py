@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -13,14 +14,11 @@ import msgspec
 
 from samebits.audit.snapshots.hold import SnapshotComparison
 from samebits.host.environment import Environment
-from samebits.host.written import Written
-from samebits.report.causes.cause import causes
-from samebits.report.document import SCHEMA, read_as
-from samebits.report.failing import Failing
+from samebits.report.causes import causes_of
+from samebits.report.document import CommandDocument, read_as
 from samebits.report.failure import point_block
-from samebits.report.html.section import render
-from samebits.report.page import Badge, Block, Cell, Fold, Hypertext, Line, Lines, Page, Table, Tone, cell_text
-from samebits.report.tally import RelaxedLeaf, SideTally, accepted, exempted, failures, not_interpreted, rows, skipped
+from samebits.report.html.sections import render
+from samebits.report.page import Badge, Block, Cell, Failing, Fold, Hypertext, Line, Lines, Page, Table, Tone, cell_text
 from samebits.report.words import (
     State,
     assumed_sentence,
@@ -29,9 +27,11 @@ from samebits.report.words import (
     short_meshes,
     verdict_counts,
 )
-from samebits.schema.finding import COUNTED, Finding, ShakeSummary, exit_code
+from samebits.schema.contract import RUNGS
+from samebits.schema.difference import ulps_in_words
+from samebits.schema.finding import COUNTED, Finding, Place, ShakeSummary, exit_code
 from samebits.schema.pair_facts import CaseInputs, SideSource
-from samebits.schema.result import Problem, Summary
+from samebits.schema.result import VERDICTS, Problem, Summary, Verdict
 
 RESULT_SCRIPTS = ("result_view.js", "result_values.js", "result_sharding.js", "result_heat.js", "result_source.js")
 """What shows one result in depth; `result_view.js` comes first."""
@@ -74,11 +74,10 @@ class PairHead:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Document:
+class Document(CommandDocument):
     """Everything that a check found.
 
     Args:
-        schema: a published key never changes its meaning within `samebits/2`.
         pairs: the pairs that were planned, in order; those that were not are in `problems`.
         results: in the order of the plan, however many workers ran it.
         problems: pairs that could not be checked, and what else is wrong with a declaration.
@@ -89,7 +88,6 @@ class Document:
         shake: of `check --shake`: the options tried, and how many leaves are robust and fragile.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["check"] = "check"
     environment: Environment
     pairs: tuple[PairHead, ...]
@@ -100,7 +98,6 @@ class Document:
     shard: str | None = None
     shake: ShakeSummary | None = None
     snapshot: SnapshotComparison | None = None
-    written: Written | None = None
     no_skips: bool = False
 
     @property
@@ -116,60 +113,55 @@ class Document:
 
     @property
     def exit_code(self) -> int:
-        """1 where a contract does not hold; 0 of a shard without points: `merge` says whether anything was checked."""
+        """Return 1 where a contract does not hold; 0 of a shard without points, which `merge` judges."""
         if is_empty_shard(self):
             return 0
         return exit_code(self.results, self.problems, no_skips=self.no_skips, interrupted=self.summary.interrupted)
 
+    def as_findings(self) -> Sequence[Finding]:
+        """Return what is judged."""
+        return self.results
+
     def page(self) -> Page:
-        """Return what is shown."""
-        return check_page(self)
+        """Return the page of `samebits check`, `compare` or `merge`."""
+        groups, tallies, notes = causes_of(self), rows(self.results), note_lines(self)
+        said = (remembered_sentence(self), assumed_sentence(self.results))
+        return Page(
+            command="check",
+            title="check" if self.shard is None else f"check, shard {self.shard}",
+            state=_state(self),
+            closing=closing(self),
+            blocks=[
+                _pairs(self, tallies),
+                Hypertext(
+                    draw=lambda: render(
+                        "check.html.j2", causes=groups[:SHOWN_CAUSES], more_causes=groups[SHOWN_CAUSES:]
+                    )
+                ),
+                _table(self, tallies),
+                *_accepted(accepted(self.results)),
+                *([] if self.shake is None else _shaken(self.shake, self.results)),
+                *_notes(notes),
+            ],
+            each=_each_point(self.results),
+            failing=groups,
+            problems=self.problems,
+            notes=[text for text in said if text],
+            environment=self.environment,
+            hint="--verbose prints every row, note and failure",
+            data=lambda: _data(self, groups),
+            scripts=(*RESULT_SCRIPTS, "check_rows.js", "check_matrix.js", "check.js"),
+            styles=("check.css", "result.css"),
+        )
 
 
 def read_document(path: Path) -> Document:
-    """A check's document from its file, every key and type checked.
+    """Return a check's document from its file, every key and type checked.
 
     Raises:
         RequestError: as `read_as`.
     """
     return read_as(path, Document)
-
-
-def document_causes(document: Document) -> list[Failing]:
-    """The causes of the failures of a check's document."""
-    return causes(document.results, {head.pair: head.reference for head in document.pairs})
-
-
-def check_page(document: Document) -> Page:
-    """Return the page of `samebits check`, `compare` or `merge`."""
-    groups, tallies, notes = document_causes(document), rows(document.results), note_lines(document)
-    said = (remembered_sentence(document), assumed_sentence(document.results))
-    return Page(
-        command="check",
-        title="check" if document.shard is None else f"check, shard {document.shard}",
-        state=_state(document),
-        headline=_headline(document, groups),
-        closing=closing(document),
-        blocks=[
-            _pairs(document, tallies),
-            Hypertext(
-                draw=lambda: render("check.html.j2", causes=groups[:SHOWN_CAUSES], more_causes=groups[SHOWN_CAUSES:])
-            ),
-            _table(document, tallies),
-            *_accepted(accepted(document.results)),
-            *([] if document.shake is None else _shaken(document.shake, document.results)),
-            *_notes(notes),
-        ],
-        each=_each_point(document.results),
-        failing=groups,
-        problems=document.problems,
-        notes=[text for text in said if text],
-        environment=document.environment,
-        hint="--verbose prints every row, note and failure",
-        data=lambda: _data(document, groups),
-        scripts=(*RESULT_SCRIPTS, "check_rows.js", "check_matrix.js", "check.js"),
-        styles=("check.css", "result.css"),
-    )
 
 
 def _state(document: Document) -> State:
@@ -182,7 +174,7 @@ def _state(document: Document) -> State:
 
 
 def closing(document: Document) -> str:
-    """One sentence: counts per verdict, what ran, how long, and what it comes to."""
+    """Write one sentence: counts per verdict, what ran, how long, and what it comes to."""
     s = document.summary
     if is_empty_shard(document):
         return f"shard {document.shard} has no points of this request; {s.seconds:.1f} s"
@@ -209,7 +201,7 @@ def closing(document: Document) -> str:
 
 
 def counts_sentence(document: Document) -> str:
-    """How much of the product ran; of a shard, or where something could not run, how many settings have results."""
+    """Say how much of the product ran; of a shard, or where something could not run, how many settings have results."""
     s = document.summary
     if s.interrupted:
         return f"not all of {plural(s.selected, 'setting')} ran"
@@ -232,24 +224,13 @@ def is_empty_shard(document: Document) -> bool:
 
 
 def remembered_sentence(document: Document) -> str | None:
-    """How many results an earlier run has found, and when; None where all were executed now."""
+    """Return how many results an earlier run has found, and when; None where all were executed now."""
     dates = sorted(result.run.remembered[:10] for result in document.results if result.run.remembered is not None)
     if not dates:
         return None
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     count = plural(len(dates), "result")
     return f"{count} remembered, from {when} on this environment; check --fresh runs them again"
-
-
-def _headline(document: Document, groups: Sequence[Failing]) -> str:
-    """Say what fails, and where; nothing where nothing does."""
-    if not groups:
-        return ""
-    summary = document.summary
-    begin = "Interrupted: " if summary.interrupted else ""
-    fail = f"{summary.failed} of {plural(summary.cases, 'result')} {'fails' if summary.failed == 1 else 'fail'}"
-    by = "" if len(groups) == 1 else f", by {len(groups)} causes; the gravest"
-    return f"{begin}{fail}{by}: {groups[0].title} ({groups[0].where}); {groups[0].likely}"
 
 
 def _pairs(document: Document, tallies: Sequence[SideTally]) -> Fold:
@@ -380,16 +361,11 @@ def _shaken(shake: ShakeSummary, results: Sequence[Finding]) -> list[Block]:
         *(Line(f"{name}: not accepted here: {why}", "dim") for name, why in shake.not_accepted.items()),
         *([Line(f"left out, for they move more than rounding: {left_out}", "dim")] if left_out else []),
     ]
-    head, end = Lines(lines=[Line(title, "strong")]), Lines(lines=[""])
-    blocks: list[Block] = [table, Lines(lines=said, indent=2)]
-    return [
-        Fold(title="", blocks=[head, *blocks, end], short=Fold(title="", blocks=[head, end]), media=("terminal",)),
-        Fold(title=title, blocks=blocks, media=("markdown", "html")),
-    ]
+    return [Fold(title=title, blocks=[table, Lines(lines=[*said, ""], indent=2)], short=Lines(lines=["", title, ""]))]
 
 
 def moved_leaves(results: Sequence[Finding]) -> list[str]:
-    """A line for each leaf and option that changes its bits, results of other cases and meshes taken together."""
+    """Write a line for each leaf and option that changes its bits, results of other cases and meshes together."""
     results_by_leaf: dict[tuple[str, ...], list[tuple[Finding, int]]] = {}
     for result in results:
         for shaken in result.shaken:
@@ -421,7 +397,7 @@ def _notes(notes: Sequence[str]) -> list[Block]:
 
 
 def note_lines(document: Document) -> list[str]:
-    """Known differences, what was skipped or not interpreted, outputs laid out otherwise, and the notes of the run."""
+    """Write known differences, what was skipped or not interpreted, other layouts, and the notes of the run."""
     lines = [
         f"{pair}/{variant}: {plural(len(known), 'known difference')}: {reason}"
         for (pair, variant, reason), known in exempted(document.results).items()
@@ -438,7 +414,7 @@ def note_lines(document: Document) -> list[str]:
 
 
 def layout_notes(document: Document) -> list[str]:
-    """A line for each variant and output whose layout in explicit mode is not the reference's.
+    """Return a line for each variant and output whose layout in explicit mode is not the reference's.
 
     There layouts are part of the types: what follows such an output may not trace, or pays for a resharding.
     """
@@ -460,7 +436,7 @@ def layout_notes(document: Document) -> list[str]:
 
 
 def _moved(sides: Mapping[str, Mapping[str, str]], reference: str) -> Iterator[tuple[str, str, tuple[str, str]]]:
-    """The variant, the output, and both layouts."""
+    """Return the variant, the output, and both layouts."""
     expected = sides.get(reference, {})
     for variant, layout in sides.items():
         for output in layout:
@@ -503,7 +479,7 @@ def _data(document: Document, groups: Sequence[Failing]) -> dict[str, object]:
 
 
 def columns(findings: Sequence[Finding]) -> dict[str, object]:
-    """The fields of findings as columns, to be read by `samebits.rows` in `static/page.js`.
+    """Return the fields of findings as columns, to be read by `samebits.rows` in `static/page.js`.
 
     The fields of groups stand beside each other; of two with one name, that of the first group counts.
 
@@ -531,3 +507,167 @@ def _column(findings: Sequence[Finding], path: str) -> dict[str, object]:
             values.append(msgspec.Raw(text))
         index.append(places[text])
     return {"values": values} if len(values) == 1 else {"values": values, "index": index}
+
+
+CAP = 20
+"""How many failures are explained in full; the rest is counted."""
+
+
+@dataclass(kw_only=True, slots=True)
+class SideTally:
+    """Everything seen of one side of a pair."""
+
+    pair: str
+    variant: str
+    verdicts: dict[str, Counter[Verdict]] = field(default_factory=lambda: defaultdict(Counter))
+    cases: dict[str, None] = field(default_factory=dict)
+    meshes: dict[str, None] = field(default_factory=dict)
+    dtypes: dict[str, None] = field(default_factory=dict)
+    modes: dict[str, None] = field(default_factory=dict)
+    emulated: dict[str, None] = field(default_factory=dict)
+    required: set[str] = field(default_factory=set)
+    known: Counter[tuple[str, Verdict]] = field(default_factory=Counter)
+    failed: int = 0
+
+    def add(self, result: Finding) -> None:
+        """Count one result."""
+        place, ruling = result.place, result.ruling
+        self.verdicts[place.direction][ruling.verdict] += 1
+        self.failed += result.failed
+        self.known[place.direction, ruling.verdict] += ruling.exempt and ruling.ok
+        if ruling.verdict == "skipped":
+            return
+        self.cases[place.case] = self.meshes[place.mesh] = self.dtypes[place.dtype] = self.modes[place.mode] = None
+        self.emulated |= dict.fromkeys(result.run.emulated)
+        if not ruling.exempt and ruling.verdict not in ("error", "refused"):
+            self.required.add(ruling.required)
+
+    def parts(self, direction: str) -> list[tuple[Verdict, str]]:
+        """Return the verdicts of a direction, each with its count in words; differences that are known are marked."""
+        parts: list[tuple[Verdict, str]] = []
+        for verdict in VERDICTS:
+            count, known = self.verdicts[direction][verdict], self.known[direction, verdict]
+            if count:
+                mark = "" if not known else " (known)" if known == count else f" ({known} known)"
+                parts.append((verdict, f"{verdict} {count}{mark}"))
+        return parts
+
+    def counts(self, direction: str) -> str:
+        """Return the verdicts of a direction in words, such as `bitwise 96, rounding 12`."""
+        return ", ".join(text for _, text in self.parts(direction))
+
+    @property
+    def lowest(self) -> str:
+        """Return the lowest rung that a contract of this side accepts."""
+        return next((rung for rung in reversed(RUNGS) if rung in self.required), "")
+
+
+@dataclass(kw_only=True, slots=True)
+class RelaxedLeaf:
+    """The results of one leaf for which less than `bitwise` is accepted, and how far they really go."""
+
+    pair: str
+    variant: str
+    direction: str
+    leaf: str
+    reason: str
+    total: int = 0
+    below: int = 0
+    max_ulp: int = 0
+    error_ratio: float = 0.0
+    dtypes: dict[str, None] = field(default_factory=dict)
+    kinds: set[str] = field(default_factory=set)
+
+    def add(self, result: Finding) -> None:
+        """Count one result."""
+        self.total += 1
+        if result.ruling.verdict == "rounding":
+            self.below += 1
+            self.max_ulp = max(self.max_ulp, result.comparison.max_ulp or 0)
+            self.error_ratio = max(self.error_ratio, result.accuracy.error_ratio or 0.0)
+            self.dtypes[result.place.dtype] = None
+            self.kinds |= {difference.kind for difference in result.comparison.differences}
+
+    def measured(self) -> str:
+        """Return the numbers of this run, in words."""
+        many, dtypes = f"{self.below} of {self.total} results", ", ".join(self.dtypes)
+        if self.kinds == {"sign of zero"}:  # which no distance and no error shows
+            return f"{many} {'differs' if self.below == 1 else 'differ'} in the sign of zero alone ({dtypes})"
+        ratio = f"{self.error_ratio:.2g}" if self.error_ratio >= 0.01 else "under 0.01"
+        far = ulps_in_words(self.max_ulp)
+        return f"{many} are only rounding ({dtypes}): at most {far}, error {ratio}x the reference's"
+
+
+def rows(results: Iterable[Finding]) -> list[SideTally]:
+    """Return one row per pair and side, in the order of the results."""
+    tallies: dict[str, SideTally] = {}
+    for result in results:
+        new = SideTally(pair=result.place.pair, variant=result.place.variant)
+        tallies.setdefault(result.place.side(), new).add(result)
+    return list(tallies.values())
+
+
+def accepted(results: Iterable[Finding]) -> list[RelaxedLeaf]:
+    """Find the leaves for which a contract accepts rounding and rounding came out."""
+    relaxed: dict[tuple[str, ...], RelaxedLeaf] = {}
+    for result in results:
+        place, ruling = result.place, result.ruling
+        if ruling.required == "rounding" and ruling.ok and not ruling.exempt:
+            new = RelaxedLeaf(
+                pair=place.pair,
+                variant=place.variant,
+                direction=place.direction,
+                leaf=place.leaf,
+                reason=ruling.reason or "",
+            )
+            relaxed.setdefault((new.pair, new.reason, new.variant, new.direction, new.leaf), new).add(result)
+    return [group for group in relaxed.values() if group.below]
+
+
+def exempted(results: Iterable[Finding]) -> dict[tuple[str, str, str], list[Finding]]:
+    """Return the known differences that came out as declared, by pair, variant and reason."""
+    known: dict[tuple[str, str, str], list[Finding]] = {}
+    for result in results:
+        if result.ruling.exempt and result.ruling.ok:
+            known.setdefault((result.place.pair, result.place.variant, result.ruling.reason or ""), []).append(result)
+    return known
+
+
+def not_interpreted(results: Iterable[Finding]) -> Counter[tuple[str, str, str]]:
+    """Return how many results of each pair and variant rest on execution alone, by what could not be interpreted."""
+    return Counter(
+        (result.place.pair, result.place.variant, result.proof.not_interpreted)
+        for result in results
+        if result.proof.not_interpreted
+    )
+
+
+def skipped(results: Iterable[Finding]) -> Counter[tuple[str, str, str]]:
+    """Return how many results of each pair were skipped on each mesh, by the reason."""
+    return Counter(
+        (result.place.pair, result.place.mesh, result.ruling.reason or "no reason given")
+        for result in results
+        if result.ruling.verdict == "skipped"
+    )
+
+
+def failures(results: Sequence[Finding], cap: int = CAP) -> tuple[list[list[Finding]], int]:
+    """Return the failing points to explain, each with its failing leaves, and how many more failing points there are.
+
+    Every kind of failure gets its turn before a second of the same kind, and of a kind the point with the fewest
+    devices and elements comes first: the smallest counterexample is the easiest to follow.
+    """
+    points: dict[Place, list[Finding]] = {}
+    for result in results:
+        if result.failed:
+            points.setdefault(result.place.whole, []).append(result)
+    kinds: dict[tuple[str, ...], list[list[Finding]]] = {}
+    for leaves in points.values():
+        place, verdict = leaves[0].place, leaves[0].ruling.verdict
+        kinds.setdefault((place.pair, place.variant, place.direction, verdict), []).append(leaves)
+    for group in kinds.values():
+        group.sort(key=lambda leaves: (leaves[0].run.devices, leaves[0].comparison.elements))
+    rounds = itertools.zip_longest(*kinds.values())
+    chosen = [leaves for turn in rounds for leaves in turn if leaves is not None][:cap]
+    order = {key: place for place, key in enumerate(points)}
+    return sorted(chosen, key=lambda leaves: order[leaves[0].place.whole]), len(points) - len(chosen)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from samebits.audit.claims.row import NOISE, ClaimRow, Saving
 from samebits.host.environment import Environment
-from samebits.host.written import Written
-from samebits.report.document import SCHEMA
-from samebits.report.html.charts import spec
+from samebits.report.causes import causes_of
+from samebits.report.document import CommandDocument
+from samebits.report.findings import judged
+from samebits.report.html.charts import alt, spec
 from samebits.report.page import Badge, Chart, CommandLine, Fold, Line, Lines, Page, Table
 from samebits.report.words import plural, state_of, state_word, verdict_counts
 from samebits.schema.contract import DIRECTIONS
+from samebits.schema.finding import Finding, Place
 from samebits.schema.result import Problem, code_of
 
 STATES = ("holds", "holds but for rounding", "holds in part", "does not hold", "undecided")
@@ -65,7 +67,7 @@ class ClaimsSummary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ClaimsDocument:
+class ClaimsDocument(CommandDocument):
     """Everything that a run of `samebits audit claims` found, as it is written to JSON.
 
     Args:
@@ -76,7 +78,6 @@ class ClaimsDocument:
         problems: what could not be decided.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["claims"] = "claims"
     environment: Environment | None
     compilers: Mapping[str, str | None]
@@ -84,7 +85,6 @@ class ClaimsDocument:
     commands: tuple[Ran, ...]
     problems: tuple[Problem, ...]
     summary: ClaimsSummary
-    written: Written | None = None
 
     @property
     def exit_code(self) -> int:
@@ -93,13 +93,56 @@ class ClaimsDocument:
         unknown = any(row.holds == "undecided" for row in self.results) or not self.results
         return code_of(self.problems, failed=failed, undecided=unknown or self.summary.interrupted)
 
+    def as_findings(self) -> Iterator[Finding]:
+        """Yield what is judged."""
+        for claim in self.results:
+            yield judged(
+                "claims",
+                Place(pair=claim.subject, item=claim.id),
+                claim.holds,
+                ok=claim.ok,
+                evidence=claim.witness if claim.ok or claim.holds == "undecided" else _why(claim),
+                required=claim.says,
+                why="; ".join(claim.findings),
+                replay=next(iter(claim.commands), ""),
+            )
+
     def page(self) -> Page:
-        """Return what is shown."""
-        return claims_page(self)
+        """Return the table, what is otherwise than declared first, each row with its evidence."""
+        rows = sorted(self.results, key=_order)
+        heads, cells = claims_table(rows)
+        bad = [number for number, row in enumerate(rows) if not row.ok]
+        table = Table(
+            heads=heads,
+            rows=[[*line, _badge(row)] for row, line in zip(rows, cells, strict=True)],
+            caption="Every claim and pair, what is otherwise than declared first; the evidence is folded below each",
+            bad=bad,
+            wide=heads[1:2],
+            most=_CUT,
+            details={number: _evidence(row) for number, row in enumerate(rows)},
+        )
+        findings = [Line(f"{row.id} {row.subject}: {text}", "warn") for row in rows for text in _found(row)]
+        return Page(
+            command="claims",
+            state=state_of(self.exit_code),
+            word=state_word(self.exit_code, "as declared", "not as declared"),
+            closing=closing(self),
+            failing=causes_of(self),
+            explained=True,
+            problems=self.problems,
+            blocks=[
+                table,
+                Lines(lines=findings, media=("terminal",)),
+                Lines(lines=[Line(EXPLAINED, "dim")], listed=False),
+                *_chart(self.results),
+                Lines(lines=[Line(longest(self), "dim"), Line(compiler_line(self), "dim")], listed=False),
+            ],
+            environment=self.environment,
+        )
 
 
 def summarise(rows: Sequence[ClaimRow], seconds: float, interrupted: bool) -> ClaimsSummary:
-    """The counts over rows."""
+    """Return the counts over rows."""
     counts: Counter[str] = Counter(row.holds for row in rows)
     return ClaimsSummary(
         claims=len({row.id for row in rows}),
@@ -114,13 +157,13 @@ def summarise(rows: Sequence[ClaimRow], seconds: float, interrupted: bool) -> Cl
 
 
 def chips(rows: Iterable[ClaimRow]) -> list[str]:
-    """The compilers that figures come from, the CPU's first: `cpu`, `tpu7x`, `v5p`."""
+    """Return the compilers that figures come from, the CPU's first: `cpu`, `tpu7x`, `v5p`."""
     names = {chip(saving.target) for row in rows for saving in row.savings}
     return sorted(names, key=lambda name: (name != "cpu", name))
 
 
 def chip(target: str) -> str:
-    """`v5p` of `v5p:2x2x1`."""
+    """Return `v5p` of `v5p:2x2x1`."""
     return target.partition(":")[0]
 
 
@@ -142,7 +185,7 @@ def _cells(row: ClaimRow, columns: Sequence[str]) -> list[str]:
 
 
 def cell(savings: Sequence[Saving]) -> str:
-    """`0.33x / 0.5-1x`: forward and gradient, each from the least to the most."""
+    """Return `0.33x / 0.5-1x`: forward and gradient, each from the least to the most."""
     parts = []
     for direction in DIRECTIONS:
         chosen = [saving for saving in savings if saving.direction == direction]
@@ -182,7 +225,7 @@ def notes(row: ClaimRow) -> list[str]:
 
 
 def figure_line(saving: Saving) -> str:
-    """One compiled figure in words."""
+    """Return one compiled figure in words."""
     same = ", the same program" if saving.same_program else ""
     ratio = "" if saving.ratio is None else f", {saving.ratio:.4g}x"
     return (
@@ -198,7 +241,7 @@ def _figure(value: float | None) -> str:
 
 
 def closing(document: ClaimsDocument) -> str:
-    """One sentence for the whole run."""
+    """Write one sentence for the whole run."""
     s = document.summary
     states = ", ".join(f"{state} {count}" for state, count in s.states.items()) or "nothing"
     begin = f"{plural(s.claims, 'claim')} in {plural(s.rows, 'row')}: {states}"
@@ -211,13 +254,13 @@ def closing(document: ClaimsDocument) -> str:
 
 
 def longest(document: ClaimsDocument) -> str:
-    """What ran, and what of it took longest."""
+    """Return what ran, and what of it took longest."""
     first = ", ".join(f"{command.command} ({command.seconds:.0f} s)" for command in document.commands[:5])
     return f"{plural(len(document.commands), 'command')} ran, beside each other; the longest: {first}"
 
 
 def compiler_line(document: ClaimsDocument) -> str:
-    """Versions, in one line."""
+    """Return versions, in one line."""
     parts = [] if document.environment is None else [document.environment.lines()[0]]
     parts += [f"{target}: {version}" for target, version in document.compilers.items()]
     return "; ".join(parts)
@@ -244,40 +287,6 @@ _LABEL = (
 )
 
 
-def claims_page(document: ClaimsDocument) -> Page:
-    """Return the table, what is otherwise than declared first, each row with its evidence."""
-    rows = sorted(document.results, key=_order)
-    heads, cells = claims_table(rows)
-    bad = [number for number, row in enumerate(rows) if not row.ok]
-    table = Table(
-        heads=heads,
-        rows=[[*line, _badge(row)] for row, line in zip(rows, cells, strict=True)],
-        caption="Every claim and pair, what is otherwise than declared first; the evidence is folded below each",
-        bad=bad,
-        wide=heads[1:2],
-        most=_CUT,
-        details={number: _evidence(row) for number, row in enumerate(rows)},
-    )
-    findings = [Line(f"{row.id} {row.subject}: {text}", "warn") for row in rows for text in _found(row)]
-    return Page(
-        command="claims",
-        state=state_of(document.exit_code),
-        word=state_word(document.exit_code, "as declared", "not as declared"),
-        headline=_headline(document),
-        closing=closing(document),
-        command_next=_next(document),
-        problems=document.problems,
-        blocks=[
-            table,
-            Lines(lines=findings, media=("terminal",)),
-            Lines(lines=[Line(EXPLAINED, "dim")], listed=False),
-            *_chart(document.results),
-            Lines(lines=[Line(longest(document), "dim"), Line(compiler_line(document), "dim")], listed=False),
-        ],
-        environment=document.environment,
-    )
-
-
 def _order(row: ClaimRow) -> int:
     return 2 if row.ok and row.holds != "undecided" else 1 if row.holds == "undecided" else 0
 
@@ -298,26 +307,6 @@ def _evidence(row: ClaimRow) -> Fold:
     return Fold(title=title, blocks=[Lines(lines=notes(row), indent=4), *commands], open=not row.ok)
 
 
-def _headline(document: ClaimsDocument) -> str:
-    """Say which claim is otherwise than declared, and why."""
-    broken, unknown = _broken(document), [row for row in document.results if row.holds == "undecided"]
-    if broken:
-        row = broken[0]
-        count = f"{plural(len(broken), 'row')} of {len(document.results)} otherwise than declared"
-        return f"{count}; first {row.id} ({row.subject}), {row.holds}: {_why(row)}"
-    if document.problems:
-        first = document.problems[0]
-        return f"{plural(len(document.problems), 'problem')}; first {first.pair}: {first.message}"
-    if unknown:
-        rows = f"{plural(len(unknown), 'row')} of {len(document.results)}"
-        return f"{rows} could not be decided; first {unknown[0].id} ({unknown[0].subject})"
-    return closing(document)
-
-
-def _broken(document: ClaimsDocument) -> list[ClaimRow]:
-    return [row for row in document.results if not row.ok and row.holds != "undecided"]
-
-
 def _why(row: ClaimRow) -> str:
     """Say what of a row is otherwise than declared."""
     untested = [name for name, ok in row.shown_by.items() if not ok]
@@ -330,11 +319,6 @@ def _why(row: ClaimRow) -> str:
     if row.said is not None:
         return f"said: {row.said}"
     return row.findings[0] if row.findings else "a claim about its programs is not true"
-
-
-def _next(document: ClaimsDocument) -> str | None:
-    rows = _broken(document) or [row for row in document.results if row.holds == "undecided"]
-    return next((command for row in rows for command in row.commands), None)
 
 
 def _chart(rows: Sequence[ClaimRow]) -> list[Chart]:
@@ -356,19 +340,17 @@ def _chart(rows: Sequence[ClaimRow]) -> list[Chart]:
 
 
 def _drawn(shown: Sequence[Mapping[str, object]], names: Sequence[str]) -> Mapping[str, Any]:
-    import altair
-
-    x = altair.X("times:Q", title="times the reference's figure", scale=altair.Scale(type="log"))
-    y = altair.Y("claim:N", title=None, sort=names, axis=altair.Axis(labelLimit=160))
-    tooltip = [altair.Tooltip(f"{name}:N") for name in ("claim", "figure", "times")]
-    legend = altair.Legend(orient="top")
-    marks = altair.Chart(altair.InlineData(values=shown)).mark_point(filled=True, size=55, opacity=0.8)
+    x = alt.X("times:Q", title="times the reference's figure", scale=alt.Scale(type="log"))
+    y = alt.Y("claim:N", title=None, sort=names, axis=alt.Axis(labelLimit=160))
+    tooltip = [alt.Tooltip(f"{name}:N") for name in ("claim", "figure", "times")]
+    legend = alt.Legend(orient="top")
+    marks = alt.Chart(alt.InlineData(values=shown)).mark_point(filled=True, size=55, opacity=0.8)
     marks = marks.encode(
-        x=x.axis(altair.Axis(format="~g")),
+        x=x.axis(alt.Axis(format="~g")),
         y=y,
         tooltip=tooltip,
-        color=altair.Color("compiler:N", title=None, legend=legend),
-        shape=altair.Shape("compiler:N", title=None, legend=legend),
+        color=alt.Color("compiler:N", title=None, legend=legend),
+        shape=alt.Shape("compiler:N", title=None, legend=legend),
     )
-    same = altair.Chart(altair.InlineData(values=[{"times": 1}])).mark_rule(strokeDash=[4, 3])
-    return spec(altair.layer(same.encode(x=x), marks), height=max(80, 22 * len(names)))
+    same = alt.Chart(alt.InlineData(values=[{"times": 1}])).mark_rule(strokeDash=[4, 3])
+    return spec(alt.layer(same.encode(x=x), marks), height=max(80, 22 * len(names)))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
 from samebits.host.environment import Environment
-from samebits.host.written import Written
-from samebits.report.document import SCHEMA
+from samebits.report.causes import causes_of
+from samebits.report.document import CommandDocument
+from samebits.report.findings import judged, place_of
 from samebits.report.html.charts import bar_charts, size_groups
 from samebits.report.html.region import region_folds
 from samebits.report.page import Beside, CommandLine, Fold, Line, Lines, Page, Table, Tone
 from samebits.report.words import State, plural, state_of, state_word
+from samebits.schema.finding import Finding
 from samebits.schema.program_facts import ClaimResult, CompiledSide, OptionEffect, SideBySide
 from samebits.schema.result import Problem, code_of
 
@@ -58,7 +60,7 @@ class CompileSummary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CompileDocument:
+class CompileDocument(CommandDocument):
     """Everything that a run of `samebits compile` found, as it is written to JSON.
 
     Args:
@@ -69,7 +71,6 @@ class CompileDocument:
         notes: what was left out, and what to know of the toolchain.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["compile"] = "compile"
     environment: Environment
     results: tuple[CompiledSide, ...]
@@ -78,7 +79,6 @@ class CompileDocument:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     summary: CompileSummary
-    written: Written | None = None
 
     @property
     def exit_code(self) -> int:
@@ -87,9 +87,43 @@ class CompileDocument:
         undecided = s.unknown > 0 or s.interrupted or not self.results
         return code_of(self.problems, failed=s.failed > 0, undecided=undecided)
 
+    def as_findings(self) -> Iterator[Finding]:
+        """Yield what is judged."""
+        replays = {replace(place_of(side, variant=side.side), mode=""): side.replay for side in self.results}
+        for both in self.comparisons:
+            place = place_of(both)
+            verdict = both.verdict or ("same program" if both.same_program else "another program")
+            replay = replays.get(place, "")
+            yield judged("compile", place, verdict, evidence=both.reason, replay=replay)
+            for claim in both.expectations:
+                yield judged(
+                    "compile",
+                    replace(place, leaf=claim.shows),
+                    "no figure" if claim.holds is None else "holds" if claim.holds else "does not hold",
+                    ok=claim.ok,
+                    evidence=f"got {claim.got}",
+                    required="a finding: does not hold" if claim.finding else "holds",
+                    why=claim.finding or claim.source,
+                    replay=replay,
+                )
+
     def page(self) -> Page:
-        """Return what is shown."""
-        return compile_page(self)
+        """Return a table for each case, target and direction, those with a claim that is not as declared first."""
+        grouped = sorted(blocks(self), key=lambda block: block.state == "passed")
+        code, explained = self.exit_code, Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
+        return Page(
+            command="compile",
+            state=state_of(code, "failed"),
+            word=state_word(code, "as declared", "not as declared"),
+            closing=closing(self),
+            failing=causes_of(self),
+            explained=True,
+            problems=self.problems,
+            live=[block_fold(block, number, unfolded=len(grouped) <= _OPEN) for number, block in enumerate(grouped)],
+            blocks=[explained] if self.results else [],
+            notes=self.notes,
+            environment=self.environment,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +136,7 @@ class ProgramBlock:
 
     @property
     def title(self) -> str:
-        """What was compiled for what."""
+        """Return what was compiled for what."""
         first = self.programs[0]
         compiler = "libtpu" if not first.target.startswith("cpu") else "jaxlib"
         shapes = ", ".join(first.shapes)
@@ -110,7 +144,7 @@ class ProgramBlock:
         return f"{what}; {first.mesh} ({first.mode}) on {first.target}, {compiler} {first.compiler}"
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Heads and a row per program, the reference's first; an optional column that says nothing is left out."""
+        """Return heads and a row per program, the reference's first, without optional columns that say nothing."""
         beside = {comparison.variant: comparison for comparison in self.comparisons}
         names = {effect.side for effect in self.effects}
         rows = [_row(program, beside.get(program.side), self._last(program, names)) for program in self.programs]
@@ -123,19 +157,19 @@ class ProgramBlock:
 
     @property
     def failing(self) -> set[str]:
-        """The variants of which a claim is not as declared, or has no figure."""
+        """Return the variants of which a claim is not as declared, or has no figure."""
         claimed = [(comparison.variant, claim) for comparison in self.comparisons for claim in comparison.expectations]
         return {variant for variant, claim in claimed if not claim.ok}
 
     @property
     def state(self) -> State:
-        """What the claims come to."""
+        """Return what the claims come to."""
         states = {claim_state(claim) for comparison in self.comparisons for claim in comparison.expectations}
         return "failed" if "failed" in states else "incomplete" if "incomplete" in states else "passed"
 
     @property
     def replay(self) -> str:
-        """The command of the variant whose claim fails, or else of the last one."""
+        """Return the command of the variant whose claim fails, or else of the last one."""
         return next(
             (program.replay for program in self.programs if program.side in self.failing), self.programs[-1].replay
         )
@@ -146,7 +180,7 @@ class ProgramBlock:
 
 
 def blocks(document: CompileDocument) -> list[ProgramBlock]:
-    """The programs that belong together, in the order of the run."""
+    """Return the programs that belong together, in the order of the run."""
 
     def key(record: CompiledSide | SideBySide | OptionEffect) -> tuple[str, ...]:
         return (record.pair, record.case, record.target, record.direction)
@@ -183,7 +217,7 @@ def _collectives(program: CompiledSide) -> str:
 
 
 def counts(by_name: object) -> str:
-    """Counts by name: `collective-permute 2`."""
+    """Return counts by name: `collective-permute 2`."""
     return ", ".join(f"{name} {number}" for name, number in dict(by_name).items())  # type: ignore[call-overload]
 
 
@@ -192,19 +226,19 @@ def _times(ratio: float | None) -> str:
 
 
 def _mega(number: float | None) -> str:
-    """Millions of bytes, with a space between thousands."""
+    """Return millions of bytes, with a space between thousands."""
     return "?" if number is None else f"{number / 1e6:,.1f}".replace(",", " ")
 
 
 def verdict_line(comparison: SideBySide) -> str:
-    """What a comparison says, in one line."""
+    """Return what a comparison says, in one line."""
     if comparison.verdict == "proved":
         return f"{comparison.variant}: PROVED, same program: the same bits for every input on {comparison.target}"
     return f"{comparison.variant}: {comparison.reason}"
 
 
 def claim_line(variant: str, judged: ClaimResult) -> str:
-    """What became of a claim, in one line."""
+    """Return what became of a claim, in one line."""
     state = "holds" if judged.ok else "FAILS" if judged.holds is not None else "NOT KNOWN"
     if judged.finding is not None:
         state = "finding, claim not true" if judged.ok else state if judged.holds is None else "FAILS: it is true now"
@@ -213,7 +247,7 @@ def claim_line(variant: str, judged: ClaimResult) -> str:
 
 
 def effect_line(effect: OptionEffect) -> str:
-    """What options changed, in one line."""
+    """Return what options changed, in one line."""
     options = " ".join(f"{name}={value}" for name, value in effect.options.items())
     if not effect.changed:
         same = "the program is the same with and without; the option changes nothing here above machine code"
@@ -237,7 +271,7 @@ def _figure(name: str, value: object) -> str:
 
 
 def closing(document: CompileDocument) -> str:
-    """One sentence for the whole run."""
+    """Write one sentence for the whole run."""
     s = document.summary
     unjudged = s.declared > 0 and not s.claims
     begin = f"{plural(s.programs, 'program')} ({s.cached} cached), {plural(s.comparisons, 'comparison')}"
@@ -267,14 +301,7 @@ def summarise(
     *,
     declared: int = 0,
 ) -> CompileSummary:
-    """The counts of a run.
-
-    Args:
-        programs, comparisons: of the run.
-        seconds: that it took.
-        interrupted: whether it was stopped before its end.
-        declared: how many claims the production shapes that were asked for have.
-    """
+    """Return the counts of a run."""
     compared = list(comparisons)
     judged = [judged_claim for comparison in compared for judged_claim in comparison.expectations]
     variants = [comparison for comparison in compared if comparison.variant != comparison.reference]
@@ -306,25 +333,6 @@ _BARS = {
 }
 
 _LABEL = "Memory and communication per device, each figure on its own scale; the table has the same figures"
-
-
-def compile_page(document: CompileDocument) -> Page:
-    """Return a table for each case, target and direction, those with a claim that is not as declared first."""
-    grouped = sorted(blocks(document), key=lambda block: block.state == "passed")
-    code, explained = document.exit_code, Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
-    return Page(
-        command="compile",
-        state=state_of(code, "failed"),
-        word=state_word(code, "as declared", "not as declared"),
-        headline=_headline(document),
-        closing=closing(document),
-        command_next=next((block.replay for block in grouped if block.state != "passed"), None),
-        problems=document.problems,
-        live=[block_fold(block, number, unfolded=len(grouped) <= _OPEN) for number, block in enumerate(grouped)],
-        blocks=[explained] if document.results else [],
-        notes=document.notes,
-        environment=document.environment,
-    )
 
 
 def block_fold(block: ProgramBlock, number: int = 0, *, unfolded: bool = True) -> Fold:
@@ -377,21 +385,3 @@ def _said(block: ProgramBlock) -> Iterator[Line]:
 def claim_state(claim: ClaimResult) -> State:
     """Return what a claim comes to."""
     return "passed" if claim.ok else "incomplete" if claim.holds is None else "failed"
-
-
-def _headline(document: CompileDocument) -> str:
-    """Say what is not as declared, and where."""
-    for state, words in (("failed", "not as declared"), ("incomplete", "without a figure")):
-        wrong = [
-            (comparison, claim)
-            for comparison in document.comparisons
-            for claim in comparison.expectations
-            if claim_state(claim) == state
-        ]
-        if wrong:
-            comparison, claim = wrong[0]
-            where = f"{comparison.pair}/{comparison.variant}, {comparison.direction}, on {comparison.target}"
-            more = f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-            claims = f"{len(wrong)} of {plural(document.summary.claims, 'claim')}"
-            return f"{claims} {words}: {where}: {claim.shows} (got {claim.got}){more}"
-    return ""

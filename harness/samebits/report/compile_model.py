@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from samebits.host.environment import Environment
-from samebits.host.written import Written
-from samebits.report.document import SCHEMA
+from samebits.report.document import CommandDocument
+from samebits.report.findings import judged, place_of, words_of
 from samebits.report.html.charts import bar_charts, size_groups
 from samebits.report.page import Page, Table
 from samebits.report.words import plural, state_of
+from samebits.schema.finding import Finding
 from samebits.schema.program_facts import Facts
 from samebits.schema.result import Problem
 
@@ -37,7 +39,7 @@ class CompiledStep:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StepsDocument:
+class StepsDocument(CommandDocument):
     """Everything that `samebits compile model` found.
 
     Args:
@@ -47,7 +49,6 @@ class StepsDocument:
         results: one row per configuration.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["compile model"] = "compile model"
     environment: Environment
     preset: str
@@ -57,16 +58,39 @@ class StepsDocument:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     seconds: float
-    written: Written | None = None
 
     @property
     def exit_code(self) -> int:
         """0: all were compiled; else that of the first problem."""
         return self.problems[0].exit_code if self.problems else 0 if self.results else 3
 
+    def as_findings(self) -> Iterator[Finding]:
+        """Yield what is judged."""
+        for step in self.results:
+            place = place_of(step, mode=step.shard_mode, variant=words_of(step.choice), item=step.config)
+            yield judged("compile model", place, "compiled")
+
     def page(self) -> Page:
-        """Return what is shown."""
-        return steps_page(self)
+        """Return a row for each step, with bars of the same figures."""
+        names = [f"{place} {step.config}" for place, step in enumerate(self.results, 1)]  # each a name of its own
+        figures = size_groups(dict(zip(names, self.results, strict=True)), _BARS)
+        table = Table(
+            heads=HEADS,
+            rows=step_rows(self),
+            title=title(self),
+            right=HEADS[3:12],
+        )
+        return Page(
+            command="compile model",
+            title=f"compile model {self.preset}",
+            heading=f"compile model --preset {self.preset}",
+            state=state_of(self.exit_code, "failed"),
+            closing=closing(self),
+            problems=self.problems,
+            blocks=[table, *bar_charts("steps", _LABEL, figures, names)],
+            notes=self.notes,
+            environment=self.environment,
+        )
 
 
 HEADS = [
@@ -90,7 +114,7 @@ _LABEL = (
 
 
 def step_rows(document: StepsDocument) -> list[list[str]]:
-    """A row for each step; `peak` and `published` are also multiples of the first row's of the same mesh."""
+    """Return a row for each step; `peak` and `published` are also multiples of the first row's of the same mesh."""
     rows = []
     for step in document.results:
         f, first = step.facts, next(other for other in document.results if other.mesh == step.mesh)
@@ -117,17 +141,17 @@ def step_rows(document: StepsDocument) -> list[list[str]]:
 
 
 def megabytes(size: float | None) -> str:
-    """Bytes as MB, or a question mark."""
+    """Return bytes as MB, or a question mark."""
     return "?" if size is None else f"{size / 1e6:.0f}"
 
 
 def ratio(size: float | None, other: float | None) -> str:
-    """One size as a multiple of another."""
+    """Return one size as a multiple of another."""
     return f"{size / other:.3f}x" if size is not None and other else ""
 
 
 def closing(document: StepsDocument) -> str:
-    """One sentence: what was compiled."""
+    """Write one sentence: what was compiled."""
     compiled = (
         f"{plural(len(document.results), 'step')} compiled for {document.results[0].target}" if document.results else ""
     )
@@ -136,30 +160,7 @@ def closing(document: StepsDocument) -> str:
 
 
 def title(document: StepsDocument) -> str:
-    """What the table shows."""
+    """Return what the table shows."""
     compiler = document.results[0].compiler if document.results else None
     of = "peak and published also as multiples of the first row's of the same mesh"
     return f"{document.preset}: {document.about}; per device, compiler {compiler}; {of}"
-
-
-def steps_page(document: StepsDocument) -> Page:
-    """Return a row for each step, with bars of the same figures."""
-    names = [f"{place} {step.config}" for place, step in enumerate(document.results, 1)]  # each a name of its own
-    figures = size_groups(dict(zip(names, document.results, strict=True)), _BARS)
-    table = Table(
-        heads=HEADS,
-        rows=step_rows(document),
-        title=title(document),
-        right=HEADS[3:12],
-    )
-    return Page(
-        command="compile model",
-        title=f"compile model {document.preset}",
-        heading=f"compile model --preset {document.preset}",
-        state=state_of(document.exit_code, "failed"),
-        closing=closing(document),
-        problems=document.problems,
-        blocks=[table, *bar_charts("steps", _LABEL, figures, names)],
-        notes=document.notes,
-        environment=document.environment,
-    )

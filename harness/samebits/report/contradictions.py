@@ -17,10 +17,6 @@ COUNTS = ("cases", "ok", "failed", "skipped", "exempt")
 def require_consistent(path: Path, document: object) -> None:
     """Reject a document of `check`, `compare` or `prove` that contradicts itself; any other passes.
 
-    Args:
-        path: its file.
-        document: as it was read.
-
     Raises:
         RequestError: a row is there twice, one holds with a verdict that does not, or the summary is not that of the
             rows.
@@ -37,7 +33,7 @@ def require_consistent(path: Path, document: object) -> None:
 
 
 def repeats() -> Callable[[Finding], str | None]:
-    """A function that says of each row in turn whether its place was there before."""
+    """Return a function that says of each row in turn whether its place was there before."""
     seen: set[Hashable] = set()
 
     def is_twice(row: Finding) -> str | None:
@@ -50,7 +46,7 @@ def repeats() -> Callable[[Finding], str | None]:
 
 
 def holds_wrongly(row: Finding) -> str | None:
-    """What is wrong with a row that holds although its verdict does not suffice; None where nothing is."""
+    """Return what is wrong with a row that holds although its verdict does not suffice; None where nothing is."""
     if not row.ruling.ok:
         return None
     never = row.ruling.verdict in ("different", "unstable", "error") and not row.ruling.exempt
@@ -62,13 +58,7 @@ def holds_wrongly(row: Finding) -> str | None:
 
 
 def edited(path: Path, row: Finding, what: str) -> str:
-    """The line about a row that no check writes so.
-
-    Args:
-        path: the file.
-        row: of it.
-        what: is wrong with it.
-    """
+    """Return the line about a row that no check writes so."""
     place = f"'{row.place.leaf}' of '{row.place.variant}' on {row.place.mesh}, {row.place.direction}"
     return f"{path}: {place} {what}: it was edited; check again"
 

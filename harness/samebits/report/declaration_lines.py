@@ -18,7 +18,7 @@ class SourceLine:
     line: int
 
     def relative_to(self, folder: Path) -> str:
-        """The file as seen from a folder, with forward slashes; absolute where it lies elsewhere."""
+        """Return the file as seen from a folder, with forward slashes; absolute where it lies elsewhere."""
         file = self.file.resolve()
         inside = file.is_relative_to(folder.resolve())
         return (file.relative_to(folder.resolve()) if inside else file).as_posix()
@@ -39,7 +39,7 @@ class DeclarationLines:
         self._lines: dict[tuple[str, str], SourceLine | None] = {}
 
     def of(self, pair: str, case: str = "") -> SourceLine | None:
-        """The line of a case's `Case(id=...)`; else that of the `Pair(name=...)`, else of the only pair in its file.
+        """Find the line of a case's `Case(id=...)`, else of the `Pair(name=...)`, else of the only pair in its file.
 
         Args:
             pair: its name.
@@ -86,7 +86,7 @@ class DeclarationLines:
 
 
 def _calling(calls: Iterable[ast.Call], function: str, keyword: str, value: str) -> list[ast.Call]:
-    """The calls of a function with this value of a keyword."""
+    """Return the calls of a function with this value of a keyword."""
     return [call for call in calls if _function(call) == function and value in _values(call, keyword)]
 
 

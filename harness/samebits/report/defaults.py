@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from samebits.audit.defaults.compare import Agreement
-from samebits.host.written import Written
-from samebits.report.document import SCHEMA
+from samebits.report.causes import causes_of
+from samebits.report.document import CommandDocument
+from samebits.report.findings import judged
 from samebits.report.page import Fold, Lines, Page, Table
 from samebits.report.words import plural
+from samebits.schema.finding import Finding, Place
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DefaultsDocument:
+class DefaultsDocument(CommandDocument):
     """Everything that `samebits audit defaults` found.
 
     Args:
@@ -21,57 +24,54 @@ class DefaultsDocument:
         results: the keys, counted and judged.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["defaults"] = "defaults"
     first: str
     second: str
     results: Agreement
-    written: Written | None = None
 
     @property
     def exit_code(self) -> int:
-        """1 where they disagree."""
+        """Return 1 where they disagree."""
         return 1 if self.results.disagreements else 0
 
+    def as_findings(self) -> Iterator[Finding]:
+        """Yield what is judged."""
+        disagree, sources = self.results.disagreements, f"{self.first} and {self.second}"
+        first = [f"'{key.key}' ({key.kind}): {key.first} against {key.second}" for key in disagree[:1]]
+        verdict, evidence = ("disagree" if disagree else "agree"), next(iter(first), None)
+        yield judged("defaults", Place(item=sources), verdict, ok=not disagree, evidence=evidence)
+        for key in disagree:
+            place, evidence = Place(item=sources, leaf=key.key), f"{key.first} and {key.second}"
+            yield judged("defaults", place, f"another {key.kind}", ok=False, evidence=evidence)
+
     def page(self) -> Page:
-        """Return what is shown."""
-        return defaults_page(self)
-
-
-def defaults_page(document: DefaultsDocument) -> Page:
-    """Return the keys on which the sources disagree, then those that were not compared."""
-    agreement = document.results
-    rows = disagreement_rows(document)
-    table = Table(
-        heads=("key", "differs in", document.first, document.second),
-        rows=rows,
-        caption="Keys on which both sources disagree",
-    )
-    others = (("Keys without a default in one source", agreement.required), ("Ignored keys", agreement.ignored))
-    folds = [
-        Fold(title=f"{name} ({len(keys)})", blocks=[Lines(lines=[", ".join(keys)], listed=False, indent=2)])
-        for name, keys in others
-        if keys
-    ]
-    return Page(
-        command="defaults",
-        state="failed" if rows else "passed",
-        word="differ" if rows else "agree",
-        closing=closing(document),
-        headline=_headline(document, rows) if rows else "",
-        blocks=[table, *folds],
-    )
-
-
-def _headline(document: DefaultsDocument, rows: list[list[str]]) -> str:
-    """Name the first key on which they disagree."""
-    key, kind, first, second = rows[0]
-    keys = plural(len(rows), "disagreement")
-    return f"{keys} of {document.first} and {document.second}; first '{key}' ({kind}): {first} against {second}"
+        """Return the keys on which the sources disagree, then those that were not compared."""
+        agreement = self.results
+        rows = disagreement_rows(self)
+        table = Table(
+            heads=("key", "differs in", self.first, self.second),
+            rows=rows,
+            caption="Keys on which both sources disagree",
+        )
+        others = (("Keys without a default in one source", agreement.required), ("Ignored keys", agreement.ignored))
+        folds = [
+            Fold(title=f"{name} ({len(keys)})", blocks=[Lines(lines=[", ".join(keys)], listed=False, indent=2)])
+            for name, keys in others
+            if keys
+        ]
+        return Page(
+            command="defaults",
+            state="failed" if rows else "passed",
+            word="differ" if rows else "agree",
+            closing=closing(self),
+            failing=causes_of(self),
+            explained=True,
+            blocks=[table, *folds],
+        )
 
 
 def closing(document: DefaultsDocument) -> str:
-    """One sentence."""
+    """Write one sentence."""
     agreement = document.results
     begin = (
         f"{document.first} against {document.second}: {plural(agreement.keys, 'key')}, {agreement.compared} compared"
@@ -83,7 +83,7 @@ def closing(document: DefaultsDocument) -> str:
 
 
 def disagreement_rows(document: DefaultsDocument) -> list[list[str]]:
-    """The key, the kind and both defaults of each disagreement."""
+    """Return the key, the kind and both defaults of each disagreement."""
     kinds = {"missing": "missing in one", "type": "type", "value": "value"}
     return [
         [

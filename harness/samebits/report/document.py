@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from samebits.errors import RequestError
+from samebits.host.written import Written
 from samebits.schema.json_text import unknown_key
 from samebits.schema.older_rows import upgraded
 
@@ -27,17 +28,26 @@ OLDER = "samebits/1"
 """What is read as well: rows with the fields of all groups side by side."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandDocument:
+    """What the documents of all commands have.
+
+    Args:
+        schema: a published key never changes its meaning within `samebits/2`.
+        written: when the run began, and at which commit of its tree; None where an older samebits wrote it.
+    """
+
+    schema: Literal["samebits/2"] = SCHEMA
+    written: Written | None = None
+
+
 def to_json(document: object) -> str:
-    """The document of any command as JSON text, indented so that a diff of two is readable."""
+    """Return the document of any command as JSON text, indented so that a diff of two is readable."""
     return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def read_as(path: Path, kind: type[D]) -> D:
-    """A document of a known command from its file, every key and type checked.
-
-    Args:
-        path: the file.
-        kind: the record that the command writes.
+    """Return a document of a known command from its file, every key and type checked.
 
     Raises:
         RequestError: the file cannot be read, is not JSON, or is not a document of `samebits/2` or `samebits/1`.
@@ -46,7 +56,7 @@ def read_as(path: Path, kind: type[D]) -> D:
 
 
 def read_raw(path: Path) -> dict[str, Any]:
-    """The JSON object of a document of any command, of which nothing but the schema is checked.
+    """Return the JSON object of a document of any command, of which nothing but the schema is checked.
 
     Raises:
         RequestError: the file cannot be read, is empty or cut off, is not JSON, or has another schema.
@@ -80,12 +90,7 @@ def _converted(raw: Mapping[str, Any], kind: type[D]) -> D:
 
 
 def as_record(path: Path, raw: Mapping[str, Any], kind: type[D]) -> D:
-    """A document as the record that its command writes; keys with a default may be missing, as older versions wrote it.
-
-    Args:
-        path: the file, for messages.
-        raw: what it holds.
-        kind: the record.
+    """Return a document as the record of its command; keys with a default may be missing, as in older versions.
 
     Raises:
         RequestError: a key is missing, has another type, or is unknown.
@@ -101,12 +106,7 @@ def as_record(path: Path, raw: Mapping[str, Any], kind: type[D]) -> D:
 
 
 def restored(value: Any, kind: Any) -> Any:
-    """A JSON value with NaN in place of null wherever its type is `float`; null stays where None is allowed.
-
-    Args:
-        value: as JSON gives it.
-        kind: the record or type that it is to be converted to.
-    """
+    """Return a JSON value with NaN in place of null wherever its type is `float`; null stays where None is allowed."""
     if kind is float:
         return math.nan if value is None else value
     origin, parts = get_origin(kind), get_args(kind)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from samebits.errors import COULD_NOT_TELL
 from samebits.host.environment import Environment
-from samebits.host.written import Written
-from samebits.report.document import SCHEMA
-from samebits.report.failing import Failing
-from samebits.report.html.run_charts import Row, bounds_used, curves, distances
-from samebits.report.page import Beside, Block, Chart, Fold, Line, Lines, Page, Table, ValueList
+from samebits.report.causes import causes_of
+from samebits.report.document import CommandDocument
+from samebits.report.findings import judged
+from samebits.report.html.charts import Row, bounds_used, curves, distances
+from samebits.report.page import Beside, Block, Chart, Failing, Fold, Line, Lines, Page, Table, ValueList
 from samebits.report.words import State, plural, some
+from samebits.schema.finding import Finding, Place
 from samebits.schema.result import Problem, gravest
 from samebits.train.distance import FAR
 from samebits.train.golden.accept import AcceptedGolden
@@ -56,7 +57,7 @@ class GoldenRow:
 
     @classmethod
     def of(cls, golden: Golden, path: Path) -> GoldenRow:
-        """The row of a golden."""
+        """Return the row of a golden."""
         acceptances = (*golden.history, golden.accepted)
         first, last = (float.fromhex(acceptance.last_loss) for acceptance in (acceptances[0], acceptances[-1]))
         return cls(
@@ -76,35 +77,63 @@ class GoldenRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GoldenDocument:
+class GoldenDocument(CommandDocument):
     """What `--json` of a golden command writes."""
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: str
     environment: Environment | None
     results: tuple[CheckedGolden | AcceptedGolden | GoldenRow, ...]
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
-    written: Written | None = None
 
     @property
     def exit_code(self) -> int:
-        """Of a check 1 where a golden changed, before 2 for a damaged file, before 3 for a run that was not made."""
+        """Return 1 where a golden changed, before 2 for a damaged file, before 3 for a run that was not made."""
         if self.command != "golden check":
             return gravest(self.problems)
         codes = {result.exit_code for result in self.results if isinstance(result, CheckedGolden)}
         return min(codes - {0}, default=0 if codes else COULD_NOT_TELL)
 
+    def as_findings(self) -> Iterator[Finding]:
+        """Yield what is judged."""
+        alone = len(self.results) == 1
+        for golden in self.results:
+            if isinstance(golden, CheckedGolden):
+                replay = "" if golden.ok else _next(golden, alone=alone)
+                more: dict[str, Any] = {"ok": golden.ok, "evidence": golden.message, "replay": replay}
+                yield judged("golden check", Place(item=golden.name), golden.status, **more)
+
     def page(self) -> Page:
-        """Return what is shown."""
-        return golden_page(self)
+        """Return a row per golden, those that do not hold first; in HTML each with its curves."""
+        checked = [result for result in self.results if isinstance(result, CheckedGolden)]
+        accepted = [result for result in self.results if isinstance(result, AcceptedGolden)]
+        rows = [listed_row(result) for result in self.results if isinstance(result, GoldenRow)]
+        in_order = sorted(checked, key=lambda result: result.ok)
+        compared: list[CheckedGolden | AcceptedGolden] = [*in_order, *accepted]
+        failing = causes_of(self) if checked else []
+        return Page(
+            command=self.command,
+            state=state_of_goldens(self),
+            closing=_closing(self, checked, accepted),
+            failing=failing,
+            problems=self.problems,
+            blocks=[
+                *_checked_blocks(checked, failing),
+                Table(heads=ACCEPT_HEADS, rows=[accepted_row(result) for result in accepted], wide=ACCEPT_HEADS[-1:]),
+                Table(heads=LIST_HEADS, rows=rows, wide=LIST_HEADS[-1:]),
+                *(_fold(result, place, len(compared) <= OPEN) for place, result in enumerate(compared)),
+            ],
+            notes=self.notes,
+            environment=self.environment,
+            hint="--verbose prints every golden" if checked else "",
+        )
 
 
 CHECK_HEADS = ("golden", "status", "basis", "first change", "ulps", "relative", "allowed", "seen in")
 
 
 def checked_row(result: CheckedGolden) -> list[str]:
-    """A golden as the cells of `CHECK_HEADS`."""
+    """Return a golden as the cells of `CHECK_HEADS`."""
     place = "" if result.first_step is None else f"step {result.first_step}, {result.first_leaf}"
     far = result.ulps if result.ulps is not None else result.max_ulp if result.ok else None
     figures = (_number(far), _number(result.relative), _number(result.bound or None))
@@ -113,7 +142,7 @@ def checked_row(result: CheckedGolden) -> list[str]:
 
 
 def checked_sentence(results: Sequence[CheckedGolden]) -> str:
-    """How many goldens hold, and on what basis."""
+    """Return how many goldens hold, and on what basis."""
     good = [result for result in results if result.ok]
     by_evidence = sum(result.lane == "evidence" for result in good)
     text = f"{len(good)} of {len(results)} goldens hold"
@@ -126,7 +155,7 @@ ACCEPT_HEADS = ("golden", "change", "old last loss", "new last loss", "first cha
 
 
 def accepted_row(result: AcceptedGolden) -> list[str]:
-    """An accepted golden as the cells of `ACCEPT_HEADS`: old and new, as a pull request needs them."""
+    """Return an accepted golden as the cells of `ACCEPT_HEADS`: old and new, as a pull request needs them."""
     old = "" if result.old_loss is None else repr(float.fromhex(result.old_loss))
     new, arrays = repr(float.fromhex(result.new_loss)), [leaf for leaf in result.leaves if "/" in leaf]
     return [
@@ -141,7 +170,7 @@ LIST_HEADS = (
 
 
 def listed_row(row: GoldenRow) -> list[str]:
-    """A golden of any platform as the cells of `LIST_HEADS`."""
+    """Return a golden of any platform as the cells of `LIST_HEADS`."""
     seen, accepted = plural(row.environments, "environment"), f"{row.accepted} {row.commit[:9]}"
     figures = [str(row.steps), repr(row.last_loss), f"{row.bound} ulps", seen, accepted, str(row.refreshes)]
     return [row.name, row.environment, *figures, _number(row.drift) or "0", row.reason]
@@ -167,7 +196,7 @@ def golden_blocks(golden: Golden, path: Path) -> list[Block]:
 
 
 def _evidence_rows(golden: Golden) -> list[tuple[str, str]]:
-    """Where a golden was made, and what bounds it."""
+    """Return where a golden was made, and what bounds it."""
     here, evidence = golden.environment, golden.evidence
     versions = ", ".join(f"{name} {version}" for name, version in here.versions.items() if version)
     rewrites = ", ".join(f"{name} {far}" for name, far in evidence.rewrites.items())
@@ -188,7 +217,7 @@ def _evidence_rows(golden: Golden) -> list[tuple[str, str]]:
 
 
 def _accepted(acceptance: GoldenAcceptance) -> str:
-    """One acceptance: when, by whom, why, and what it changed."""
+    """Return one acceptance: when, by whom, why, and what it changed."""
     step, relative = acceptance.first_changed_step, acceptance.max_relative_change
     change = "first" if step is None and relative is None else "same bits"
     if step:
@@ -206,42 +235,8 @@ def _number(value: float | None) -> str:
     return str(value) if isinstance(value, int) else f"{value:.2g}"
 
 
-_LIKELY = {
-    "missing": "no golden is recorded for this run here; `samebits golden accept` records it",
-    "unused": "a golden of a run that the model does not have any more",
-    "damaged": "the file is damaged",
-    "not run": "the run could not be made",
-}
-
-
-def failing_goldens(results: Sequence[CheckedGolden]) -> list[Failing]:
-    """What does not hold: goldens that change first at one place together, those that changed before all others."""
-    return [_failing(group, len(results)) for group in _failing_groups(results)]
-
-
-def _failing_groups(results: Sequence[CheckedGolden]) -> list[list[CheckedGolden]]:
-    groups: dict[tuple[object, ...], list[CheckedGolden]] = {}
-    for result in results:
-        if not result.ok:
-            groups.setdefault((result.status, result.lane, result.first_step, result.first_leaf), []).append(result)
-    return sorted(groups.values(), key=lambda group: (group[0].exit_code, -len(group)))
-
-
-def _failing(group: Sequence[CheckedGolden], count: int) -> Failing:
-    first = group[0]
-    place = "" if first.first_step is None else f", first at step {first.first_step} in {first.first_leaf}"
-    names = [result.name for result in group]
-    return Failing(
-        title=f"{len(group)} of {plural(count, 'golden')} {first.status}{place}",
-        likely=_LIKELY.get(first.status, first.message),
-        where=some(names),
-        example=f"{first.name}: {first.message}" if len(group) > 1 or first.status in _LIKELY else "",
-        next_command=_next(first, alone=count == 1),
-    )
-
-
 def _next(result: CheckedGolden, *, alone: bool) -> str | None:
-    """What to type: the run alone, then what its golden records; a file that is damaged or unused needs no run."""
+    """Say what to type: the run alone, then what its golden records; a damaged or unused file needs no run."""
     name = shlex.quote(result.name)
     if result.status == "missing":
         return f"samebits golden accept --config {name} --reason '...'"
@@ -269,33 +264,7 @@ OPEN = 3
 """So many goldens are shown unfolded; of more, only those that do not hold."""
 
 
-def golden_page(document: GoldenDocument) -> Page:
-    """Return a row per golden, those that do not hold first; in HTML each with its curves."""
-    checked = [result for result in document.results if isinstance(result, CheckedGolden)]
-    accepted = [result for result in document.results if isinstance(result, AcceptedGolden)]
-    rows = [listed_row(result) for result in document.results if isinstance(result, GoldenRow)]
-    in_order = sorted(checked, key=lambda result: result.ok)
-    compared: list[CheckedGolden | AcceptedGolden] = [*in_order, *accepted]
-    return Page(
-        command=document.command,
-        state=state_of_goldens(document),
-        headline=_headline(checked),
-        closing=_closing(document, checked, accepted),
-        failing=failing_goldens(checked),
-        problems=document.problems,
-        blocks=[
-            *_checked_blocks(checked),
-            Table(heads=ACCEPT_HEADS, rows=[accepted_row(result) for result in accepted], wide=ACCEPT_HEADS[-1:]),
-            Table(heads=LIST_HEADS, rows=rows, wide=LIST_HEADS[-1:]),
-            *(_fold(result, place, len(compared) <= OPEN) for place, result in enumerate(compared)),
-        ],
-        notes=document.notes,
-        environment=document.environment,
-        hint="--verbose prints every golden" if checked else "",
-    )
-
-
-def _checked_blocks(results: Sequence[CheckedGolden]) -> list[Block]:
+def _checked_blocks(results: Sequence[CheckedGolden], failing: Sequence[Failing]) -> list[Block]:
     """Return a row per golden, what each says that no group of failures says, and how much of its bound each uses."""
     ordered = sorted(results, key=lambda result: result.ok)
     bad = [number for number, result in enumerate(ordered) if not result.ok]
@@ -309,7 +278,8 @@ def _checked_blocks(results: Sequence[CheckedGolden]) -> list[Block]:
     )
     if bad and len(bad) < len(results):
         table = replace(table, short=replace(table, rows=table.rows[: len(bad)]))
-    alike = [result for group in _failing_groups(results) for result in group[1:] if result.exit_code == 1]
+    others = {each.place.item for group in failing for each in group.findings if each is not group.smallest}
+    alike = [result for result in results if result.name in others and result.exit_code == 1]
     by_evidence = [result for result in results if result.ok and result.lane == "evidence"]
     said = [Line(f"{result.name}: {result.message}", "" if result.ok else "bad") for result in (*alike, *by_evidence)]
     first = Lines(lines=said[len(alike) :][:1])
@@ -376,16 +346,6 @@ def _charts(steps: Sequence[GoldenCurveStep], place: int, names: tuple[str, str]
     ]
 
 
-def _headline(checked: Sequence[CheckedGolden]) -> str:
-    """Say what changed, and where."""
-    wrong = [result for result in checked if not result.ok]
-    if not wrong:
-        return ""
-    more = f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    count = f"{len(wrong)} of {plural(len(checked), 'golden')} not as recorded"
-    return f"{count}: {wrong[0].name}: {wrong[0].message}{more}"
-
-
 def _closing(document: GoldenDocument, checked: Sequence[CheckedGolden], accepted: Sequence[AcceptedGolden]) -> str:
     if document.command == "golden check":
         return checked_sentence(checked)
@@ -401,12 +361,7 @@ STEP_HEADS = ("step", "old loss", "new loss", "ulps", "allowed", "old norm of gr
 
 
 def value_rows(steps: Sequence[GoldenCurveStep], names: tuple[str, str]) -> list[Row]:
-    """The loss and the norm of all gradients of both runs at each step.
-
-    Args:
-        steps: of a golden.
-        names: of the recorded run and of the other one.
-    """
+    """Return the loss and the norm of all gradients of both runs at each step."""
     return [
         {"run": name, "step": step.step, "loss": loss, "norm": norm}
         for step in steps
@@ -418,7 +373,7 @@ def value_rows(steps: Sequence[GoldenCurveStep], names: tuple[str, str]) -> list
 
 
 def distance_rows(steps: Sequence[GoldenCurveStep], names: tuple[str, str]) -> list[Row]:
-    """The distance of the loss at each step that both runs have."""
+    """Return the distance of the loss at each step that both runs have."""
     first = next((step.step for step in steps if step.loss_ulps), None)
     return [
         {
@@ -433,13 +388,13 @@ def distance_rows(steps: Sequence[GoldenCurveStep], names: tuple[str, str]) -> l
 
 
 def bound_rows(steps: Sequence[GoldenCurveStep]) -> list[Row]:
-    """How far the loss may be at each step; nothing where bits must be the same."""
+    """Return how far the loss may be at each step; nothing where bits must be the same."""
     bounded = any(step.loss_bound for step in steps)
     return [{"step": step.step, "bound": step.loss_bound} for step in steps] if bounded else []
 
 
 def used_rows(results: Sequence[CheckedGolden]) -> list[Row]:
-    """The largest share of its bound that each golden's loss uses, of those that are held to bounds."""
+    """Return the largest share of its bound that each golden's loss uses, of those that are held to bounds."""
     rows = []
     for result in results:
         shares = [(step.loss_ulps / step.loss_bound, step.step) for step in result.steps if step.loss_bound]
@@ -451,7 +406,7 @@ def used_rows(results: Sequence[CheckedGolden]) -> list[Row]:
 
 
 def step_table(steps: Sequence[GoldenCurveStep]) -> list[list[str]]:
-    """A row for each step, as `STEP_HEADS` names the cells."""
+    """Return a row for each step, as `STEP_HEADS` names the cells."""
     return [
         [
             str(step.step),
@@ -467,5 +422,5 @@ def step_table(steps: Sequence[GoldenCurveStep]) -> list[list[str]]:
 
 
 def exact_number(value: float | None) -> str:
-    """A number so that other bits of float32 are other digits; words where there is none."""
+    """Return a number so that other bits of float32 are other digits; words where there is none."""
     return "none, or not finite" if value is None else f"{value:.9g}"

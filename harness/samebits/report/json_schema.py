@@ -33,7 +33,7 @@ _REF = "#/$defs/{name}"
 
 
 def _golden_document(command: str, row: type) -> type:
-    """The record of one `golden` command: four share `GoldenDocument`, and msgspec takes no union of records."""
+    """Return the record of one `golden` command: four share `GoldenDocument`, and msgspec takes no union of records."""
     hints = get_type_hints(golden.GoldenDocument)
     hints |= {"command": Literal[f"golden {command}"], "results": tuple[row, ...]}  # type: ignore[valid-type]
     # What has a default may be missing, as in documents of older versions.
@@ -102,7 +102,7 @@ SHARED = {
 
 
 def described(docstring: str) -> tuple[str, dict[str, str]]:
-    """What a record is for, and the meaning of each field.
+    """Return what a record is for, and the meaning of each field.
 
     Args:
         docstring: in Google's style; fields that share one line (`low, high: ...`) share their meaning.
@@ -120,7 +120,7 @@ def described(docstring: str) -> tuple[str, dict[str, str]]:
 
 
 def schema() -> dict[str, Any]:
-    """The schema of all documents: each is one of `oneOf`, distinguished by its `command`."""
+    """Return the schema of all documents: each is one of `oneOf`, distinguished by its `command`."""
     kinds, records = msgspec.json.schema_components(RECORDS, ref_template=_REF)
     _, facts = described(Facts.__doc__ or "")
     for record in records.values():
@@ -134,7 +134,7 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The schema as JSON text."""
+    """Return the schema as JSON text."""
     return json.dumps(schema(), indent=1) + "\n"
 
 
@@ -151,7 +151,7 @@ This page is generated from the records that the commands write. The same as JSO
 
 
 def type_text(shape: Mapping[str, Any]) -> str:
-    """The type of a value in words, as Markdown, with a link to the record where it is one."""
+    """Return the type of a value in words, as Markdown, with a link to the record where it is one."""
     if "$ref" in shape:
         name = shape["$ref"].rpartition("/")[2]
         return f"[{name}](#record-{name.lower()})"
@@ -177,7 +177,7 @@ def _table(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def schema_page() -> str:
-    """The page of the documents and their records, as Markdown."""
+    """Return the page of the documents and their records, as Markdown."""
     document_schema = schema()
     records: dict[str, dict[str, Any]] = document_schema["$defs"]
     kinds = [kind["$ref"].rpartition("/")[2] for kind in document_schema["oneOf"]]

@@ -6,11 +6,10 @@ import shlex
 from dataclasses import dataclass
 from typing import Literal
 
-from samebits.host.written import Written
 from samebits.programs.plan import Plan
-from samebits.report.document import SCHEMA
+from samebits.report.document import CommandDocument
 from samebits.report.page import Fold, Page, ValueList
-from samebits.report.words import first_problem, plural, short_meshes, state_of
+from samebits.report.words import plural, short_meshes, state_of
 from samebits.schema.pair import Pair
 from samebits.schema.result import Problem, gravest
 
@@ -49,7 +48,7 @@ class PairRow:
 
     @classmethod
     def of(cls, pair: Pair, plan: Plan) -> PairRow:
-        """A pair with its plan."""
+        """Return a pair with its plan."""
         return cls(
             pair=pair.name,
             reference=pair.reference_name,
@@ -68,34 +67,26 @@ class PairRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listing:
+class Listing(CommandDocument):
     """The document of `samebits list --json`."""
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["list"] = "list"
     results: tuple[PairRow, ...]
     problems: tuple[Problem, ...]
-    written: Written | None = None
 
     def page(self) -> Page:
-        """Return what is shown."""
-        return list_page(self)
-
-
-def list_page(document: Listing) -> Page:
-    """Return a paragraph for each pair."""
-    variants = plural(sum(len(row.variants) for row in document.results), "variant")
-    points = plural(sum(row.points for row in document.results), "point")
-    problems = f"; {plural(len(document.problems), 'problem')}" if document.problems else ""
-    return Page(
-        command="list",
-        state=state_of(gravest(document.problems)),
-        closing=f"{plural(len(document.results), 'pair')} with {variants}; a check of all runs {points}{problems}",
-        headline=first_problem(document.problems) if document.problems else "",
-        problems=document.problems,
-        blocks=[Fold(title=row.pair, blocks=[_facts(row)], open=True) for row in document.results],
-        command_next=shlex.join(["samebits", "check", document.results[0].pair]) if document.results else None,
-    )
+        """Return a paragraph for each pair."""
+        variants = plural(sum(len(row.variants) for row in self.results), "variant")
+        points = plural(sum(row.points for row in self.results), "point")
+        problems = f"; {plural(len(self.problems), 'problem')}" if self.problems else ""
+        return Page(
+            command="list",
+            state=state_of(gravest(self.problems)),
+            closing=f"{plural(len(self.results), 'pair')} with {variants}; a check of all runs {points}{problems}",
+            problems=self.problems,
+            blocks=[Fold(title=row.pair, blocks=[_facts(row)], open=True) for row in self.results],
+            command_next=shlex.join(["samebits", "check", self.results[0].pair]) if self.results else None,
+        )
 
 
 def _facts(row: PairRow) -> ValueList:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from samebits.host.environment import Environment
-from samebits.report.failing import Failing, next_command
-from samebits.report.words import State
+from samebits.report.words import State, problems_sentence
+from samebits.schema.finding import Finding
 from samebits.schema.result import Problem
 
 Tone = Literal["", "good", "warn", "bad", "dim", "strong"]
@@ -48,6 +48,17 @@ def cell_text(cell: Cell) -> str:
     return cell.text if isinstance(cell, Badge) else cell
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Shown:
+    """What all blocks have.
+
+    Args:
+        media: which printers show it.
+    """
+
+    media: tuple[Medium, ...] = EVERYWHERE
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line of text.
@@ -64,7 +75,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Lines:
+class Lines(_Shown):
     """Lines below each other.
 
     Args:
@@ -74,7 +85,6 @@ class Lines:
         indent: blanks before each in a terminal.
         cut: rows of a terminal that each takes at most; 0 for as many as it needs.
         short: as of a table.
-        media: which printers show it.
     """
 
     lines: Sequence[str | Line]
@@ -83,7 +93,6 @@ class Lines:
     indent: int = 0
     cut: int = 0
     short: Block | None = None
-    media: tuple[Medium, ...] = EVERYWHERE
 
     def said(self) -> list[Line]:
         """Return the lines, each with its tone."""
@@ -91,24 +100,22 @@ class Lines:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ValueList:
+class ValueList(_Shown):
     """Names with their values; those without a value are left out.
 
     Args:
         rows: name and value.
         indent: blanks before each in a terminal.
         least: characters that a name takes there at least, so that several such lists are aligned.
-        media: which printers show it.
     """
 
     rows: Sequence[tuple[str, str | None]]
     indent: int = 2
     least: int = 0
-    media: tuple[Medium, ...] = EVERYWHERE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Table:
+class Table(_Shown):
     """A table.
 
     Args:
@@ -124,7 +131,6 @@ class Table:
         least: characters of each column there at least, so that several tables are aligned.
         details: below a row, by its number: folded in HTML, listed below the table elsewhere where the row is bad.
         short: what a terminal shows in its place where it does not fit on one screen; it may have a short form too.
-        media: which printers show it.
     """
 
     heads: Sequence[str]
@@ -139,11 +145,10 @@ class Table:
     least: Sequence[int] = ()
     details: Mapping[int, Fold] = field(default_factory=dict)
     short: Block | None = None
-    media: tuple[Medium, ...] = EVERYWHERE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fold:
+class Fold(_Shown):
     """Blocks below a title, which HTML may fold.
 
     Args:
@@ -152,7 +157,6 @@ class Fold:
         open: whether HTML shows them unfolded.
         state: what they come to; shown beside the title in HTML.
         short: as of a table.
-        media: which printers show it.
     """
 
     title: str
@@ -160,46 +164,40 @@ class Fold:
     open: bool = False
     state: State | None = None
     short: Block | None = None
-    media: tuple[Medium, ...] = EVERYWHERE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Beside:
+class Beside(_Shown):
     """Blocks beside each other where the window is wide enough.
 
     Args:
         blocks: charts first.
-        media: which printers show it.
     """
 
     blocks: Sequence[Block]
-    media: tuple[Medium, ...] = EVERYWHERE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CommandLine:
+class CommandLine(_Shown):
     """A command to copy.
 
     Args:
         text: the command.
         label: what it does, such as `next` or `run`.
-        media: which printers show it.
     """
 
     text: str
     label: str = "run"
-    media: tuple[Medium, ...] = EVERYWHERE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chart:
+class Chart(_Shown):
     """A Vega-Lite chart, in HTML alone.
 
     Args:
         name: of its specification, among those of the page.
         label: what it shows, and where the same numbers are as text.
         draw: makes the specification, with a library that nothing else needs.
-        media: which printers show it.
     """
 
     name: str
@@ -209,7 +207,7 @@ class Chart:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Code:
+class Code(_Shown):
     """Lines as they are, such as a patch.
 
     Args:
@@ -217,14 +215,12 @@ class Code:
         title: above them.
         language: `diff` marks what is added and removed.
         most: lines in a terminal.
-        media: which printers show it.
     """
 
     lines: Sequence[str]
     title: str = ""
     language: str = ""
     most: int = 40
-    media: tuple[Medium, ...] = EVERYWHERE
 
     def marked(self) -> list[tuple[str, str]]:
         """Return each line after `added`, `removed` or nothing."""
@@ -238,12 +234,11 @@ def first_lines(lines: Sequence[str], most: int) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Hypertext:
+class Hypertext(_Shown):
     """HTML of a template, for what no other block can show, such as what scripts make interactive.
 
     Args:
         draw: makes the HTML, with a library that nothing else needs.
-        media: which printers show it.
     """
 
     draw: Callable[[], str]
@@ -251,6 +246,51 @@ class Hypertext:
 
 
 Block = Lines | ValueList | Table | Fold | Beside | CommandLine | Chart | Code | Hypertext
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failing:
+    """Rows of a document that fail together.
+
+    Args:
+        title: whose they are, how many of how many, and what is wrong.
+        likely: the likely cause, in one sentence; empty where none is known.
+        where: the cases, steps or names that fail, in few words.
+        example: one of them with its values, on some lines.
+        next_command: shows the example again.
+        only: what restricts them: rows beside them that hold.
+        whole: of rows of one point, all that is known, as lines of which the first says where it is.
+        kind: what joins them, such as `line` (one line of the source) or `error` (one text).
+        findings: the rows, where they are findings.
+        smallest: of these, the example.
+    """
+
+    title: str
+    likely: str = ""
+    where: str = ""
+    example: str = ""
+    next_command: str | None = None
+    only: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
+    kind: str = ""
+    findings: tuple[Finding, ...] = ()
+    smallest: Finding | None = None
+
+
+def next_command(groups: Sequence[Failing]) -> str | None:
+    """Return what to type first."""
+    return next((group.next_command for group in groups if group.next_command), None)
+
+
+def failing_sentence(groups: Sequence[Failing]) -> str:
+    """Say what fails, and where; nothing where nothing does."""
+    if not groups:
+        return ""
+    first, by = groups[0], f"{len(groups)} causes; the gravest: " if len(groups) > 1 else ""
+    if first.kind == "alike" and first.example:
+        return "; ".join(filter(None, (f"{by}{first.title}", f"first {first.example}", first.likely)))
+    where, why = f" ({first.where})" if first.where else "", first.likely or first.example
+    return f"{by}{first.title}{where}" + (f"; {why}" if why else "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -262,7 +302,6 @@ class Page:
         state: what the run comes to.
         word: the same in the command's own words, such as `as declared`; the state by default.
         closing: one sentence for all of it, with counts.
-        headline: what broke, and where, in one sentence; by default the problems, or the closing sentence.
         blocks: in order.
         live: blocks that come before them, and that a terminal has shown while the command ran.
         failing: the groups of what fails, the gravest first.
@@ -272,6 +311,7 @@ class Page:
         environment: where it ran.
         title: as the navigation of a page in HTML names it; the command by default.
         heading: what stands after the name of the tool in Markdown; the command by default.
+        explained: whether the blocks explain what fails, so that no printer repeats it.
         each: every row that fails, as a terminal shows them in place of their groups where it shows everything.
         hint: how a terminal shows all of it, where it does not fit on one screen.
         scripts, styles: files of `static/` that HTML needs besides those of every page.
@@ -282,7 +322,6 @@ class Page:
     state: State
     closing: str
     word: str = ""
-    headline: str = ""
     blocks: Sequence[Block] = ()
     live: Sequence[Block] = ()
     failing: Sequence[Failing] = ()
@@ -292,6 +331,7 @@ class Page:
     environment: Environment | None = None
     title: str = ""
     heading: str = ""
+    explained: bool = False
     each: Sequence[Block] = ()
     hint: str = ""
     scripts: tuple[str, ...] = ()
@@ -299,8 +339,14 @@ class Page:
     data: Callable[[], Mapping[str, object]] = dict
 
     @property
+    def headline(self) -> str:
+        """Return what broke, and where, in one sentence; else the problems, or the closing sentence."""
+        problems = problems_sentence(self.problems) if self.problems else ""
+        return failing_sentence(self.failing) or problems or self.closing
+
+    @property
     def next(self) -> str | None:
-        """What to run next; None where nothing is left to do."""
+        """Return what to run next; None where nothing is left to do."""
         return self.command_next or next_command(self.failing)
 
 

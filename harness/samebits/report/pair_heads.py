@@ -31,12 +31,7 @@ STATIC_LETTERS = 120
 
 
 def pair_head(item: LoadedPair, results: Iterable[Finding]) -> PairHead:
-    """What a document says of a pair.
-
-    Args:
-        item: the pair and its plan.
-        results: of the whole document; those of this pair say which sources are of interest.
-    """
+    """Return what a document says of a pair."""
     pair, plan = item.pair, item.plan
     settings = dict.fromkeys((point.case, point.mesh) for point in plan.points)
     return PairHead(
@@ -53,7 +48,7 @@ def pair_head(item: LoadedPair, results: Iterable[Finding]) -> PairHead:
 
 
 def _inputs(pair: Pair, settings: Sequence[tuple[str, str]]) -> Iterator[CaseInputs]:
-    """The inputs of each case; meshes on which they are the same are one entry."""
+    """Return the inputs of each case; meshes on which they are the same are one entry."""
     for case_id in dict.fromkeys(case for case, _ in settings):
         case, meshes = pair.case(case_id), [mesh for name, mesh in settings if name == case_id]
         try:
@@ -67,7 +62,7 @@ def _inputs(pair: Pair, settings: Sequence[tuple[str, str]]) -> Iterator[CaseInp
 
 
 def _arguments(pair: Pair, case: Case, mesh: MeshSpec) -> Iterator[tuple[str, str]]:
-    """The arguments by name, each as text."""
+    """Return the arguments by name, each as text."""
     for name, arg in pair.arguments(case, mesh).items():
         dtype = arg.dtype or ("int32" if isinstance(arg.values, Integers) else "")
         axes = itertools.zip_longest(arg_shape(arg, name, case), arg.spec)
@@ -76,14 +71,14 @@ def _arguments(pair: Pair, case: Case, mesh: MeshSpec) -> Iterator[tuple[str, st
 
 
 def _dimension(size: int, axes: str | tuple[str, ...] | None) -> str:
-    """A dimension, with the mesh axes that split it."""
+    """Return a dimension, with the mesh axes that split it."""
     if not axes:
         return str(size)
     return f"{size}@{axes}" if isinstance(axes, str) else f"{size}@({','.join(axes)})"
 
 
 def _values(arg: Arg) -> str:
-    """How the elements of an argument are drawn, in words."""
+    """Return how the elements of an argument are drawn, in words."""
     values = arg.values
     if isinstance(values, Normal):
         usual = Normal()
@@ -112,7 +107,7 @@ def _static(value: object) -> str:
 
 
 def _sources(pair: Pair, results: Sequence[Finding]) -> Iterator[SideSource]:
-    """The sources of all sides; the text of those whose bits differ somewhere, and with them of the reference."""
+    """Yield the sources of all sides; the text of those whose bits differ somewhere, and then of the reference."""
     apart = {result.place.variant for result in results if result.comparison.picture is not None or result.failed}
     for side in pair.sides:
         try:
@@ -125,7 +120,7 @@ def _sources(pair: Pair, results: Sequence[Finding]) -> Iterator[SideSource]:
 
 
 def side_source(side: str, function: Callable[..., Any]) -> SideSource | None:
-    """Where a function is written, with its text.
+    """Return where a function is written, with its text.
 
     Args:
         side: what it is called in reports.

@@ -18,6 +18,8 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
+from samebits.schema.finding import Finding, Place
+
 SOON = 2.0
 """Seconds after which an estimate is shown: before, starts of processes are most of what was measured."""
 
@@ -42,16 +44,16 @@ class WorkLeft:
 
     @property
     def total(self) -> int:
-        """How many items there are."""
+        """Return how many items there are."""
         return sum(known.total for known in self._classes.values())
 
     @property
     def done(self) -> int:
-        """How many are done."""
+        """Return how many are done."""
         return sum(known.done for known in self._classes.values())
 
     def add(self, name: str, seconds: float | None, units: int = 1) -> None:
-        """An item is done.
+        """Count an item as done.
 
         Args:
             name: its class.
@@ -66,13 +68,13 @@ class WorkLeft:
             known.seconds += seconds
 
     def expect(self, name: str, left: int) -> None:
-        """So many items of a class are still to be done, which a search finds out only as it runs."""
+        """Expect so many more items of a class, which a search finds out only as it runs."""
         known = self._classes.setdefault(name, _Class(0))
         known.total = known.done + left
 
     @property
     def share(self) -> float:
-        """How much of the work is done, from 0 to 1; by counts as long as nothing was measured."""
+        """Return how much of the work is done, from 0 to 1; by counts as long as nothing was measured."""
         mean = self._mean()
         if mean is None:
             return self.done / self.total if self.total else 0.0
@@ -81,18 +83,14 @@ class WorkLeft:
         return done / (done + rest) if done + rest else 1.0
 
     def left(self, elapsed: float) -> float | None:
-        """Seconds until all is done, by the clock; None where nothing is known yet.
-
-        Args:
-            elapsed: seconds since the first item began.
-        """
+        """Return seconds until all is done, by the clock; None where nothing is known yet."""
         mean, worked = self._mean(), sum(known.seconds for known in self._classes.values())
         if mean is None or elapsed < SOON or not worked:
             return None
         return self._rest(mean) * elapsed / worked
 
     def _mean(self) -> float | None:
-        """The mean cost of an item that was measured."""
+        """Return the mean cost of an item that was measured."""
         measured = sum(known.measured for known in self._classes.values())
         return sum(known.seconds for known in self._classes.values()) / measured if measured else None
 
@@ -104,7 +102,7 @@ class WorkLeft:
 
 
 def time_in_words(seconds: float) -> str:
-    """A time as a person reads it: `8 s`, `3 min`, `2 h 10 min`."""
+    """Return a time as a person reads it: `8 s`, `3 min`, `2 h 10 min`."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -176,7 +174,7 @@ class ProgressBar:
             self._bar.stop()
 
     def add(self, name: str, seconds: float | None, *, words: str = "", failed: bool = False, units: int = 1) -> None:
-        """An item is done.
+        """Count an item as done.
 
         Args:
             name: its class.
@@ -192,7 +190,7 @@ class ProgressBar:
         self._draw()
 
     def add_next(self, name: str, *, words: str = "", recalled: bool = False, units: int = 1) -> None:
-        """An item is done, whose work is the time since the one before it was.
+        """Count an item as done, whose work is the time since the one before it was.
 
         Args:
             name: its class.
@@ -203,18 +201,18 @@ class ProgressBar:
         self.add(name, None if recalled else self._clock() - self._last, words=words, units=units)
 
     def say(self, words: str) -> None:
-        """What is under way."""
+        """Show what is under way."""
         self._words = words
         self._draw()
 
     def expect(self, name: str, left: int) -> None:
-        """So many items are still to be done, by the estimate of a search."""
+        """Expect so many more items, by the estimate of a search."""
         self._ends = True
         self.work.expect(name, left)
         self._draw()
 
     def state(self) -> str:
-        """What stands behind the bar."""
+        """Return what stands behind the bar."""
         done, total = self.work.done, self.work.total
         left = self.work.left(self._clock() - self._began)
         parts = [f"{done} of {total}" if self._ends else f"{done} done" if done else ""]
@@ -234,15 +232,42 @@ class ProgressBar:
 
 
 def tracked(items: Sequence[T], what: str, size: Callable[[T], int] = lambda item: 1) -> Iterator[T]:
-    """The items one after the other, with a bar on stderr where that is a terminal; for loops that print their results.
-
-    Args:
-        items: of the loop.
-        what: is done, such as `benchmark`.
-        size: of an item: one of twice the size is expected to take twice as long.
-    """
+    """Yield items one after the other, with a bar on stderr where that is a terminal, for loops that print results."""
     with ProgressBar(Console(stderr=True), what, {what: sum(size(item) for item in items)}) as bar:
         for item in items:
             bar.say(str(getattr(item, "name", item)))
             yield item
             bar.add_next(what, units=size(item))
+
+
+class CheckProgress:
+    """The bar, as a context.
+
+    Args:
+        to: where it is drawn.
+        totals: how many points each (pair, variant) has.
+    """
+
+    def __init__(self, to: Console, totals: Mapping[tuple[str, str], int]) -> None:
+        self._bar = ProgressBar(to, "check", {"/".join(key): count for key, count in totals.items()})
+        self._points: set[Place] = set()
+
+    def __enter__(self) -> CheckProgress:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.__exit__(kind, error, trace)
+
+    def add(self, result: Finding) -> None:
+        """Count a result: the first of a point is the point, since all have its time."""
+        r = result
+        point = r.place.whole
+        if point in self._points:
+            return
+        self._points.add(point)
+        side = r.place.side()
+        seconds = None if r.run.remembered is not None else r.seconds
+        self._bar.add(side, seconds, words=f"{side}, {r.place.case}, {r.place.mesh}", failed=r.failed)

@@ -8,15 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from samebits.host.environment import Environment
-from samebits.host.written import Written
 from samebits.interpret.field.residues import PRIMES
-from samebits.report.causes.groups import without_numbers
-from samebits.report.document import SCHEMA
-from samebits.report.failing import Failing
+from samebits.report.causes import causes_of
+from samebits.report.document import CommandDocument
 from samebits.report.page import Badge, Block, Cell, CommandLine, Fold, Line, Lines, Page, Table, ValueList
 from samebits.report.words import (
     assumed_sentence,
-    first_problem,
     listed,
     plural,
     short_meshes,
@@ -47,7 +44,7 @@ FOR_ALL = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProofDocument:
+class ProofDocument(CommandDocument):
     """Everything that a run of `samebits prove` found, as it is written to JSON.
 
     Args:
@@ -56,7 +53,6 @@ class ProofDocument:
         notes: pairs left out by the filters.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["prove"] = "prove"
     environment: Environment
     results: tuple[Finding, ...]
@@ -64,20 +60,52 @@ class ProofDocument:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     interrupted: bool = False
-    written: Written | None = None
 
     @property
     def exit_code(self) -> int:
-        """1 where a leaf is refuted; a wrong request takes precedence over what could not be decided."""
+        """Return 1 where a leaf is refuted; a wrong request takes precedence over what could not be decided."""
         return exit_code(self.results, self.problems, interrupted=self.interrupted)
 
+    def as_findings(self) -> Sequence[Finding]:
+        """Return what is judged."""
+        return self.results
+
     def page(self) -> Page:
-        """Return what is shown."""
-        return proofs_page(self)
+        """Return the proofs of one kind together, what is refuted or not proved first, each kind with its argument."""
+        groups = sorted(proof_groups(self.results), key=_gravity)
+        refuted = next((number for number, group in enumerate(groups) if _gravity(group) == 0), None)
+        table = Table(
+            heads=HEADS,
+            rows=[_cells(group) for group in groups],
+            title="Proofs",
+            caption="Proofs by side and leaf, what is refuted or not proved first; the argument is folded below each",
+            bad=[number for number, group in enumerate(groups) if _gravity(group) < 2],
+            details={number: _argument(group, opened=number == refuted) for number, group in enumerate(groups)},
+            media=("markdown", "html"),
+        )
+        pairs: dict[str, list[Finding]] = {}
+        for proof in self.results:
+            pairs.setdefault(proof.place.pair, []).append(proof)
+        by_leaf = Lines(lines=_leaf_lines(pairs), short=Lines(lines=_pair_lines(pairs), cut=1), cut=1)
+        every = [pair_block(pair, proofs) for pair, proofs in pairs.items()]
+        assumed = assumed_sentence(self.results)
+        return Page(
+            command="prove",
+            title=f"prove {listed([*pairs], 'pair', 3)}" if pairs else "",
+            state=state_of(self.exit_code),
+            closing=closing(self),
+            live=[Fold(title="", blocks=[*every, Lines(lines=[""])], short=by_leaf, media=("terminal",))],
+            blocks=[table],
+            failing=causes_of(self),
+            problems=self.problems,
+            notes=(*([] if assumed is None else [assumed]), *self.notes),
+            environment=self.environment,
+            hint="--verbose prints every proof with its method, its assumptions and its probability of an error",
+        )
 
 
 def title(proof: Finding) -> str:
-    """What a proof comes to, and of which inputs where it is not of every one."""
+    """Return what a proof comes to, and of which inputs where it is not of every one."""
     known = FOR_ALL if proof.proof.sizes == "all" else TITLES
     words = known.get(proof.ruling.verdict, proof.ruling.verdict)
     if proof.proof.sizes == "all" and proof.proof.family is not None and proof.proof.family.kept:
@@ -92,7 +120,7 @@ def title(proof: Finding) -> str:
 
 
 def proof_groups(proofs: Iterable[Finding]) -> list[list[Finding]]:
-    """The proofs of one kind together: the same side, leaf, verdict, method, domain and sizes that are kept."""
+    """Return the proofs of one kind together: the same side, leaf, verdict, method, domain and sizes that are kept."""
     groups: dict[tuple[str | bool | None, ...], list[Finding]] = {}
     for proof in proofs:
         key = (
@@ -110,16 +138,12 @@ def proof_groups(proofs: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def leaf_words(proof: Finding) -> str:
-    """The leaf of a proof: `out`, or `gradient of x`."""
+    """Return the leaf of a proof: `out`, or `gradient of x`."""
     return words_of_leaf(proof.place.direction, proof.place.leaf)
 
 
 def paragraphs(group: Sequence[Finding]) -> Iterable[tuple[str, str]]:
-    """The argument of the proofs of one kind: names of paragraphs with their text.
-
-    Args:
-        group: at least one proof, as `proof_groups` gives them.
-    """
+    """Return the argument of the proofs of one kind: names of paragraphs with their text."""
     first = group[0]
     yield "where", where(group)
     if first.proof.family is not None:
@@ -163,7 +187,7 @@ def paragraphs(group: Sequence[Finding]) -> Iterable[tuple[str, str]]:
 
 
 def _sizes(group: Sequence[Finding]) -> Iterable[tuple[str, str]]:
-    """The families of shapes, each once."""
+    """Return the families of shapes, each once."""
     for text in dict.fromkeys(
         proof.proof.family.text for proof in group if proof.proof.family is not None and proof.proof.family.shapes
     ):
@@ -171,7 +195,7 @@ def _sizes(group: Sequence[Finding]) -> Iterable[tuple[str, str]]:
 
 
 def _contract(group: Sequence[Finding]) -> Iterable[tuple[str, str]]:
-    """What is required, and whether the proof reaches it; a known difference is under its exemption."""
+    """Return what is required, and whether the proof reaches it; a known difference is under its exemption."""
     short, first = [proof for proof in group if not proof.ruling.ok], group[0]
     rungs = ", ".join(f"{rung} {count}" for rung, count in Counter(proof.ruling.required for proof in group).items())
     name = "exemption" if first.ruling.exempt else "contract"
@@ -186,7 +210,7 @@ def _contract(group: Sequence[Finding]) -> Iterable[tuple[str, str]]:
 
 
 def where(group: Sequence[Finding]) -> str:
-    """The cases, dtypes, meshes and modes of proofs."""
+    """Return the cases, dtypes, meshes and modes of proofs."""
     cases, dtypes, modes = (
         dict.fromkeys(getattr(proof.place, name) for proof in group) for name in ("case", "dtype", "mode")
     )
@@ -234,7 +258,7 @@ def _rounding(group: Sequence[Finding]) -> Iterable[tuple[str, str]]:
 
 
 def _assumptions(group: Sequence[Finding]) -> Iterable[str]:
-    """Each assumption with how it could be false; of one kind the first, as they name lines and numbers of a case."""
+    """Yield each assumption with how it could be false; of one kind the first, as they name lines of a case."""
     kinds: dict[str, dict[str, Assumption]] = {}
     for proof in group:
         for taken in proof.proof.assumptions:
@@ -256,7 +280,7 @@ def all_reached(document: ProofDocument) -> bool:
 
 
 def closing(document: ProofDocument) -> str:
-    """One sentence for all pairs."""
+    """Write one sentence for all pairs."""
     counts = Counter(proof.ruling.verdict for proof in document.results)
     words = verdict_counts(counts).replace("rounding", "same formulas").replace("error", "not proved")
     total = len(document.results)
@@ -266,103 +290,6 @@ def closing(document: ProofDocument) -> str:
         state = f"{reached} of {total} leaves reach their contract by proof"
     count = plural(total, "leaf")
     return f"{count}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
-
-
-def failing_proofs(document: ProofDocument) -> list[Failing]:
-    """The groups, refuted proofs before others and large groups before small ones."""
-    groups: dict[tuple[str, ...], list[Finding]] = {}
-    for proof in document.results:
-        if not proof.ruling.ok:
-            groups.setdefault(_key(proof), []).append(proof)
-    ordered = sorted(_joined(groups).values(), key=lambda group: (not group[0].refutes, -len(group)))
-    return [_failing(group, document.results) for group in ordered]
-
-
-def _key(proof: Finding) -> tuple[str, ...]:
-    if not proof.refutes:
-        return ("not proved", proof.place.pair, proof.ruling.verdict, without_numbers(proof.ruling.reason or ""))
-    if proof.named.lines:  # sides, and pairs, may call one function: the line alone is the cause
-        return ("refuted", str(proof.named.lines[0].variant or proof.named.lines[0].reference))
-    return ("refuted", proof.place.pair, proof.place.variant, without_numbers(proof.ruling.reason or ""))
-
-
-def _joined(groups: dict[tuple[str, ...], list[Finding]]) -> dict[tuple[str, ...], list[Finding]]:
-    """The same groups, where refuted proofs without a named line join the only line that is named of their side."""
-    named: dict[tuple[str, str], set[tuple[str, ...]]] = {}
-    for key, group in groups.items():
-        for proof in group:
-            if proof.refutes and proof.named.lines:
-                named.setdefault((proof.place.pair, proof.place.variant), set()).add(key)
-    joined: dict[tuple[str, ...], list[Finding]] = {key: [] for key in groups}
-    for key, group in groups.items():
-        for proof in group:
-            of_side = (
-                named.get((proof.place.pair, proof.place.variant), set())
-                if proof.refutes and not proof.named.lines
-                else set()
-            )
-            joined[next(iter(of_side)) if len(of_side) == 1 else key].append(proof)
-    return {key: group for key, group in joined.items() if group}
-
-
-def _failing(group: Sequence[Finding], every: Iterable[Finding]) -> Failing:
-    first = group[0]
-    sides = dict.fromkeys((proof.place.pair, proof.place.variant) for proof in group)
-    beside = sum((proof.place.pair, proof.place.variant) in sides for proof in every)
-    pairs = list(dict.fromkeys(pair for pair, _ in sides))
-    whose = f"{pairs[0]} ({', '.join(side for _, side in sides)})" if len(pairs) == 1 else listed(pairs, "pair")
-    if len(sides) == 1:
-        whose = f"{first.place.pair}/{first.place.variant}"
-    words = "refuted" if first.refutes else "not proved" if first.ruling.verdict == "error" else "below the contract"
-    place = f"{leaf_words(first)}, {first.place.where()}"
-    return Failing(
-        title=f"{whose}: {len(group)} of {plural(beside, 'leaf')} {words}",
-        likely=_likely(first),
-        where=_where(group),
-        example=f"{place}: {first.proof.refutation}" if first.proof.refutation else place,
-        next_command=_next(first),
-    )
-
-
-def _likely(proof: Finding) -> str:
-    if proof.refutes:
-        if proof.named.lines:
-            return f"another computation: {proof.named.lines[0]}"
-        return proof.ruling.reason or "another computation, and no line is named"
-    if proof.ruling.reason is None and proof.ruling.verdict == "rounding":
-        return "the formulas are equal, which does not make the bits equal; a check runs both sides"
-    return proof.ruling.reason or "proof alone does not decide; a check runs both sides"
-
-
-def _where(group: Sequence[Finding]) -> str:
-    cases, dtypes, named = (
-        list(dict.fromkeys(values))
-        for values in (
-            (proof.place.case for proof in group),
-            (proof.place.dtype for proof in group),
-            (leaf_words(proof) for proof in group),
-        )
-    )
-    meshes = short_meshes(dict.fromkeys(proof.place.mesh for proof in group))
-    return "; ".join((listed(named, "leaf"), listed(cases, "case"), *dtypes, meshes))
-
-
-def _next(proof: Finding) -> str | None:
-    """The refuted proof again; of what is not proved, the check that runs both sides."""
-    if proof.refutes or "--no-assumptions" in proof.replay:
-        return proof.replay or None
-    return run_of(proof.replay) or None
-
-
-def run_of(replay: str) -> str:
-    """The command that runs what a command proves: both sides of a pair, or of two functions.
-
-    Args:
-        replay: of a proof.
-    """
-    if " --arg " in replay:
-        return replay.replace("samebits prove ", "samebits compare ", 1).removesuffix(" --all-sizes")
-    return replay.replace("samebits prove ", "samebits check ", 1)
 
 
 BADGES = {
@@ -381,14 +308,14 @@ def _badge(proof: Finding) -> Badge:
 
 
 def few_words(proof: Finding) -> str:
-    """What a proof comes to, in few words: whether for all sizes, and the kinds of what it assumes."""
+    """Return what a proof comes to, in few words: whether for all sizes, and the kinds of what it assumes."""
     kept = proof.proof.family.kept_text if proof.proof.family is not None else ""
     taken = words_of(proof.proof.assumptions) if proof.ruling.verdict in ("proved", "rounding") else ""
     return _in_words(proof, f" with {kept}" if kept else "") + (f", assuming {taken}" if taken else "")
 
 
 def _counted_words(proof: Finding) -> str:
-    """The same without the sizes that are kept, which may be others in each case."""
+    """Return the same without the sizes that are kept, which may be others in each case."""
     kept = proof.proof.family is not None and proof.proof.family.kept
     return _in_words(proof, " (some as declared)" if kept else "")
 
@@ -402,41 +329,6 @@ HEADS = ("pair", "variant", "leaf", "by proof", "where", "required", "reached", 
 
 LEAVES = 60
 """Proofs of one kind in a table; JSON has all of them."""
-
-
-def proofs_page(document: ProofDocument) -> Page:
-    """Return the proofs of one kind together, what is refuted or not proved first, each kind with its argument."""
-    groups = sorted(proof_groups(document.results), key=_gravity)
-    refuted = next((number for number, group in enumerate(groups) if _gravity(group) == 0), None)
-    table = Table(
-        heads=HEADS,
-        rows=[_cells(group) for group in groups],
-        title="Proofs",
-        caption="Proofs by side and leaf, what is refuted or not proved first; the argument is folded below each",
-        bad=[number for number, group in enumerate(groups) if _gravity(group) < 2],
-        details={number: _argument(group, opened=number == refuted) for number, group in enumerate(groups)},
-        media=("markdown", "html"),
-    )
-    pairs: dict[str, list[Finding]] = {}
-    for proof in document.results:
-        pairs.setdefault(proof.place.pair, []).append(proof)
-    by_leaf = Lines(lines=_leaf_lines(pairs), short=Lines(lines=_pair_lines(pairs), cut=1), cut=1)
-    every = [pair_block(pair, proofs) for pair, proofs in pairs.items()]
-    assumed = assumed_sentence(document.results)
-    return Page(
-        command="prove",
-        title=f"prove {listed([*pairs], 'pair', 3)}" if pairs else "",
-        state=state_of(document.exit_code),
-        headline=_headline(document, groups),
-        closing=closing(document),
-        live=[Fold(title="", blocks=[*every, Lines(lines=[""])], short=by_leaf, media=("terminal",))],
-        blocks=[table],
-        failing=failing_proofs(document),
-        problems=document.problems,
-        notes=(*([] if assumed is None else [assumed]), *document.notes),
-        environment=document.environment,
-        hint="--verbose prints every proof with its method, its assumptions and its probability of an error",
-    )
 
 
 def _gravity(group: Sequence[Finding]) -> int:
@@ -536,23 +428,3 @@ def _leaf_cells(proof: Finding) -> list[Cell]:
         "" if error is None else f"2^{error:.0f}",
         proof.proof.refutation or proof.ruling.reason or proof.named.why or "",
     ]
-
-
-def _headline(document: ProofDocument, groups: Sequence[Sequence[Finding]]) -> str:
-    """Say what is refuted or not proved, and where."""
-    short = [proof for proof in document.results if not proof.ruling.ok]
-    if not short and document.problems:
-        return first_problem(document.problems)
-    if not short:
-        return f"interrupted; {closing(document)}" if document.interrupted else closing(document)
-    group = groups[0]
-    first = next((proof for proof in group if proof.refutes), None) or next(p for p in group if not p.ruling.ok)
-    side = f"{first.place.pair}/{first.place.variant}, {leaf_words(first)}"
-    place = f"{side} (case {first.place.case}, {first.place.dtype}, mesh {first.place.mesh})"
-    count = sum(proof.refutes for proof in document.results)
-    if not count:
-        reason = first.ruling.reason or "the proof does not reach the contract"
-        return f"{len(short)} of {plural(len(document.results), 'leaf')} not proved; first {place}: {reason}"
-    cause = first.named.lines[0] if first.named.lines else first.proof.refutation
-    because = f": {cause}" if cause else ""
-    return f"{count} of {plural(len(document.results), 'leaf')} refuted; first {place}{because}"

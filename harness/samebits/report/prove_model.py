@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from samebits.host.environment import Environment
-from samebits.host.written import Written
-from samebits.report.document import SCHEMA
-from samebits.report.failing import Failing
+from samebits.report.causes import causes_of
+from samebits.report.document import CommandDocument
+from samebits.report.failure import shown_example
+from samebits.report.findings import judged, place_of, words_of
 from samebits.report.page import Badge, Cell, CommandLine, Fold, Line, Lines, Page, Table, ValueList
-from samebits.report.words import first_problem, plural, state_of, state_word
+from samebits.report.words import plural, state_of, state_word
+from samebits.schema.finding import Finding
 from samebits.schema.result import Problem, code_of
 from samebits.train.step_leaf import StepLeaf
 
@@ -42,7 +44,7 @@ ASSUMED = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StepDocument:
+class StepDocument(CommandDocument):
     """Everything that `samebits prove model` found.
 
     Args:
@@ -52,7 +54,6 @@ class StepDocument:
         notes: on the run, such as what a journal held.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["prove model"] = "prove model"
     environment: Environment
     model: str
@@ -61,7 +62,6 @@ class StepDocument:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     interrupted: bool = False
-    written: Written | None = None
 
     @property
     def exit_code(self) -> int:
@@ -70,13 +70,53 @@ class StepDocument:
         undecided = self.interrupted or verdicts != {"rounding"}
         return code_of(self.problems, failed="different" in verdicts, undecided=undecided)
 
+    def as_findings(self) -> Iterator[Finding]:
+        """Yield what is judged."""
+        for leaf in self.results:
+            item = f"{leaf.config} with {leaf.defect}" if leaf.defect else leaf.config
+            place = place_of(leaf, mode=leaf.shard_mode, pair=self.model, variant=words_of(leaf.choice), item=item)
+            evidence = "; ".join(filter(None, (leaf.reason, leaf.witness))) or None
+            more: dict[str, Any] = {"ok": leaf.verdict == "rounding", "seconds": leaf.seconds, "replay": leaf.replay}
+            yield judged("prove model", place, leaf.verdict, evidence=evidence, **more)
+
     def page(self) -> Page:
-        """Return what is shown."""
-        return steps_page(self)
+        """Return a row per step, those that are not proved first, each with its outputs."""
+        steps = sorted(by_step(self.results), key=_gravity)
+        bad = [number for number, leaves in enumerate(steps) if first_not_proved(leaves) is not None]
+        table = Table(
+            heads=HEADS,
+            rows=[_cells(leaves) for leaves in steps],
+            title=f"One training step of '{self.model}' against all references on one device" if steps else "",
+            bad=bad,
+            right=("points", "seconds"),
+            details={number: _outputs(leaves, opened=number == 0) for number, leaves in enumerate(steps)},
+        )
+        failing = causes_of(self)
+        others = [shown_example(each)[0] for group in failing for each in group.findings if each is not group.smallest]
+        problems = [Line(f"{problem.pair}: {problem.message}", "bad") for problem in self.problems]
+        code = self.exit_code
+        return Page(
+            command="prove model",
+            title=f"prove model {self.model}",
+            state=state_of(code),
+            word=state_word(code, "proved", "refuted"),
+            closing=closing(self),
+            failing=failing,
+            problems=self.problems,
+            blocks=[
+                table,
+                Lines(lines=others, short=Lines(lines=[]), media=("terminal",)),
+                Lines(lines=problems, media=("terminal",)),
+                Lines(lines=[Line(ASSUMED, "dim"), ""] if steps else [], listed=False),
+            ],
+            notes=self.notes,
+            environment=self.environment,
+            hint="--verbose prints every step",
+        )
 
 
 def by_step(results: Sequence[StepLeaf]) -> list[list[StepLeaf]]:
-    """The leaves of each step together, in order."""
+    """Return the leaves of each step together, in order."""
     by_name: dict[tuple[str, ...], list[StepLeaf]] = {}
     for leaf in results:
         sides = " ".join(f"{pair}={side}" for pair, side in leaf.choice.items())
@@ -108,7 +148,7 @@ def _name(leaf: StepLeaf) -> str:
 
 
 def first_not_proved(leaves: Sequence[StepLeaf]) -> StepLeaf | None:
-    """The first leaf that is refuted; without one, the first that is undecided."""
+    """Return the first leaf that is refuted; without one, the first that is undecided."""
     for verdict in _ORDER:
         first = next((first for first in leaves if first.verdict == verdict), None)
         if first is not None:
@@ -117,7 +157,7 @@ def first_not_proved(leaves: Sequence[StepLeaf]) -> StepLeaf | None:
 
 
 def _probability(leaves: Sequence[StepLeaf]) -> str:
-    """Of an error in any of the leaves that were proved: the sum of theirs."""
+    """Return of an error in any of the leaves that were proved: the sum of theirs."""
     errors = [errors.log2_error for errors in leaves if errors.verdict == "rounding" and errors.log2_error is not None]
     if not errors:
         return "-"
@@ -125,94 +165,9 @@ def _probability(leaves: Sequence[StepLeaf]) -> str:
     return f"2^{math.ceil(largest + math.log2(sum(2.0 ** (error - largest) for error in errors)))}"
 
 
-def failing_steps(document: StepDocument) -> list[Failing]:
-    """Return the steps that are not proved, refuted ones first; those with one leaf and reason together."""
-    steps = len(by_step(document.results))
-    return [_failing(group, steps) for group in _groups(document)]
-
-
-def _groups(document: StepDocument) -> list[list[StepLeaf]]:
-    groups: dict[tuple[str, ...], list[StepLeaf]] = {}
-    for leaves in by_step(document.results):
-        wrong = first_not_proved(leaves)
-        if wrong is not None:
-            groups.setdefault((wrong.verdict, wrong.leaf, wrong.reason or ""), []).append(wrong)
-    return sorted(groups.values(), key=lambda group: (group[0].verdict != "different", -len(group)))
-
-
-def _failing(group: Sequence[StepLeaf], steps: int) -> Failing:
-    first = group[0]
-    names = dict.fromkeys(map(_name, group))
-    begin = "another computation" if first.verdict == "different" else "neither shown nor refuted"
-    return Failing(
-        title=f"{len(group)} of {plural(steps, 'step')} {WORDS[first.verdict]}, first in {first.leaf}",
-        likely=f"{begin}: {first.reason}" if first.reason else begin,
-        where=", ".join(names),
-        example=f"{first.config} on {first.mesh}: {first.witness or first.reason}",
-        next_command=first.replay or None,
-    )
-
-
-def steps_page(document: StepDocument) -> Page:
-    """Return a row per step, those that are not proved first, each with its outputs."""
-    steps = sorted(by_step(document.results), key=_gravity)
-    bad = [number for number, leaves in enumerate(steps) if first_not_proved(leaves) is not None]
-    table = Table(
-        heads=HEADS,
-        rows=[_cells(leaves) for leaves in steps],
-        title=f"One training step of '{document.model}' against all references on one device" if steps else "",
-        bad=bad,
-        right=("points", "seconds"),
-        details={number: _outputs(leaves, opened=number == 0) for number, leaves in enumerate(steps)},
-    )
-    problems = [Line(f"{problem.pair}: {problem.message}", "bad") for problem in document.problems]
-    code = document.exit_code
-    return Page(
-        command="prove model",
-        title=f"prove model {document.model}",
-        state=state_of(code),
-        word=state_word(code, "proved", "refuted"),
-        headline=_headline(document, steps),
-        closing=closing(document),
-        failing=failing_steps(document),
-        problems=document.problems,
-        blocks=[
-            table,
-            Lines(lines=_each(document), short=Lines(lines=[]), media=("terminal",)),
-            Lines(lines=problems, media=("terminal",)),
-            Lines(lines=[Line(ASSUMED, "dim"), ""] if steps else [], listed=False),
-        ],
-        notes=document.notes,
-        environment=document.environment,
-        hint="--verbose prints every step",
-    )
-
-
 def _gravity(leaves: Sequence[StepLeaf]) -> int:
     wrong = first_not_proved(leaves)
     return len(_ORDER) if wrong is None else _ORDER.index(wrong.verdict)
-
-
-def _headline(document: StepDocument, steps: Sequence[Sequence[StepLeaf]]) -> str:
-    """Say which step is not the references' formula, and in which output first."""
-    wrong = first_not_proved(steps[0]) if steps else None
-    if wrong is None:
-        return first_problem(document.problems) if document.problems else closing(document)
-    count = sum(first_not_proved(leaves) is not None for leaves in steps)
-    name = wrong.config if wrong.defect is None else f"{wrong.config} with '{wrong.defect}'"
-    why = wrong.witness or wrong.reason or "no reason is given"
-    place = f"{name} on {wrong.mesh}: {wrong.leaf} is {WORDS[wrong.verdict]}: {why}"
-    return f"{count} of {plural(len(steps), 'step')} not proved; first {place}"
-
-
-def _each(document: StepDocument) -> list[str]:
-    """Return why each step is not proved that is not the example of its group."""
-    lines = []
-    for group in _groups(document):
-        for leaf in group[1:]:
-            why = f"{leaf.witness}; {leaf.reason}" if leaf.witness and leaf.reason else leaf.witness or leaf.reason
-            lines.append(f"{_name(leaf)} on {leaf.mesh}, {leaf.leaf}: {why}")
-    return lines
 
 
 def _outputs(leaves: Sequence[StepLeaf], *, opened: bool) -> Fold:
@@ -248,7 +203,7 @@ def _leaf_cells(leaf: StepLeaf) -> list[Cell]:
 
 
 def closing(document: StepDocument) -> str:
-    """One sentence: what was asked, what came out."""
+    """Write one sentence: what was asked, what came out."""
     steps = by_step(document.results)
     counts = Counter(leaf.verdict for leaf in document.results)
     words = ", ".join(f"{WORDS[verdict]} {count}" for verdict, count in counts.items()) or "nothing proved"

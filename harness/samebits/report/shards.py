@@ -53,7 +53,7 @@ class ShardFile:
 
 
 def read_shard(path: Path) -> ShardFile:
-    """A shard from its document or its journal.
+    """Return a shard from its document or its journal.
 
     Raises:
         RequestError: the file is neither, or does not say what was asked for.
@@ -64,11 +64,7 @@ def read_shard(path: Path) -> ShardFile:
 
 
 def shard_of(path: Path, document: Document) -> ShardFile:
-    """A shard from its document.
-
-    Args:
-        path: the file that the document was read from.
-        document: of a shard, or of a whole check.
+    """Return a shard from its document.
 
     Raises:
         RequestError: the document does not say what was asked for.
@@ -89,7 +85,7 @@ def shard_of(path: Path, document: Document) -> ShardFile:
 
 
 def _shard(path: Path, text: str | None) -> Shard | None:
-    """The shard that a file says it is.
+    """Return the shard that a file says it is.
 
     Raises:
         RequestError: there is no such shard.
@@ -144,12 +140,7 @@ def _journal_notes(path: Path, text: JournalText) -> Iterator[str]:
 
 
 def asked_for(file: ShardFile, kind: type[Asked], value: object) -> Asked:
-    """What of the request of a file is of one kind.
-
-    Args:
-        file: with the request.
-        kind: what it must be.
-        value: as the file says it.
+    """Return what of the request of a file is of one kind.
 
     Raises:
         RequestError: it is not of that kind.
@@ -161,12 +152,12 @@ def asked_for(file: ShardFile, kind: type[Asked], value: object) -> Asked:
 
 
 def request_of(head: JournalHead) -> dict[str, Any]:
-    """What was asked for, without the folder: shards run in several."""
+    """Return what was asked for, without the folder: shards run in several."""
     return {name: value for name, value in head.request.items() if name != "root"}
 
 
 def require_same_request(files: Sequence[ShardFile]) -> int:
-    """How many shards there are.
+    """Return how many shards there are.
 
     Raises:
         RequestError: the files are not of one request, of one commit, of one number of shards, or of different shards.
@@ -202,7 +193,7 @@ def _difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
 
 
 def missing_shards(files: Iterable[ShardFile], count: int) -> str | None:
-    """Which shards have no file, the first few by number; None where all have one."""
+    """Return which shards have no file, the first few by number; None where all have one."""
     there = {1 if file.shard is None else file.shard.number for file in files}
     lacking = count - len(there)
     if lacking == 0:
@@ -216,7 +207,7 @@ def missing_shards(files: Iterable[ShardFile], count: int) -> str | None:
 
 
 def other_environments(files: Sequence[ShardFile]) -> list[str]:
-    """Notes on shards that ran elsewhere than the first."""
+    """Return notes on shards that ran elsewhere than the first."""
     first = files[0]
     notes = []
     for file in files[1:]:

@@ -8,51 +8,37 @@ from typing import Literal
 
 from samebits.audit.snapshots.accept import AcceptedVerdicts
 from samebits.host.environment import Environment
-from samebits.host.written import Written
-from samebits.report.document import SCHEMA
+from samebits.report.document import CommandDocument
 from samebits.report.page import Line, Lines, Page
 from samebits.report.words import plural, state_of
 from samebits.schema.result import Problem, gravest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AcceptDocument:
+class AcceptDocument(CommandDocument):
     """Everything that was accepted."""
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["accept"] = "accept"
     environment: Environment
     results: tuple[AcceptedVerdicts, ...]
     problems: tuple[Problem, ...] = ()
-    written: Written | None = None
 
     def page(self) -> Page:
-        """Return what is shown."""
-        return accept_page(self)
+        """Return a line per pair, those whose snapshot was written first."""
+        rows = sorted(self.results, key=lambda row: _ORDER.get(row.change, 2))
+        problems = self.problems
+        return Page(
+            command="accept",
+            state=state_of(gravest(problems)),
+            closing=_closing(self),
+            blocks=[Lines(lines=[_line(row) for row in rows])],
+            problems=problems,
+            command_next=shlex.join(["samebits", "check", problems[0].pair]) if problems else None,
+            environment=self.environment,
+        )
 
 
 _ORDER = {"new": 0, "changed": 1}
-
-
-def accept_page(document: AcceptDocument) -> Page:
-    """Return a line per pair, those whose snapshot was written first."""
-    rows = sorted(document.results, key=lambda row: _ORDER.get(row.change, 2))
-    problems = document.problems
-    first = (
-        f"{plural(len(problems), 'pair')} not accepted; first {problems[0].pair}: {problems[0].message}"
-        if problems
-        else ""
-    )
-    return Page(
-        command="accept",
-        state=state_of(gravest(problems)),
-        closing=_closing(document),
-        headline=first,
-        blocks=[Lines(lines=[_line(row) for row in rows])],
-        problems=problems,
-        command_next=shlex.join(["samebits", "check", problems[0].pair]) if problems else None,
-        environment=document.environment,
-    )
 
 
 def _line(row: AcceptedVerdicts) -> Line:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from samebits.host.environment import Environment
-from samebits.host.written import Written
-from samebits.report.document import SCHEMA
-from samebits.report.failing import Failing
-from samebits.report.html.run_charts import (
+from samebits.report.causes import causes_of
+from samebits.report.document import CommandDocument
+from samebits.report.findings import judged
+from samebits.report.html.charts import (
     Row,
     Split,
     bounds_used,
@@ -24,7 +24,8 @@ from samebits.report.html.run_charts import (
     splits,
 )
 from samebits.report.page import Beside, Block, Chart, Fold, Line, Lines, Page, Table
-from samebits.report.words import plural, some, state_of, state_word
+from samebits.report.words import plural, state_of, state_word
+from samebits.schema.finding import Finding, Place
 from samebits.schema.result import Problem, code_of
 from samebits.train.compare import Pairing, Uncompared
 from samebits.train.detection import Detection
@@ -58,7 +59,7 @@ class TrainSummary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TrainDocument:
+class TrainDocument(CommandDocument):
     """Everything that `samebits train` found.
 
     Args:
@@ -74,7 +75,6 @@ class TrainDocument:
         detection: which gate sees which planted defect, where that was asked for.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["train"] = "train"
     environment: Environment
     matrix: str
@@ -90,7 +90,6 @@ class TrainDocument:
     summary: TrainSummary
     detection: Detection | None = None
     twins: tuple[tuple[str, str], ...] = field(default=())
-    written: Written | None = None
     uncompared: tuple[Uncompared, ...] = ()
 
     @property
@@ -100,9 +99,49 @@ class TrainDocument:
         undecided = bool(self.uncompared) or not self.comparisons or self.summary.interrupted
         return code_of(self.problems, failed=failed, undecided=undecided)
 
+    def as_findings(self) -> Iterator[Finding]:
+        """Yield what is judged."""
+        for both in self.comparisons:
+            place = Place(pair=self.matrix, item=f"{both.b} against {both.a}")
+            first = None if both.first_step is None else f"first differs in step {both.first_step}, {both.first_leaf}"
+            yield judged(
+                "train",
+                place,
+                both.verdict,
+                ok=both.ok,
+                evidence=first if both.ok else f"{first}{_far(both)}",
+                required=both.expected,
+                why=both.reason,
+                replay="" if both.ok else bisection(self, both) or "",
+            )
+        for defect in self.detection.defects if self.detection is not None else ():
+            place, ok = Place(pair=self.matrix, item=f"planted: {defect.defect}"), defect.seen[-1]
+            evidence = None if ok else "the bounds of the comparison are too wide for it"
+            yield judged("train", place, "seen" if ok else "not seen", ok=ok, evidence=evidence)
+
     def page(self) -> Page:
-        """Return what is shown."""
-        return train_page(self)
+        """Return the runs, where they part, what was compared with its bounds, and the curves."""
+        code = self.exit_code
+        return Page(
+            command="train",
+            title=f"train {self.matrix}",
+            heading=f"train {self.matrix}",
+            state=state_of(code, "failed"),
+            word=state_word(code, "as expected", "not as expected"),
+            closing=closing(self),
+            failing=causes_of(self),
+            problems=self.problems,
+            blocks=[
+                *_run_blocks(self),
+                *_pairing_blocks(self),
+                Lines(lines=[Line(text, "warn") for text in expectation_lines(self)]),
+                *([_detection_block(self.detection)] if self.detection is not None else []),
+                *([_curves(self)] if self.results else []),
+            ],
+            notes=[*uncompared_lines(self), *self.notes],
+            environment=self.environment,
+            hint="--verbose prints every run and every comparison",
+        )
 
 
 HEADS = {
@@ -117,7 +156,7 @@ _NUMBERS = {"loss", "perplexity", "tok/s/device", "step ms", "temp MB"}
 
 
 def run_table(document: TrainDocument) -> tuple[list[str], list[list[str]]]:
-    """Heads and a row for each run, after its last step."""
+    """Return heads and a row for each run, after its last step."""
     clusters = {name: number for number, names in enumerate(document.clusters, 1) for name in names}
     columns = [column for column in document.columns if column in HEADS]  # another version may write others
     heads = ["run", "mesh", "mode", *(head for column in columns for head in HEADS[column]), "bits"]
@@ -156,7 +195,7 @@ PAIRING_HEADS = [
 
 
 def pairing_table(document: TrainDocument) -> list[list[str]]:
-    """A row for each comparison."""
+    """Return a row for each comparison."""
     rows = []
     for comparison in document.comparisons:
         apart = "never" if comparison.first_step is None else f"step {comparison.first_step}, {comparison.first_leaf}"
@@ -179,7 +218,7 @@ def pairing_table(document: TrainDocument) -> list[list[str]]:
 
 
 def nearest(comparison: Pairing) -> str:
-    """What is nearest to its bound, or beyond it, and how far it is off; of an array that one run lacks, its name."""
+    """Say what is nearest to its bound, or beyond it, and how far off; of an array that one run lacks, its name."""
     leaf, far = comparison.worst_leaf, comparison.distance
     if leaf is None or lacks(leaf):
         return leaf or ""
@@ -187,7 +226,7 @@ def nearest(comparison: Pairing) -> str:
 
 
 def number(value: float | None) -> str:
-    """A distance: ulps as they are, fractions with two digits; that of a NaN in words."""
+    """Return a distance: ulps as they are, fractions with two digits; that of a NaN in words."""
     if value is None:
         return ""
     if value >= FAR:
@@ -196,7 +235,7 @@ def number(value: float | None) -> str:
 
 
 def cluster_lines(document: TrainDocument) -> list[str]:
-    """Which runs have identical bits at every step."""
+    """Return which runs have identical bits at every step."""
     shared = [
         f"identical bits #{number}: {', '.join(names)}"
         for number, names in enumerate(document.clusters, 1)
@@ -219,12 +258,12 @@ def expectation_lines(document: TrainDocument) -> list[str]:
 
 
 def uncompared_lines(document: TrainDocument) -> list[str]:
-    """Which runs were trained and held against nothing, and why."""
+    """Return which runs were trained and held against nothing, and why."""
     return [f"{alone.run}: held against nothing: {alone.reason}" for alone in document.uncompared]
 
 
 def detection_table(detection: Detection) -> tuple[list[str], list[list[str]]]:
-    """A row for each planted defect: which gate sees it, and where ours finds it."""
+    """Return a row for each planted defect: which gate sees it, and where ours finds it."""
     rows = [
         [
             defect.defect,
@@ -251,7 +290,7 @@ def detection_failed(detection: Detection | None) -> bool:
 
 
 def closing(document: TrainDocument) -> str:
-    """One sentence: what ran, what came out."""
+    """Write one sentence: what ran, what came out."""
     s = document.summary
     counts = ", ".join(f"{verdict} {count}" for verdict, count in s.verdicts.items() if count) or "nothing compared"
     again = sum(comparison.reason == SAME_RUN for comparison in document.comparisons)
@@ -265,30 +304,8 @@ def closing(document: TrainDocument) -> str:
     return f"{'interrupted; ' if s.interrupted else ''}{begin}; {s.seconds:.1f} s; {state}"
 
 
-def failing_runs(document: TrainDocument) -> list[Failing]:
-    """The comparisons below what is expected, then the planted defects that were not seen."""
-    groups: dict[tuple[object, ...], list[Pairing]] = {}
-    for comparison in document.comparisons:
-        if not comparison.ok:
-            key = (comparison.verdict, comparison.first_step, comparison.first_leaf)
-            groups.setdefault(key, []).append(comparison)
-    ordered = sorted(groups.values(), key=lambda group: (group[0].verdict != "different", -len(group)))
-    failing = [_failing(document, group) for group in ordered]
-    missed = [defect for defect in document.detection.defects if not defect.seen[-1]] if document.detection else []
-    if missed and document.detection is not None:
-        count = len(document.detection.defects)
-        failing.append(
-            Failing(
-                title=f"{len(missed)} of {plural(count, 'planted defect')} not seen",
-                likely="the bounds of the comparison are too wide for them",
-                where=some([defect.defect for defect in missed]),
-            )
-        )
-    return failing
-
-
 def bisection(document: TrainDocument, comparison: Pairing) -> str | None:
-    """The search for the pair at fault, where both runs are of the same matrix."""
+    """Return the search for the pair at fault, where both runs are of the same matrix."""
     names = {run.config for run in document.results}
     if not {comparison.a, comparison.b} <= names or document.matrix in names:
         return None
@@ -297,53 +314,13 @@ def bisection(document: TrainDocument, comparison: Pairing) -> str | None:
     return shlex.join(["samebits", "bisect", "pairs", "--config", b, "--against", a, "--steps", steps])
 
 
-def _failing(document: TrainDocument, group: Sequence[Pairing]) -> Failing:
-    first = group[0]
-    likely = "more than rounding" if first.verdict != "rounding" else "other bits, and the same were expected"
-    return Failing(
-        title=f"{len(group)} of {plural(len(document.comparisons), 'comparison')} {first.verdict}, first at step "
-        f"{first.first_step} in {first.first_leaf}",
-        likely=f"{likely}; expected {first.expected}: {first.reason}",
-        where=some([f"{comparison.b} beside {comparison.a}" for comparison in group]),
-        example=f"{first.b} beside {first.a}{_far(first)}",
-        next_command=next(filter(None, (bisection(document, comparison) for comparison in group)), None),
-    )
-
-
 def _far(comparison: Pairing) -> str:
-    """How far the loss is off, and what else is beyond its bound."""
+    """Return how far the loss is off, and what else is beyond its bound."""
     if comparison.max_ulp >= FAR:
         return ": the loss of one of them is not finite"
     text = f": the loss is up to {plural(comparison.max_ulp, 'ulp')} away, {comparison.envelope} are allowed"
     other = comparison.verdict == "different" and comparison.worst_leaf not in (None, *SCALARS)
     return f"{text}; {nearest(comparison)}" if other else text
-
-
-def train_page(document: TrainDocument) -> Page:
-    """Return the runs, where they part, what was compared with its bounds, and the curves."""
-    code = document.exit_code
-    failing = failing_runs(document)
-    return Page(
-        command="train",
-        title=f"train {document.matrix}",
-        heading=f"train {document.matrix}",
-        state=state_of(code, "failed"),
-        word=state_word(code, "as expected", "not as expected"),
-        headline=_headline(document),
-        closing=closing(document),
-        failing=failing,
-        problems=document.problems,
-        blocks=[
-            *_run_blocks(document),
-            *_pairing_blocks(document),
-            Lines(lines=[Line(text, "warn") for text in expectation_lines(document)]),
-            *([_detection_block(document.detection)] if document.detection is not None else []),
-            *([_curves(document)] if document.results else []),
-        ],
-        notes=[*uncompared_lines(document), *document.notes],
-        environment=document.environment,
-        hint="--verbose prints every run and every comparison",
-    )
 
 
 def _run_blocks(document: TrainDocument) -> list[Block]:
@@ -465,29 +442,11 @@ def _first_words(document: TrainDocument, parted: Sequence[Split]) -> str:
     )
 
 
-def _headline(document: TrainDocument) -> str:
-    """Say what is not as expected: which run, where first, and how far."""
-    wrong = [comparison for comparison in document.comparisons if not comparison.ok]
-    if wrong:
-        first = wrong[0]
-        count = f"{len(wrong)} of {plural(len(document.comparisons), 'comparison')} not as expected"
-        bound = f"; the loss is up to {first.max_ulp} ulps away, {first.envelope} are allowed at the end"
-        more = f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        return (
-            f"{count}: {first.b} is {first.verdict} from {first.a}, first at step {first.first_step} in "
-            f"{first.first_leaf}{bound}{more}"
-        )
-    if detection_failed(document.detection) and document.detection is not None:
-        missed = [defect.defect for defect in document.detection.defects if not defect.seen[-1]]
-        return f"{plural(len(missed), 'planted defect')} not seen: {', '.join(missed)}"
-    return ""
-
-
 STEP_HEADS = ("run", "step", "loss", "exactly", "norm of all gradients")
 
 
 def value_rows(document: TrainDocument) -> list[Row]:
-    """The loss and the norm of all gradients of each run at each step; what is not finite is left out."""
+    """Return the loss and the norm of all gradients of each run at each step; what is not finite is left out."""
     return [
         {
             "run": run.config,
@@ -502,7 +461,7 @@ def value_rows(document: TrainDocument) -> list[Row]:
 
 
 def step_table(document: TrainDocument) -> list[list[str]]:
-    """A row for each step of each run, as `STEP_HEADS` names the cells."""
+    """Return a row for each step of each run, as `STEP_HEADS` names the cells."""
     return [
         [run.config, str(step.step), f"{step.loss:.9g}", step.loss_hex, f"{step.grad_norm:.9g}"]
         for run in document.results
@@ -511,7 +470,7 @@ def step_table(document: TrainDocument) -> list[list[str]]:
 
 
 def distance_rows(document: TrainDocument) -> list[Row]:
-    """The distance of each compared run at each step: of the loss in ulps, of the gradients' norm relative to it."""
+    """Return the distance of each compared run at each step: of the loss in ulps, of the gradients' norm relative."""
     runs = {run.config: run for run in document.results}
     rows = []
     for comparison in document.comparisons:
@@ -534,7 +493,7 @@ def distance_rows(document: TrainDocument) -> list[Row]:
 
 
 def bound_rows(document: TrainDocument) -> list[Row]:
-    """The envelope of the loss at each step: how far rounding alone moved it, and how far it may be."""
+    """Return the envelope of the loss at each step: how far rounding alone moved it, and how far it may be."""
     envelope = document.envelope
     if envelope is None:
         return []
@@ -543,7 +502,7 @@ def bound_rows(document: TrainDocument) -> list[Row]:
 
 
 def headroom_rows(document: TrainDocument) -> list[Row]:
-    """How much of its bound each comparison uses, where it uses most; a distance of 0 uses nothing."""
+    """Return how much of its bound each comparison uses, where it uses most; a distance of 0 uses nothing."""
     return [
         {
             "pair": f"{comparison.b} beside {comparison.a}",
@@ -594,7 +553,7 @@ class EnvelopeRecord:
 
 
 def envelope_record(envelope: Envelope | None) -> EnvelopeRecord | None:
-    """An envelope as it is published."""
+    """Return an envelope as it is published."""
     if envelope is None:
         return None
     return EnvelopeRecord(
@@ -615,12 +574,7 @@ def envelope_record(envelope: Envelope | None) -> EnvelopeRecord | None:
 
 
 def measured_envelope(record: EnvelopeRecord | None, runs: Sequence[RunRecord]) -> Envelope | None:
-    """The envelope that was published.
-
-    Args:
-        record: of a document.
-        runs: of the same document, in one dtype.
-    """
+    """Return the envelope that was published."""
     if record is None:
         return None
     return Envelope(
@@ -635,7 +589,7 @@ def measured_envelope(record: EnvelopeRecord | None, runs: Sequence[RunRecord]) 
 
 
 def envelope_lines(envelope: EnvelopeRecord | None) -> list[str]:
-    """What rounding alone does to the first run, and what bounds come of it."""
+    """Return what rounding alone does to the first run, and what bounds come of it."""
     if envelope is None:
         return []
     tried = ", ".join(f"{name} {far}" for name, far in envelope.rewrites.items())
@@ -655,6 +609,6 @@ def envelope_lines(envelope: EnvelopeRecord | None) -> list[str]:
 
 
 def _norm_bounds(envelope: EnvelopeRecord) -> list[str]:
-    """How far the norms of every step may move."""
+    """Return how far the norms of every step may move."""
     most = [f"{max(bounds):.1e} of that of all {kind}s" for kind, bounds in envelope.norm_bound.items()]
     return [f"norms of each array at every step: at most {', '.join(most)}"] if most else []

@@ -8,12 +8,14 @@ from itertools import groupby
 from typing import Literal
 
 from samebits.host.environment import Environment
-from samebits.host.written import Written
-from samebits.report.document import SCHEMA
+from samebits.report.causes import causes_of
+from samebits.report.document import CommandDocument
+from samebits.report.findings import judged, place_of
 from samebits.report.html.charts import BarGroup, bar_charts, size_groups
 from samebits.report.page import Beside, Fold, Line, Lines, Page, Table
-from samebits.report.screen import cut
+from samebits.report.terminal import cut
 from samebits.report.words import plural, state_of, state_word
+from samebits.schema.finding import Finding
 from samebits.schema.result import Problem, code_of
 from samebits.schema.tuning import TuningBest, TuningTrial
 
@@ -57,7 +59,7 @@ class TuneSummary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TuneDocument:
+class TuneDocument(CommandDocument):
     """Everything that a run of `samebits compile --tune` found, as it is written to JSON.
 
     Args:
@@ -67,7 +69,6 @@ class TuneDocument:
         notes: what was left out, and what to know of the toolchain.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["tune"] = "tune"
     environment: Environment
     trials: tuple[TuningTrial, ...]
@@ -75,7 +76,6 @@ class TuneDocument:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     summary: TuneSummary
-    written: Written | None = None
 
     @property
     def exit_code(self) -> int:
@@ -84,13 +84,39 @@ class TuneDocument:
         undecided = s.unchecked > 0 or s.interrupted or not s.compiled
         return code_of(self.problems, failed=s.different > 0, undecided=undecided)
 
+    def as_findings(self) -> Iterator[Finding]:
+        """Yield what is judged."""
+        for trial in self.trials:
+            place = place_of(trial, variant=trial.side, leaf=f"{trial.argument}={trial.value}")
+            verdict = "refused" if trial.refused else trial.verdict or "compiled"
+            evidence = trial.refused or trial.small or None
+            yield judged("tune", place, verdict, ok=trial.equal is not False, evidence=evidence)
+        for best in self.best:
+            place = place_of(best, variant=best.side, leaf=f"best {best.argument}")
+            yield judged("tune", place, best.value or "none", evidence=best.reason)
+
     def page(self) -> Page:
-        """Return what is shown."""
-        return tuned_page(self)
+        """Return a table for each side, direction and target, those with other results first."""
+        folds = sorted(tuned_folds(self.trials, self.best), key=lambda fold: fold.state == "passed")
+        code, explained = self.exit_code, Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
+        return Page(
+            command="tune",
+            title="compile --tune",
+            state=state_of(code, "failed"),
+            word=state_word(code, "results equal", "other results"),
+            failing=causes_of(self),
+            explained=True,
+            closing=closing_of_tuning(self),
+            problems=self.problems,
+            live=folds,
+            blocks=[explained] if self.trials else [],
+            notes=self.notes,
+            environment=self.environment,
+        )
 
 
 def summarise_tuned(trials: Sequence[TuningTrial], seconds: float, interrupted: bool) -> TuneSummary:
-    """The counts of a run."""
+    """Return the counts of a run."""
     return TuneSummary(
         trials=len(trials),
         compiled=sum(trial.program is not None for trial in trials),
@@ -104,17 +130,17 @@ def summarise_tuned(trials: Sequence[TuningTrial], seconds: float, interrupted: 
 
 
 def groups(trials: Sequence[TuningTrial]) -> list[list[TuningTrial]]:
-    """The trials that make a table: of one side in one direction on one target."""
+    """Return the trials that make a table: of one side in one direction on one target."""
     return [list(group) for _, group in groupby(trials, place_of_trial)]
 
 
 def place_of_trial(record: TuningTrial | TuningBest) -> tuple[str, ...]:
-    """Pair, case, target, direction and side: what the trials of a table share."""
+    """Return pair, case, target, direction and side: what the trials of a table share."""
     return (record.pair, record.case, record.target, record.direction, record.side)
 
 
 def tuned_title(trials: Sequence[TuningTrial]) -> str:
-    """What was tried on what."""
+    """Return what was tried on what."""
     first = trials[0]
     compiler = "jaxlib" if first.target.startswith("cpu") else "libtpu"
     what = f"{first.pair}, {first.side}, {first.direction}: {first.argument} of {first.case}"
@@ -122,7 +148,7 @@ def tuned_title(trials: Sequence[TuningTrial]) -> str:
 
 
 def tuned_rows(trials: Sequence[TuningTrial]) -> list[list[str]]:
-    """A row per value, as `HEADS` names the cells."""
+    """Return a row per value, as `HEADS` names the cells."""
     return [_row(trial) for trial in trials]
 
 
@@ -148,12 +174,12 @@ def _mega(number: float | None) -> str:
 
 
 def best_line(choice: TuningBest) -> str:
-    """What is best, by what; or why nothing is."""
+    """Return what is best, by what; or why nothing is."""
     return f"best: {choice.value}: {choice.reason}" if choice.value is not None else f"no best value: {choice.reason}"
 
 
 def closing_of_tuning(document: TuneDocument) -> str:
-    """One sentence for the whole run."""
+    """Write one sentence for the whole run."""
     s = document.summary
     words_ = [
         f"{plural(s.trials, 'trial')}: {s.compiled} compiled ({s.same_program} the program of an earlier value)",
@@ -165,25 +191,6 @@ def closing_of_tuning(document: TuneDocument) -> str:
     problems = f"; {plural(len(document.problems), 'problem')}" if document.problems else ""
     cut = "interrupted; " if s.interrupted else ""
     return f"{cut}{', '.join(words_)}{problems}; {s.seconds:.1f} s"
-
-
-def tuned_page(document: TuneDocument) -> Page:
-    """Return a table for each side, direction and target, those with other results first."""
-    folds = sorted(tuned_folds(document.trials, document.best), key=lambda fold: fold.state == "passed")
-    code, explained = document.exit_code, Lines(lines=["", Line(EXPLAINED, "dim")], listed=False)
-    return Page(
-        command="tune",
-        title="compile --tune",
-        state=state_of(code, "failed"),
-        word=state_word(code, "results equal", "other results"),
-        headline=_headline(document),
-        closing=closing_of_tuning(document),
-        problems=document.problems,
-        live=folds,
-        blocks=[explained] if document.trials else [],
-        notes=document.notes,
-        environment=document.environment,
-    )
 
 
 def tuned_folds(trials: Sequence[TuningTrial], best: Sequence[TuningBest]) -> list[Fold]:
@@ -235,15 +242,3 @@ def _figures(compiled: Mapping[str, TuningTrial]) -> list[BarGroup]:
         texts = {value: "" if time is None else f"{time * 1e6:,.1f} us" for value, time in seconds.items()}
         figures.append(BarGroup("estimated time", seconds, texts))
     return figures
-
-
-def _headline(document: TuneDocument) -> str:
-    """Say which value gives other results."""
-    wrong = [trial for trial in document.trials if trial.equal is False]
-    if not wrong:
-        return ""
-    first, more = wrong[0], f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    count = f"{len(wrong)} of {plural(len(document.trials), 'trial')} with other results"
-    return (
-        f"{count}: {first.argument}={first.value} of {first.pair}/{first.side}, {first.direction}: {first.small}{more}"
-    )

@@ -26,17 +26,17 @@ _PLURALS = {"entry": "entries", "leaf": "leaves", "mesh": "meshes"}
 
 
 def plural(count: int, word: str) -> str:
-    """A count with its noun."""
+    """Return a count with its noun."""
     return f"{count} {word if count == 1 else _PLURALS.get(word, f'{word}s')}"
 
 
 def listed(names: Sequence[str], noun: str, most: int = 4) -> str:
-    """Names where they are few; else how many there are."""
+    """Return names where they are few; else how many there are."""
     return ", ".join(names) if len(names) <= most else plural(len(names), noun)
 
 
 def some(names: Sequence[str], most: int = 6) -> str:
-    """The first names, and how many more there are."""
+    """Return the first names, and how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
@@ -46,19 +46,8 @@ def problems_sentence(problems: Sequence[Problem]) -> str:
     return f"{plural(len(problems), 'problem')}: {problems[0].pair}: {problems[0].message}"
 
 
-def first_problem(problems: Sequence[Problem]) -> str:
-    """Return the first problem, and how many others there are."""
-    more = f" (and {plural(len(problems) - 1, 'other')})" if len(problems) > 1 else ""
-    return f"{problems[0].pair}: {problems[0].message}{more}"
-
-
 def state_of(code: int, wrong: State = "incomplete") -> State:
-    """Return what a run comes to by its exit code.
-
-    Args:
-        code: the exit code.
-        wrong: what a wrong request or declaration comes to.
-    """
+    """Return what a run comes to by its exit code."""
     states: tuple[State, ...] = ("passed", "failed", wrong, "incomplete")
     return states[code]
 
@@ -69,12 +58,12 @@ def state_word(code: int, passed: str, failed: str) -> str:
 
 
 def verdict_counts(counts: Mapping[Any, int]) -> str:
-    """Counts in words, the highest verdict first: `bitwise 96, rounding 12`."""
+    """Return counts in words, the highest verdict first: `bitwise 96, rounding 12`."""
     return ", ".join(f"{verdict} {counts[verdict]}" for verdict in VERDICTS if counts.get(verdict))
 
 
 def short_meshes(meshes: Iterable[str]) -> str:
-    """Meshes in few words: `context1/2/4/8 expert4_fsdp2`."""
+    """Return meshes in few words: `context1/2/4/8 expert4_fsdp2`."""
     families: dict[str, list[str]] = {}
     for mesh in meshes:
         axis = mesh if "_" in mesh or "," in mesh else mesh.rstrip("0123456789")
@@ -83,11 +72,7 @@ def short_meshes(meshes: Iterable[str]) -> str:
 
 
 def assumed_sentence(results: Iterable[Finding]) -> str | None:
-    """How many results hold under assumptions that other values could break; None where none does.
-
-    Args:
-        results: of a check or of proofs.
-    """
+    """Return how many results hold under assumptions that other values could break; None where none does."""
     words = passing_words([[each.word for each in breakable([leaf])] for leaf in results], "results hold")
     return words and f"{words}; --no-assumptions accepts none, --json FILE has each with how it could be false"
 
@@ -99,11 +84,7 @@ REMEDY = (
 
 
 def other_input_notes(results: Iterable[Finding]) -> list[str]:
-    """Write a line for each variant, direction and leaf that is not the same at other values, and what to do.
-
-    Args:
-        results: of a check or of proofs.
-    """
+    """Write a line for each variant, direction and leaf that is not the same at other values, and what to do."""
     seen: dict[tuple[str, str, str, str], list[str]] = {}
     for result in results:
         for assumption in result.proof.assumptions:

@@ -19,7 +19,7 @@ from samebits.schema.shown import Shown
 
 Status = Literal["passed", "failed", "error", "skipped"]
 
-UNDECIDED = ("error", "no figure", "no answer", "undecided", "not checked", "unknown")
+UNDECIDED = ("error", "not run", "no figure", "no answer", "undecided", "not checked", "unknown")
 """The verdicts of all commands that say that something could not be decided."""
 
 

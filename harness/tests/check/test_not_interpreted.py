@@ -8,8 +8,8 @@ import pytest
 from jax import lax
 
 from samebits.errors import MissingRule, NotCovered, not_interpreted
+from samebits.report.check import not_interpreted as counted
 from samebits.report.failure import point_block
-from samebits.report.tally import not_interpreted as counted
 from samebits.schema.contract import Contract
 from samebits.schema.finding import Finding
 from tests.support.toys import alone, run, toy

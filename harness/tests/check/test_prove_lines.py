@@ -13,8 +13,7 @@ from samebits.interpret.alignment import align
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.report.prove import pair_block
-from samebits.report.terminal import console
-from samebits.report.terminal_page import show_blocks
+from samebits.report.terminal import console, show_blocks
 from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
 from tests.check.test_line_evidence import gated, halved, plain, same, sigmoid

@@ -15,7 +15,7 @@ from samebits.check.prove_points import prove_points
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.report.prove import pair_block
-from samebits.report.terminal_page import show_blocks
+from samebits.report.terminal import show_blocks
 from samebits.schema.case import Arg, Refusal
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.finding import Finding, exit_code

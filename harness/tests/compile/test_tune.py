@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samebits.compile import tune as tuning
-from samebits.report.markdown_fit import escaped
+from samebits.report.markdown import escaped
 from tests.support.foreign import write_pair
 from tests.support.invoke import Ended, samebits
 

@@ -110,12 +110,12 @@ MODEL_DATA = ("__init__.py", "settings.py", "data.py", "matrices.py", "documente
 PACKAGES = {
     "altair": ("report",),
     "jax": None,
-    "jinja2": ("report/html/section",),
+    "jinja2": ("report/html/sections",),
     "markupsafe": ("report/html",),
     "ml_dtypes": None,
     "numpy": None,
     "click": ("cli",),
-    "junitparser": ("audit/claims/jobs", "report/junit"),
+    "junitparser": ("audit/claims/jobs", "report/continuous_integration"),
     "hypothesis": ("testing/strategies",),
     "google": ("hlo",),
     "msgspec": (

@@ -26,7 +26,6 @@ THROUGH = {
         "cli/list",
         "cli/list_run",
         "cli/select_pairs",
-        "report/live",
     ),
     "cli/test_merge.py": ("report/shards",),
     "cli/test_compare.py": ("cli/compare_run",),

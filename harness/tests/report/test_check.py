@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from samebits.report.check import Document, PairHead
-from samebits.report.failing import LONGEST, WORST
-from samebits.report.markdown_fit import LINES as MARKDOWN_LINES
-from samebits.report.screen import LINES, height
+from samebits.report.markdown import LINES as MARKDOWN_LINES
+from samebits.report.markdown import LONGEST, WORST
+from samebits.report.terminal import LINES, height
 from samebits.schema.finding import Finding
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.result import Problem

@@ -15,9 +15,8 @@ def test_a_row_that_is_not_as_declared_is_the_headline() -> None:
     bad = claim(id="norm-2", ok=False, failed=3, witness="out[0]: 1 and 2", commands=("samebits check norm --case b",))
     section = section_of(claims(claim(), bad))
     assert section.state == "failed"
-    assert section.headline == (
-        "1 row of 2 otherwise than declared; first norm-2 (norm), holds but for rounding: "
-        "3 results against the contract, out[0]: 1 and 2"
+    assert section.headline.startswith(
+        "norm: 1 of 2 rows: holds but for rounding; first norm-2: 3 results against the contract, out[0]: 1 and 2; "
     )
     assert section.next_command == "samebits check norm --case b"
     assert section.body.index("evidence of norm-2") < section.body.index("evidence of norm-1")
@@ -26,17 +25,19 @@ def test_a_row_that_is_not_as_declared_is_the_headline() -> None:
 
 def test_the_reason_is_what_failed() -> None:
     test = claim(ok=False, shown_by={"test_norm": False})
-    assert section_of(claims(test)).headline.endswith("test test_norm failed or did not run")
+    assert section_of(claims(test)).headline.count("test test_norm failed or did not run") == 1
     figure = claim(ok=False, savings=())
-    assert section_of(claims(figure)).headline.endswith("no compiled figure of temp_bytes")
+    assert section_of(claims(figure)).headline.count("no compiled figure of temp_bytes") == 1
 
 
 def test_what_was_not_told_is_incomplete() -> None:
     section = section_of(claims(claim(), claim(id="norm-2", holds="undecided", values="undecided", ok=False)))
-    assert (section.state, section.headline) == ("incomplete", "1 row of 2 could not be decided; first norm-2 (norm)")
+    assert section.state == "incomplete" and section.headline.startswith(
+        "norm: 1 of 2 rows: undecided; first norm-2; expected a multiply"
+    )
     assert section_of(claims()).state == "incomplete"
     problem = section_of(claims(claim(), problems=[PROBLEM]))
-    assert (problem.state, problem.headline) == ("incomplete", "1 problem; first broken: its file does not import")
+    assert (problem.state, problem.headline) == ("incomplete", "1 problem: broken: its file does not import")
 
 
 def test_claims_as_declared_have_passed() -> None:

@@ -19,6 +19,7 @@ from tests.support.real_tree import write_real_pair
 
 DOCUMENT_KEYS = [
     "schema",
+    "written",
     "command",
     "environment",
     "results",
@@ -27,7 +28,6 @@ DOCUMENT_KEYS = [
     "problems",
     "notes",
     "summary",
-    "written",
 ]
 RESULT_KEYS = [
     "pair",
@@ -167,7 +167,8 @@ def test_a_failed_claim_is_named_with_its_place_and_command() -> None:
     page = document.page()
     assert (page.state, page.word) == ("failed", "not as declared")
     assert page.headline == (
-        "1 of 2 claims not as declared: reorder/permute, forward, on v5p:2x2x1: while_loops == 0 (got 3)"
+        "reorder/permute: 1 of 3 results: does not hold; first case layer, bfloat16, mesh context4, v5p:2x2x1, "
+        "forward, while_loops == 0: got 3; expected holds: us"
     )
     assert page.next == "samebits compile reorder --variant permute"
     assert page.headline in markdown(document)
@@ -180,7 +181,7 @@ def test_a_failed_claim_is_named_with_its_place_and_command() -> None:
     ("claims", "state", "words"),
     [
         ((claim(),), "passed", "all as declared"),
-        ((claim(holds=None, ok=False),), "incomplete", "1 of 1 claim without a figure"),
+        ((claim(holds=None, ok=False),), "incomplete", "1 of 2 results: no figure"),
         ((), "passed", "none declared"),
     ],
 )

@@ -55,6 +55,7 @@ def test_published_keys(whole: Document) -> None:
     data = json.loads(to_json(whole))
     assert list(data) == [
         "schema",
+        "written",
         "command",
         "environment",
         "pairs",
@@ -65,7 +66,6 @@ def test_published_keys(whole: Document) -> None:
         "shard",
         "shake",
         "snapshot",
-        "written",
         "no_skips",
     ]
     assert (data["schema"], data["command"]) == ("samebits/2", "check")

@@ -1,7 +1,8 @@
 """Groups of failures in a terminal and in a pull request: the worst explained, the others named or counted."""
 
-from samebits.report.failing import WORST, Failing, failing_lines, failing_parts, next_command
-from samebits.report.markdown_fit import LINES, fitted
+from samebits.report.markdown import LINES, WORST, failing_parts, fitted
+from samebits.report.page import Failing, next_command
+from samebits.report.terminal import failing_lines
 
 GROUPS = [
     Failing(

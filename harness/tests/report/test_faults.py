@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from samebits.report.faults import FaultTable, failing_faults
+from samebits.report.faults import FaultTable
 from samebits.report.html.sections import section_of
-from samebits.report.markdown_fit import LINES as MARKDOWN_LINES
-from samebits.report.screen import LINES, height
+from samebits.report.markdown import LINES as MARKDOWN_LINES
+from samebits.report.terminal import LINES, height
 from tests.support.evidence_documents import PROBLEM, fault
 from tests.support.hostile import require_escaped
 from tests.support.pages import markdown, screen
@@ -49,28 +49,28 @@ def test_many_faults_take_sixty_lines_at_most() -> None:
 
 
 def test_faults_of_one_side_are_one_group() -> None:
-    groups = failing_faults(table(CRASHED, missed("a"), fault(fault="both", honest=False), missed("b"), fault()))
+    groups = table(CRASHED, missed("a"), fault(fault="both", honest=False), missed("b"), fault()).page().failing
     assert [group.title for group in groups] == [
-        "norm/multiply: 2 of 5 planted faults not caught",
-        "norm/multiply: 1 of 5 planted faults with a failing honest implementation",
-        "norm/multiply: 1 of 5 planted faults unanswered",
+        "norm/multiply: 2 of 5 planted faults: not caught",
+        "norm/multiply: 1 of 5 planted faults: caught, and the honest form fails too",
+        "norm/multiply: 1 of 5 planted faults: no answer",
     ]
-    assert groups[0].where == "a; b"
+    assert groups[0].where == "a, b"
 
 
 def test_a_missed_fault_is_the_headline_and_comes_first() -> None:
     document = table(fault(), missed("mean over n - 1"))
     section, lines = section_of(document), screen(document)
     assert section.headline == (
-        "1 of 2 planted faults not caught; first norm/multiply: mean over n - 1 (expected different): "
-        "data2 forward out: bitwise"
+        "norm/multiply: 1 of 2 planted faults: not caught; first mean over n - 1: data2 forward out: bitwise; the "
+        "check does not see this class of difference here: a case, a mesh or a direction is missing; expected different"
     )
     assert section.next_command == "samebits audit faults norm --fault 'mean over n - 1'"
     assert section.body.index("mean over n - 1") < section.body.index("epsilon dropped")
     assert "  2/2  MISSED  norm/multiply: mean over n - 1" in lines
     assert lines[-1] == f"next: {section.next_command}"
     shown = screen(document, verbose=True, live=True)  # its rows were shown before
-    assert shown[0] == "FAILED  norm/multiply: 1 of 2 planted faults not caught"
+    assert shown[0] == "FAILED  norm/multiply: 1 of 2 planted faults: not caught"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from samebits.report.document import to_json
 from samebits.report.golden import OPEN, GoldenDocument, GoldenRow
 from samebits.report.html.charts import svg
 from samebits.report.html.sections import section_of
-from samebits.report.markdown_fit import LINES
+from samebits.report.markdown import LINES
 from samebits.schema.result import Problem
 from samebits.train.golden.accept import AcceptedGolden, GoldenCandidate, make_golden
 from samebits.train.golden.check import CheckedGolden
@@ -24,7 +24,7 @@ def test_a_changed_golden_is_the_headline() -> None:
     document = checked_goldens("m/a", nudge={7: 3})
     section = section_of(document)
     assert section.state == "failed"
-    assert section.headline.startswith("1 of 1 golden not as recorded: m/a: loss changed at step 7 by 3 ulps")
+    assert section.headline.startswith("1 of 1 golden: changed; first m/a: loss changed at step 7 by 3 ulps")
     assert section.next_command == "samebits golden show --config m/a"
 
 
@@ -126,7 +126,7 @@ def test_many_goldens_take_sixty_lines_at_most() -> None:
     text = markdown(replace(document, results=(first, *changed)))
     assert len(text.splitlines()) <= LINES
     assert text.startswith("### samebits golden check: failed\n\n1 of 80 goldens hold")
-    assert "<details><summary>74 more groups</summary>" in text
+    assert "1. **79 of 80 goldens: changed**" in text
     assert "samebits golden check --config m/r1" in text
 
 

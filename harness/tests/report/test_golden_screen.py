@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from samebits.report.golden import GoldenDocument, GoldenRow, checked_row, failing_goldens, golden_blocks
-from samebits.report.screen import LINES, height
-from samebits.report.terminal_page import show_blocks
+from samebits.report.golden import GoldenDocument, GoldenRow, checked_row, golden_blocks
+from samebits.report.terminal import LINES, height, show_blocks
 from samebits.train.distance import FAR
 from samebits.train.golden.check import CheckedGolden
 from tests.support import pages
@@ -63,15 +62,16 @@ def test_what_does_not_hold_is_shown_before_what_holds() -> None:
 
 
 def test_goldens_that_change_at_one_place_are_one_group() -> None:
-    groups = failing_goldens(
-        [golden("a"), golden("b"), golden("c", 5), golden("d", None, "missing"), golden("e", status="same")]
+    groups = (
+        checked(golden("a"), golden("b"), golden("c", 5), golden("d", None, "missing"), golden("e", status="same"))
+        .page()
+        .failing
     )
     assert [group.title for group in groups] == [
-        "2 of 5 goldens changed, first at step 3 in loss",
-        "1 of 5 goldens changed, first at step 5 in loss",
-        "1 of 5 goldens missing",
+        "3 of 5 goldens: changed",
+        "1 of 5 goldens: missing",
     ]
-    assert groups[0].where == "m/a, m/b"
+    assert groups[0].where == "m/a, m/b, m/c"
     assert groups[0].next_command == "samebits golden check --config m/a"
 
 
@@ -89,9 +89,9 @@ def test_the_next_command_is_another_one() -> None:
         ("damaged", None),
         ("unused", None),
     ):
-        (group,) = failing_goldens([golden("a", None, status)])
+        (group,) = checked(golden("a", None, status)).page().failing
         assert group.next_command == command, status
-        among = failing_goldens([golden("a", None, status), golden("b", status="same")])
+        among = checked(golden("a", None, status), golden("b", status="same")).page().failing
         again = status in ("changed", "not run")
         assert among[0].next_command == ("samebits golden check --config m/a" if again else command), status
 

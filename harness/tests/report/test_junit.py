@@ -7,9 +7,8 @@ from xml.etree import ElementTree
 import pytest
 from junitparser.xunit2 import JUnitXml, TestCase
 
+from samebits.report.continuous_integration import junit_xml, outcomes
 from samebits.report.declaration_lines import DeclarationLines
-from samebits.report.junit import junit_xml
-from samebits.report.outcomes import outcomes
 from samebits.schema.finding import Finding
 from samebits.schema.result import Problem
 from tests.support.documents import different, document, result

@@ -1,6 +1,6 @@
 """The table of leaves that a comparison of functions shows."""
 
-from samebits.report.leaves import LONGEST, leaf_rows, text
+from samebits.report.failure import LONGEST, leaf_rows, text
 from samebits.report.prove import title
 from samebits.schema.contract import COMPUTES
 from samebits.schema.line_difference import LineDifference

@@ -2,7 +2,7 @@
 
 import pytest
 
-from samebits.report.markdown_fit import LINES, Part, Rows, fenced, fitted, unfitted
+from samebits.report.markdown import LINES, Part, Rows, fenced, fitted, unfitted
 
 HEAD = ("| a |", "| --- |")
 

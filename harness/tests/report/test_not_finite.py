@@ -31,7 +31,10 @@ def test_a_training_that_lost_its_numbers_is_read(file: Path) -> None:
 
 def test_it_has_a_page(file: Path) -> None:
     section = section_of(read_any_document(file))
-    assert section.state == "failed" and "broken is different from base, first at step 2 in loss" in section.headline
+    assert (
+        section.state == "failed"
+        and "different; first broken against base: first differs in step 2, loss" in section.headline
+    )
 
 
 def test_null_in_place_of_a_word_is_an_error(file: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from samebits.audit.faults.fault import FaultRow
 from samebits.report.compile import CompileDocument, CompileSummary
+from samebits.report.continuous_integration import Outcomes, outcomes
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.faults import FaultTable
-from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.prove import ProofDocument
 from samebits.schema.finding import exit_code
 from samebits.schema.program_facts import ClaimResult, SideBySide

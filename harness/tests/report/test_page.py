@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from samebits.report.failing import Failing
-from samebits.report.html.section import page_section
-from samebits.report.markdown_fit import LINES as MARKDOWN_LINES
-from samebits.report.markdown_page import markdown_page
+from samebits.report.html.sections import page_section
+from samebits.report.markdown import LINES as MARKDOWN_LINES
+from samebits.report.markdown import markdown_page
 from samebits.report.page import (
     Badge,
     Block,
     Chart,
     Code,
     CommandLine,
+    Failing,
     Fold,
     Line,
     Lines,
@@ -23,8 +23,7 @@ from samebits.report.page import (
     ValueList,
     charts_of,
 )
-from samebits.report.screen import LINES
-from samebits.report.terminal_page import NOTES, show_page
+from samebits.report.terminal import LINES, NOTES, show_page
 from samebits.schema.result import Problem
 from tests.support.pages import markdown, screen
 
@@ -156,7 +155,7 @@ def test_failures_come_before_what_cannot_be_shortened() -> None:
 
 def test_markdown_says_what_broke_and_folds_tables() -> None:
     fold = Fold(title="on <cpu>", blocks=[replace(table(200, bad=150), title=""), Lines(lines=["", "below"])])
-    text = markdown(page(fold, headline="row 150 differs"))
+    text = markdown(page(fold, failing=[Failing(title="row 150 differs")], explained=True))
     assert text.splitlines()[2] == "row 150 differs"
     assert "<details><summary>on \\<cpu\\></summary>" in text and "- below" in text and "- \n" not in text
     assert "<summary>on &lt;cpu&gt;</summary>" in markdown(page(fold), whole=True)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from samebits.report.html.sections import section_of
-from samebits.report.markdown_fit import LINES as MARKDOWN_LINES
-from samebits.report.prove import LEAVES, failing_proofs
-from samebits.report.screen import LINES, height
+from samebits.report.markdown import LINES as MARKDOWN_LINES
+from samebits.report.prove import LEAVES
+from samebits.report.terminal import LINES, height
 from samebits.schema.all_sizes import SizesShown
 from samebits.schema.assumption import Assumption
 from samebits.schema.finding import Finding
@@ -99,8 +99,8 @@ def test_a_refuted_leaf_is_the_headline() -> None:
     section = section_of(proofs(proof(), proof(case="large"), wrong))
     assert section.state == "failed"
     assert section.headline.startswith(
-        "1 of 3 leaves refuted; first norm/einsum, gradient of x (case small, float32, mesh data2): "
-        "optimized_impls/norm.py:4 has `x[::-1]`"
+        "norm/einsum: 1 of 1 leaf: refuted (gradient of x; small; float32; data2); the right elements in the wrong "
+        "order, a permutation: optimized_impls/norm.py:4 has `x[::-1]`"
     )
     assert section.next_command == "samebits prove norm --variant einsum"
     assert section.body.index("norm/einsum") < section.body.index("norm/multiply"), "what is refuted comes first"
@@ -113,7 +113,7 @@ def test_a_refuted_leaf_is_the_headline() -> None:
 def test_what_is_not_proved_is_to_be_checked() -> None:
     page = proofs(proof(), proof(leaf="aux", verdict="error", ok=False, reason="sort has no rule")).page()
     assert (page.state, page.next) == ("incomplete", "samebits check norm --variant multiply --case small")
-    assert page.headline.startswith("1 of 2 leaves not proved; first norm/multiply, aux")
+    assert page.headline.startswith("norm/multiply: 1 of 2 leaves: not proved")
     assert page.headline.endswith("sort has no rule")
 
 
@@ -129,7 +129,7 @@ def test_proofs_that_hold_need_nothing() -> None:
 def test_no_proof_is_not_a_pass() -> None:
     assert proofs().page().state == "incomplete"
     broken = proofs(problems=[PROBLEM]).page()
-    assert (broken.state, broken.headline) == ("incomplete", "broken: its file does not import")
+    assert (broken.state, broken.headline) == ("incomplete", "1 problem: broken: its file does not import")
     assert proofs(proof(), interrupted=True).page().state == "incomplete"
 
 
@@ -143,30 +143,32 @@ def test_many_leaves_of_a_kind_are_counted() -> None:
 def test_one_line_is_one_group() -> None:
     wrong = [refuted(variant=side, leaf=leaf) for side in ("einsum", "fast") for leaf in ("out", "aux")]
     unnamed = refuted(variant="einsum", leaf="late", lines=())
-    (group,) = failing_proofs(proofs(proof(), *wrong, unnamed))
-    assert group.title == "norm (einsum, fast): 5 of 5 leaves refuted"
-    assert group.likely.startswith("another computation: optimized_impls/norm.py:4 has `x[::-1]`")
+    (group,) = proofs(proof(), *wrong, unnamed).page().failing
+    assert group.title == "norm (einsum, fast): 5 of 5 leaves: refuted"
+    assert group.likely.startswith(
+        "the right elements in the wrong order, a permutation: optimized_impls/norm.py:4 has `x[::-1]`"
+    )
     assert group.where.startswith("out, aux, late; small; float32; data2")
 
 
 def test_what_is_refuted_comes_first() -> None:
     undecided = [proof(leaf=f"l{n}", verdict="error", ok=False, reason=f"sort has no rule at {n}") for n in range(3)]
-    first, second = failing_proofs(proofs(*undecided, refuted(variant="einsum")))
-    assert first.title == "norm/einsum: 1 of 1 leaf refuted"
-    assert second.title == "norm/multiply: 3 of 3 leaves not proved"
+    first, second = proofs(*undecided, refuted(variant="einsum")).page().failing
+    assert first.title == "norm/einsum: 1 of 1 leaf: refuted"
+    assert second.title == "norm/multiply: 3 of 3 leaves: not proved"
     assert second.likely == "sort has no rule at 0"
 
 
 def test_what_proof_cannot_tell_is_to_be_checked() -> None:
     undecided = proof(verdict="error", ok=False, reason="why", replay="samebits prove norm --case small")
-    (group,) = failing_proofs(proofs(undecided))
+    (group,) = proofs(undecided).page().failing
     assert group.next_command == "samebits check norm --case small"
     alone = proof(verdict="error", ok=False, reason="why", replay="samebits prove norm --no-assumptions")
-    (group,) = failing_proofs(proofs(alone))
+    (group,) = proofs(alone).page().failing
     assert group.next_command == "samebits prove norm --no-assumptions", "a check has no such option"
 
 
 def test_equal_formulas_are_not_equal_bits() -> None:
-    (group,) = failing_proofs(proofs(proof(required="bitwise", ok=False)))
-    assert group.title == "norm/multiply: 1 of 1 leaf below the contract"
+    (group,) = proofs(proof(required="bitwise", ok=False)).page().failing
+    assert group.title == "norm/multiply: 1 of 1 leaf: not proved"
     assert "does not make the bits equal" in group.likely

@@ -1,9 +1,9 @@
 """The page of proofs of training steps: what is refuted first, at most 60 lines of Markdown and 40 of a screen."""
 
 from samebits.report.html.sections import section_of
-from samebits.report.markdown_fit import LINES as MARKDOWN_LINES
-from samebits.report.prove_model import LEAVES, failing_steps
-from samebits.report.screen import LINES
+from samebits.report.markdown import LINES as MARKDOWN_LINES
+from samebits.report.prove_model import LEAVES
+from samebits.report.terminal import LINES
 from tests.support.evidence_documents import PROBLEM, step_leaf, steps
 from tests.support.hostile import require_escaped
 from tests.support.pages import markdown, screen
@@ -23,13 +23,13 @@ def test_many_steps_take_sixty_lines_at_most() -> None:
     text = markdown(steps(*REFUTED, step_leaf()))
     assert len(text.splitlines()) <= MARKDOWN_LINES
     assert text.startswith("### samebits prove model: refuted\n")
-    assert "1. **60 of 61 steps refuted, first in " in text
+    assert "1. **toy/moe=ring: 60 of 61 outputs: refuted**" in text
 
 
 def test_steps_with_one_leaf_are_one_group() -> None:
     undecided = step_leaf(config="m/d", verdict="error", reason="no rule")
-    first, second = failing_steps(steps(undecided, *REFUTED))
-    assert first.title.startswith("60 of 61 steps refuted") and second.title.startswith("1 of 61 steps undecided")
+    first, second = steps(undecided, *REFUTED).page().failing
+    assert first.title.endswith("60 of 61 outputs: refuted") and second.title.endswith("1 of 61 outputs: not proved")
     assert first.next_command == "again"
 
 
@@ -38,14 +38,14 @@ def test_the_screen_holds_them() -> None:
     assert len(lines) <= LINES and lines[-1] == "next: again"
     assert "broken: its file does not import" in lines
     whole = screen(steps(*REFUTED), width=250, verbose=True)
-    assert "m/c59 on data2, loss: loss[] is 2.0 in the reference, 3.0 here" in whole
+    assert "m/c59, mesh data2 (auto), loss: loss[] is 2.0 in the reference, 3.0 here" in whole
 
 
 def test_a_refuted_output_is_the_headline() -> None:
     bad = step_leaf(config="bad", leaf="gradients/w", verdict="different", witness="w[0] is 1 and 2", replay="again")
     page = steps(step_leaf(), bad).page()
     assert page.state == "failed"
-    assert page.headline == "1 of 2 steps not proved; first bad on data2: gradients/w is refuted: w[0] is 1 and 2"
+    assert page.headline.startswith("toy/moe=ring: 1 of 2 outputs: refuted; first bad, mesh data2 (auto), gradients")
     assert page.next == "again"
     body = section_of(steps(step_leaf(), bad)).body
     assert body.index("bad on data2") < body.index("ring on data2")
@@ -54,7 +54,9 @@ def test_a_refuted_output_is_the_headline() -> None:
 def test_an_undecided_output_is_incomplete() -> None:
     page = steps(step_leaf(verdict="error", reason="a near tie", replay="")).page()
     assert (page.state, page.next) == ("incomplete", None)
-    assert page.headline.endswith("loss is undecided: a near tie")
+    assert page.headline.endswith(
+        "1 of 1 output: not proved; first ring, mesh data2 (auto), loss: a near tie; neither shown nor refuted"
+    )
 
 
 def test_a_step_that_is_proved_has_passed() -> None:
@@ -65,7 +67,7 @@ def test_a_step_that_is_proved_has_passed() -> None:
 
 def test_nothing_proved_is_not_a_pass() -> None:
     assert steps().page().state == "incomplete"
-    assert steps(problems=[PROBLEM]).page().headline == "broken: its file does not import"
+    assert steps(problems=[PROBLEM]).page().headline == "1 problem: broken: its file does not import"
 
 
 def test_many_outputs_of_a_step_are_counted() -> None:

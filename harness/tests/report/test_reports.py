@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from samebits.report.check import Document
+from samebits.report.check import CAP, Document, failures, rows
 from samebits.report.failure import point_block
-from samebits.report.tally import CAP, failures, rows
 from samebits.report.terminal import console
 from samebits.report.words import short_meshes
 from samebits.schema.difference import Difference
@@ -199,7 +198,7 @@ def test_a_shard_without_points_is_not_a_failure() -> None:
     empty = replace(document(), shard="7/7")
     assert shown(empty).rstrip().endswith("shard 7/7 has no points of this request; 1.5 s")
     assert markdown(empty).startswith("### samebits check: passed\n\nshard 7/7 has no points of this request; 1.5 s")
-    assert (empty.page().state, empty.page().headline) == ("passed", "")
+    assert (empty.page().state, empty.page().failing) == ("passed", [])
     problem = replace(document(problems=(Problem(pair="x", message="m"),)), shard="7/7")
     for of in (problem, replace(document(interrupted=True), shard="7/7"), replace(empty, pairs=())):
         assert "has no points" not in shown(of)

@@ -2,8 +2,7 @@
 
 from rich.console import Console
 
-from samebits.report.screen import cut, height, height_of, tall
-from samebits.report.tables import line
+from samebits.report.terminal import cut, height, height_of, line, tall
 
 
 def test_a_long_line_takes_several() -> None:

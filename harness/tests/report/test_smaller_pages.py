@@ -82,7 +82,7 @@ def test_a_pair_that_is_not_accepted_is_the_headline() -> None:
     failing = Problem(pair="norm", message="a result fails", exit_code=1)
     page = accepted(SAME, problems=(PROBLEM, failing)).page()
     assert (page.state, page.next) == ("failed", "samebits check broken")
-    assert page.headline == "2 pairs not accepted; first broken: its file does not import"
+    assert page.headline == "2 problems: broken: its file does not import"
     assert accepted(problems=(PROBLEM,)).page().state == "incomplete"
 
 
@@ -102,7 +102,7 @@ def test_what_was_removed_is_counted() -> None:
 def test_the_first_disagreement_is_the_headline() -> None:
     document = compared(RATE, EXTRA)
     page, text = document.page(), markdown(document)
-    assert page.headline == "2 disagreements of a.yml and b.yml; first 'learning_rate' (value): 1e-3 against 3e-4"
+    assert "first a.yml and b.yml: 'learning_rate' (value): 1e-3 against 3e-4" in page.headline
     assert text.startswith("### samebits audit defaults: differ\n")
     assert "| key | differs in | a.yml | b.yml |" in text and "| extra | missing in one | (no such key) | 1 |" in text
 
@@ -121,6 +121,6 @@ def test_a_listing_says_how_much_there_is() -> None:
 
 def test_a_pair_that_does_not_load_is_the_headline() -> None:
     page = Listing(results=(ROW,), problems=(PROBLEM, PROBLEM)).page()
-    assert (page.state, page.headline) == ("incomplete", "broken: its file does not import (and 1 other)")
+    assert (page.state, page.headline) == ("incomplete", "2 problems: broken: its file does not import")
     assert page.closing.endswith("18 points; 2 problems")
     assert Listing(results=(), problems=()).page().next is None

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from samebits.report.tables import WIDTH, line, show_table
+from samebits.report.terminal import ROW_WIDTH as WIDTH
+from samebits.report.terminal import line, show_table
 
 
 def printed() -> tuple[Console, io.StringIO]:

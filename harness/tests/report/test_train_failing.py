@@ -3,8 +3,8 @@
 import math
 from dataclasses import replace
 
-from samebits.report.screen import LINES
-from samebits.report.train import TrainDocument, bisection, failing_runs, nearest
+from samebits.report.terminal import LINES
+from samebits.report.train import TrainDocument, bisection, nearest
 from tests.report.html.run_samples import run, trained
 from tests.support.pages import markdown, screen
 
@@ -20,9 +20,9 @@ def wrong_document() -> TrainDocument:
 
 def test_comparisons_that_part_at_one_place_are_one_group() -> None:
     document = wrong_document()
-    (group,) = failing_runs(document)
+    (group,) = document.page().failing
     count = len(document.comparisons)
-    assert group.title == f"{count} of {count} comparisons different, first at step 2 in loss"
+    assert group.title == f"toy: {count} of {count} results: different"
     assert "more than rounding" in group.likely
     first = document.comparisons[0]
     assert group.next_command == bisection(document, first)
@@ -40,7 +40,7 @@ def test_an_array_beyond_its_bound_is_named_with_its_numbers() -> None:
     ):
         beyond = replace(comparison, ok=False, verdict="different", first_step=7, first_leaf=leaf, worst_leaf=leaf)
         document = replace(wrong_document(), comparisons=(replace(beyond, distance=distance, bound=1.5e-5),))
-        (group,) = failing_runs(document)
+        (group,) = document.page().failing
         assert group.example.endswith(words), group.example
         assert nearest(document.comparisons[0]) == words.rpartition("; ")[2]
 
@@ -51,7 +51,7 @@ def test_runs_of_another_matrix_have_no_search() -> None:
 
 
 def test_what_is_expected_is_no_failure() -> None:
-    assert failing_runs(trained(run("one"), run("two"))) == []
+    assert trained(run("one"), run("two")).page().failing == []
 
 
 def test_the_report_ends_with_the_command() -> None:
@@ -61,4 +61,4 @@ def test_the_report_ends_with_the_command() -> None:
     assert len(lines) <= LINES
     assert lines[-1].startswith("next: samebits bisect pairs ")
     text = markdown(many)
-    assert len(text.splitlines()) <= 60 and "#### Failures: 1 group" in text
+    assert len(text.splitlines()) <= 60 and "#### Failures: 60 results, 1 group" in text

@@ -4,10 +4,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from samebits.report.continuous_integration import (
+    MOST,
+    OutcomeRow,
+    Outcomes,
+    outcomes,
+    workflow_command,
+    workflow_commands,
+)
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.findings import judged
-from samebits.report.outcomes import OutcomeRow, Outcomes, outcomes
-from samebits.report.workflow_commands import MOST, workflow_command, workflow_commands
 from samebits.schema.finding import Finding, Place
 from samebits.schema.result import Problem
 from tests.support.documents import different, document, result

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from samebits.report.html.section import Section
-from samebits.report.html.sections import html_page, section_of
+from samebits.report.html.sections import Section, html_page, section_of
 
 PLANTED = "</script><planted onload=\"alert('x')\">&{{7*7}}`"
 

@@ -4,9 +4,9 @@ import io
 
 from rich.console import Console
 
-from samebits.report.markdown_page import markdown_page
+from samebits.report.markdown import markdown_page
 from samebits.report.page import Paged
-from samebits.report.terminal_page import show_page
+from samebits.report.terminal import show_page
 
 
 def screen(document: Paged, *, width: int = 120, verbose: bool = False, live: bool = False) -> list[str]:

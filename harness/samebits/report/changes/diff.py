@@ -23,8 +23,8 @@ from samebits.report.changes.diff_document import (
     DiffSummary,
     DocumentHead,
     Slower,
+    environment_changes,
 )
-from samebits.report.changes.environments import environment_changes
 from samebits.report.findings import (
     declared_otherwise,
     findings,
@@ -165,11 +165,6 @@ def compare_documents(
     old: Any, new: Any, *, files: tuple[str, str] = ("OLD", "NEW"), slower: Slower | None = None
 ) -> DiffDocument:
     """Find what changed from one document to another.
-
-    Args:
-        old, new: the documents.
-        files: their names, for messages.
-        slower: when a result is called slower.
 
     Raises:
         RequestError: they are of different commands, or of one without verdicts.

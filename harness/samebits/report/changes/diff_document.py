@@ -5,23 +5,21 @@ Changes of one kind, side and direction are one group, so that one cause is one 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from samebits.host.environment import Environment
 from samebits.host.written import Written
-from samebits.report.changes.environments import EnvironmentChange, environment_sentence
+from samebits.report.continuous_integration import Outcomes, outcomes
 from samebits.report.declaration_lines import DeclarationLines
-from samebits.report.document import SCHEMA
-from samebits.report.failing import Failing
+from samebits.report.document import CommandDocument
 from samebits.report.findings import judged
-from samebits.report.outcomes import Outcomes, outcomes
 from samebits.report.page import (
     Badge,
     Block,
     CommandLine,
+    Failing,
     Fold,
     Hypertext,
     Line,
@@ -34,6 +32,59 @@ from samebits.report.page import (
 from samebits.report.words import State, plural, short_meshes
 from samebits.schema.finding import Place
 from samebits.schema.result import Problem, gravest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvironmentChange:
+    """One difference.
+
+    Args:
+        name: of a package or setting, or of a field of the environment.
+        before, after: the values as texts; None where there is none.
+    """
+
+    name: str
+    before: str | None
+    after: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.before or 'none'} -> {self.after or 'none'}"
+
+
+def environment_changes(old: Environment | None, new: Environment | None) -> tuple[EnvironmentChange, ...]:
+    """List what differs; neither the version of samebits counts nor a document without environment."""
+    if old is None or new is None:
+        return ()
+    changes: list[EnvironmentChange] = []
+    for name in (field.name for field in fields(Environment)):
+        left, right = getattr(old, name), getattr(new, name)
+        if isinstance(left, dict):
+            keys = _compared(left, right) if name == "versions" else {**left, **right}
+            changes += [_change(key, left.get(key), right.get(key)) for key in keys if left.get(key) != right.get(key)]
+        elif left != right:
+            changes.append(_change(name.replace("_", " "), left, right))
+    return tuple(changes)
+
+
+def environment_sentence(changes: Iterable[EnvironmentChange]) -> str:
+    """Return all differences in one line; empty without any."""
+    return ", ".join(str(change) for change in changes)
+
+
+def _compared(left: Mapping[str, str | None], right: Mapping[str, str | None]) -> list[str]:
+    """Return the packages that both list: an older document does not say that a package was missing."""
+    return [key for key in left if key in right and key != "samebits"]
+
+
+def _change(name: str, before: object, after: object) -> EnvironmentChange:
+    return EnvironmentChange(name=name, before=_text(before), after=_text(after))
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, tuple):
+        return "/".join(map(str, value)) or None
+    return None if value in (None, "") else str(value)
+
 
 Change = Literal[
     "new failure",
@@ -170,7 +221,7 @@ class DiffSummary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DiffDocument:
+class DiffDocument(CommandDocument):
     """What changed from an old document to a new one, as it is written to JSON.
 
     Args:
@@ -183,7 +234,6 @@ class DiffDocument:
         notes: what else limits the comparison.
     """
 
-    schema: Literal["samebits/2"] = SCHEMA
     command: Literal["diff"] = "diff"
     compared: str = "check"
     old: DocumentHead | None = None
@@ -194,16 +244,46 @@ class DiffDocument:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     summary: DiffSummary
-    written: Written | None = None
 
     @property
     def exit_code(self) -> int:
-        """1 where a change fails, else the exit code of a new problem, else 0."""
+        """Return 1 where a change fails, else the exit code of a new problem, else 0."""
         return 1 if any(row.fails for row in self.results) else gravest(self.problems)
 
     def page(self) -> Page:
-        """Return what is shown."""
-        return diff_page(self)
+        """Return what is worse, then all other changes, one line for those of one kind, side and direction."""
+        groups = grouped(self.results)
+        worse = [group for group in groups if group.first.fails]
+        rest = [group for group in groups if not group.first.fails]
+        facts = ValueList(
+            rows=[
+                (self.compared, " -> ".join(str(head) for head in (self.old, self.new) if head is not None)),
+                ("environment", environment_sentence(self.environments)),
+                ("time of what both have", times_words(self)),
+            ]
+        )
+        blocks: list[Block] = [facts, _problems(self)]
+        if groups:
+            blocks += [
+                Hypertext(draw=_search),
+                *_table("Worse", worse, ("html",)),  # elsewhere they are what fails
+                *_changes("All other changes" if worse else "All changes", rest),
+            ]
+        return Page(
+            command="diff",
+            state=_state(self),
+            word=_word(self),
+            closing=diff_sentence(self),
+            blocks=blocks,
+            failing=[_failing(group) for group in worse],
+            problems=self.problems,
+            notes=self.notes,
+            environment=self.environment,
+            title=f"diff of {self.compared}",
+            hint="--html FILE and --json FILE write all of them",
+            scripts=("changes.js",),
+            styles=("changes.css",),
+        )
 
 
 FEW = 5
@@ -216,43 +296,6 @@ MEMBERS = 200
 """Results of a group that are listed."""
 
 
-def diff_page(document: DiffDocument) -> Page:
-    """Return what is worse, then all other changes, one line for those of one kind, side and direction."""
-    groups = grouped(document.results)
-    worse = [group for group in groups if group.first.fails]
-    rest = [group for group in groups if not group.first.fails]
-    facts = ValueList(
-        rows=[
-            (document.compared, " -> ".join(str(head) for head in (document.old, document.new) if head is not None)),
-            ("environment", environment_sentence(document.environments)),
-            ("time of what both have", times_words(document)),
-        ]
-    )
-    blocks: list[Block] = [facts, _problems(document), _moves(document)]
-    if groups:
-        blocks += [
-            Hypertext(draw=_search),
-            *_table("Worse", worse, ("html",)),  # elsewhere they are what fails
-            *_changes("All other changes" if worse else "All changes", rest),
-        ]
-    return Page(
-        command="diff",
-        state=_state(document),
-        word=_word(document),
-        closing=diff_sentence(document),
-        headline=_headline(worse) if worse else "",
-        blocks=blocks,
-        failing=[_failing(group) for group in worse],
-        problems=document.problems,
-        notes=document.notes,
-        environment=document.environment,
-        title=f"diff of {document.compared}",
-        hint="--html FILE and --json FILE write all of them",
-        scripts=("changes.js",),
-        styles=("changes.css",),
-    )
-
-
 def _problems(document: DiffDocument) -> Lines:
     """Return the new problems, which a terminal has not shown yet."""
     said = [Line(f"new problem: {problem.pair}: {problem.message}", "bad") for problem in document.problems]
@@ -262,7 +305,7 @@ def _problems(document: DiffDocument) -> Lines:
 
 
 def _search() -> str:
-    from samebits.report.html.section import render
+    from samebits.report.html.sections import render
 
     return render("search.html.j2", words="pair, mesh, verdict, package")
 
@@ -281,38 +324,12 @@ def _word(document: DiffDocument) -> str:
     return f"no worse; {still} still {'fails' if still == 1 else 'fail'}" if still else "held"
 
 
-def _headline(worse: Sequence[ChangeGroup]) -> str:
-    """Say what became worse, and where."""
-    results = sum(len(group.rows) for group in worse)
-    more = f", and {plural(len(worse) - 1, 'more group')}" if len(worse) > 1 else ""
-    first = worse[0]
-    where = f" ({first.where})" if first.where else ""
-    are = "is" if results == 1 else "are"
-    return f"{plural(results, 'result')} {are} worse: {first.whose}: {first.change}{where}{more}"
-
-
 def _failing(group: ChangeGroup) -> Failing:
     return Failing(
         title=f"{group.kind}: {group.whose}: {group.change}",
         where=group.where,
         example=group.first.reason or "",
         next_command=group.first.replay or None,
-    )
-
-
-def _moves(document: DiffDocument) -> Table:
-    """Return how often each verdict became which other one, the most frequent first."""
-    pairs = Counter(
-        (str(row.before), str(row.after))
-        for row in document.results
-        if row.change in VERDICTS and row.before and row.after and row.before != row.after
-    )
-    return Table(
-        heads=("old", "new", "results"),
-        rows=[[before, after, str(count)] for (before, after), count in pairs.most_common()],
-        caption="Verdicts that changed",
-        right=("results",),
-        media=("html",),  # the lines of the changes have them too
     )
 
 
@@ -519,12 +536,7 @@ def _small(group: ChangeGroup) -> int:
 
 
 def amount(figure: str, value: float) -> str:
-    """Write a figure so that a person can read it.
-
-    Args:
-        figure: its name.
-        value: in seconds, bytes or operations.
-    """
+    """Write a figure so that a person can read it."""
     if figure == "seconds":
         return f"{value:.1f} s"
     return f"{value / 1e6:,.1f} MB" if figure in BYTES else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""What all charts share: Vega's code, and colours. A chart is a Vega-Lite specification, made with Altair."""
+"""All charts as Vega-Lite specifications, made with Altair: bars, curves of training runs, and where these part."""
 
 from __future__ import annotations
 
@@ -6,12 +6,23 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from samebits.report.page import Chart
+from samebits.train.distance import first_parting
+from samebits.train.record import RunRecord, StepRecord
 
-if TYPE_CHECKING:
-    import altair
+
+class _Altair:
+    """Altair, which is imported where a chart is drawn: no other page needs it."""
+
+    def __getattr__(self, name: str) -> Any:
+        import altair
+
+        return getattr(altair, name)
+
+
+alt = _Altair()
 
 COLOURS = {
     "proved": "#0f766e",
@@ -29,8 +40,8 @@ SIDES = {"reference": "#3b7dd8", "optimized": "#c08a00"}
 """The colours of both sides of a pair."""
 
 
-def spec(chart: altair.TopLevelMixin, *, height: int = 240) -> dict[str, Any]:
-    """The specification of a chart as wide as its place; the page sets fonts and colours of axes by its theme.
+def spec(chart: Any, *, height: int = 240) -> dict[str, Any]:
+    """Return the specification of a chart as wide as its place; the page sets fonts and colours of axes by its theme.
 
     Args:
         chart: made with Altair; its own width is replaced.
@@ -45,7 +56,7 @@ def spec(chart: altair.TopLevelMixin, *, height: int = 240) -> dict[str, Any]:
 
 @functools.cache
 def bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script, which sets `window.vegaEmbed`."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script, which sets `window.vegaEmbed`."""
     import vl_convert
 
     script: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
@@ -54,11 +65,7 @@ def bundle() -> str:
 
 
 def svg(specification: Mapping[str, Any]) -> str:
-    """A chart as SVG, without a browser.
-
-    Args:
-        specification: as `spec` gives it.
-    """
+    """Return a chart as SVG, without a browser."""
     import vl_convert
 
     fixed = {**specification, "width": 600} if specification.get("width") == "container" else specification
@@ -91,20 +98,18 @@ class BarGroup:
 
 
 def colour_range(count: int) -> list[str]:
-    """Colours of so many things; the first is the reference."""
+    """Return colours of so many things; the first is the reference."""
     known = [*SIDES.values(), *MORE_COLOURS]
     return [known[number % len(known)] for number in range(count)]
 
 
 def bars(figures: Sequence[BarGroup], names: Sequence[str]) -> dict[str, Any]:
-    """A group of bars for each figure; the longest bar of a group is that of its largest value.
+    """Draw a group of bars for each figure; the longest bar of a group is that of its largest value.
 
     Args:
         figures: at least one.
         names: of the things, the reference first.
     """
-    import altair as alt
-
     rows = [
         {"figure": figure.name, "side": name, "share": value / (max(known) or 1), "text": figure.texts[name]}
         for figure in figures
@@ -142,17 +147,12 @@ def size_groups(things: Mapping[str, object], fields: Mapping[str, str]) -> list
 
 
 def bar_charts(name: str, label: str, groups: Sequence[BarGroup], names: Sequence[str]) -> list[Chart]:
-    """Return the bars of figures as blocks of a page; none without figures.
-
-    Args:
-        name, label: of the chart.
-        groups, names: as `bars` takes them.
-    """
+    """Return the bars of figures as blocks of a page; none without figures."""
     return [Chart(name=name, label=label, draw=lambda: bars(groups, names))] if groups else []
 
 
 def size_text(size: float | None) -> str:
-    """A size in bytes to three digits, such as `7.03 GB`; a dash where there is no figure."""
+    """Return a size in bytes to three digits, such as `7.03 GB`; a dash where there is no figure."""
     if size is None:
         return "–"  # noqa: RUF001  an en dash
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
@@ -166,3 +166,256 @@ def size_text(size: float | None) -> str:
                 else f"{number:.0f} {unit}"
             )
     return f"{size:.0f} B"
+
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A run that leaves the runs whose bits it had.
+
+    Args:
+        run: that leaves.
+        step: the first step with other bits.
+        leaf: the first array with other bits there, in the order of computation.
+        others: the first of the runs that it leaves.
+    """
+
+    run: str
+    step: int
+    leaf: str
+    others: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCell:
+    """One run at one step.
+
+    Args:
+        leader: the first run, in the order of the document, with the same bits up to this step.
+        split: whether the run had the bits of another leader one step before.
+    """
+
+    run: str
+    step: int
+    leader: str
+    split: bool
+
+
+def clusters_by_step(runs: Sequence[RunRecord]) -> list[ClusterCell]:
+    """Return which runs have had the same bits up to each step, all runs being equal before the first."""
+    if not runs:
+        return []
+    leaders = {run.config: runs[0].config for run in runs}
+    cells = []
+    for place in range(max(len(run.steps) for run in runs)):
+        first: dict[tuple[str, str], str] = {}
+        before = leaders
+        leaders = {}
+        for run in runs:
+            if place >= len(run.steps):
+                continue
+            leader = first.setdefault((before[run.config], _bits(run.steps[place])), run.config)
+            leaders[run.config] = leader
+            cells.append(ClusterCell(run.config, place + 1, leader, leader != before[run.config]))
+    return cells
+
+
+def splits(runs: Sequence[RunRecord]) -> list[Split]:
+    """Return where runs leave the runs whose bits they had, in the order of the document."""
+    by_name = {run.config: run for run in runs}
+    before: dict[str, str] = {run.config: runs[0].config for run in runs}
+    parted = []
+    for cell in clusters_by_step(runs):
+        others = before[cell.run]
+        parting = first_parting(by_name[others], by_name[cell.run]) if cell.split and others != cell.run else None
+        if parting is not None and parting[0] == cell.step:
+            parted.append(Split(cell.run, parting[0], parting[1], others))
+        before[cell.run] = cell.leader
+    return parted
+
+
+def _bits(step: StepRecord) -> str:
+    return " ".join([step.loss_hex, *(f"{name}={leaf.digest}" for name, leaf in sorted(step.digests.items()))])
+
+
+RUN_COLOURS = (
+    *("#3b7dd8", "#c08a00", "#0f766e", "#d1323b", "#b4459a", "#2e8540"),
+    *("#d9652b", "#7c5cd6", "#0891b2", "#9a6a3a", "#6b7fa8", "#8a8f98"),
+)
+"""Colours of runs, on a light and on a dark page; more runs than that have the same ones with other dashes."""
+
+_SHORT = 20
+"""Characters of a name at most where two names stand beside each other, on a narrow screen too."""
+
+_BEYOND = COLOURS["different"]
+_BOUND = COLOURS["refused"]
+
+
+def curves(rows: Sequence[Row], value: str, title: str, runs: Sequence[str], *, legend: bool = True) -> dict[str, Any]:
+    """Draw one line for each run over steps.
+
+    Args:
+        rows: with `run`, `step` and the value.
+        value: the key of what is drawn; None is left out.
+        title: of the axis.
+        runs: all runs, so that several charts give them the same colours.
+        legend: whether the colours are explained below the chart.
+    """
+    chart = (
+        alt.Chart(alt.Data(values=list(rows)))
+        .mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5)
+        .encode(
+            x=_steps(rows),
+            y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(zero=False)),
+            color=_run_colour(runs, legend),
+            strokeDash=alt.StrokeDash("run:N", sort=list(runs), legend=None),
+            tooltip=[alt.Tooltip("run:N"), alt.Tooltip("step:Q"), alt.Tooltip(f"{value}:Q", format=".9g")],
+        )
+    )
+    return spec(chart)
+
+
+def distances(
+    rows: Sequence[Row], bounds: Sequence[Row], runs: Sequence[str], *, first: tuple[int, str] | None
+) -> dict[str, Any]:
+    """Draw the distance of losses over steps, with what rounding alone does, the bound, and the first split.
+
+    Args:
+        rows: with `run`, `pair`, `step`, `ulps` and `first`.
+        bounds: with `step`, `bound` and, where it was measured, `noise`.
+        runs: as for `curves`.
+        first: the step of the first split, and its words; None where there is none.
+    """
+    scale = alt.Scale(type="symlog", constant=1)
+    y = alt.Y(
+        "ulps:Q",
+        title="distance of the loss, ulps",
+        scale=scale,
+        axis=alt.Axis(tickCount=5, tickMinStep=1, format="~s"),
+    )
+    tooltip = [alt.Tooltip("pair:N"), alt.Tooltip("step:Q"), alt.Tooltip("ulps:Q")]
+    base = alt.Chart(alt.Data(values=list(rows))).encode(x=_steps(rows), y=y, tooltip=tooltip)
+    layers: list[Any] = []
+    if bounds:
+        within = alt.Chart(alt.Data(values=list(bounds))).encode(x=_steps(rows))
+        layers += [
+            within.mark_area(opacity=0.18, color=_BOUND).encode(y=alt.Y("bound:Q", scale=scale)),
+            within.mark_line(strokeDash=[5, 3], color=_BOUND).encode(y="bound:Q"),
+        ]
+        if "noise" in bounds[0]:
+            layers.append(within.mark_line(strokeDash=[1, 3], color=_BOUND).encode(y="noise:Q"))
+    # Layers share a legend only where they ask for the same one.
+    colour = _run_colour(runs, legend=True, only=[run for run in runs if any(row["run"] == run for row in rows)])
+    layers.append(
+        base.mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5).encode(color=colour, detail="pair:N")
+    )
+    layers.append(
+        base.transform_filter("datum.first").mark_point(shape="triangle-up", size=110, filled=True).encode(color=colour)
+    )
+    if first is not None:
+        layers += _marked_step(first)
+    return spec(alt.layer(*layers))
+
+
+def relative_distances(rows: Sequence[Row], value: str, title: str, runs: Sequence[str]) -> dict[str, Any]:
+    """Draw relative distances over steps on a logarithmic scale; a distance of 0 has no point there.
+
+    Args:
+        rows: with `run`, `pair`, `step` and the value.
+        value: the key of the distance.
+        title: of the axis.
+        runs: as for `curves`.
+    """
+    chart = (
+        alt.Chart(alt.Data(values=[row for row in rows if row[value]]))
+        .mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5)
+        .encode(
+            x=_steps(rows),
+            y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(type="log"), axis=alt.Axis(format=".0e", tickCount=5)),
+            color=_run_colour(runs, legend=True, only=[run for run in runs if any(row["run"] == run for row in rows)]),
+            detail="pair:N",
+            tooltip=[alt.Tooltip("pair:N"), alt.Tooltip("step:Q"), alt.Tooltip(f"{value}:Q", format=".3g")],
+        )
+    )
+    return spec(chart)
+
+
+def bounds_used(rows: Sequence[Row]) -> dict[str, Any]:
+    """Draw how much of its bound each comparison uses; what is beyond 1 is a difference."""
+    base = alt.Chart(alt.Data(values=list(rows))).encode(
+        y=alt.Y("pair:N", sort=[row["pair"] for row in rows], title=None, axis=alt.Axis(labelLimit=200)),
+        x=alt.X(
+            "used:Q",
+            title="share of the bound",
+            scale=alt.Scale(type="symlog", constant=0.5),
+            axis=alt.Axis(tickCount=5),
+        ),
+        tooltip=[alt.Tooltip(f"{name}:N") for name in ("pair", "leaf", "used", "verdict")],
+    )
+    scale = alt.Scale(
+        domain=["bitwise", "rounding", "different"],
+        range=[COLOURS[name] for name in ("bitwise", "rounding", "different")],
+    )
+    colour = alt.Color("verdict:N", scale=scale, legend=alt.Legend(orient="top", title=None))
+    limit = alt.Chart(alt.Data(values=[{"limit": 1}])).mark_rule(strokeDash=[5, 3], size=2).encode(x="limit:Q")
+    chart = base.mark_bar(height=12).encode(color=colour) + limit
+    return spec(chart, height=max(len(rows), 1) * 24)
+
+
+def equal_bits(cells: Sequence[ClusterCell], runs: Sequence[str]) -> dict[str, Any]:
+    """Draw runs over steps; those of one colour and number have had the same bits so far, a triangle marks a split."""
+    numbers = {name: place for place, name in enumerate(runs, 1)}
+    rows = [
+        {"run": cell.run, "step": cell.step, "group": cell.leader, "number": numbers[cell.leader], "split": cell.split}
+        for cell in cells
+    ]
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X("step:O", title="step", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
+        y=alt.Y("run:N", sort=list(runs), title=None, axis=alt.Axis(labelLimit=160)),
+        tooltip=[alt.Tooltip("run:N"), alt.Tooltip("step:O"), alt.Tooltip("group:N", title="bits of")],
+    )
+    colours = [RUN_COLOURS[place % len(RUN_COLOURS)] for place in range(len(runs))]
+    scale = alt.Scale(domain=list(runs), range=colours)
+    cell = base.mark_rect(opacity=0.45).encode(color=alt.Color("group:N", scale=scale, legend=None))
+    number = base.mark_text().encode(text="number:N")
+    split = base.transform_filter("datum.split").mark_point(
+        shape="triangle-right", filled=True, size=60, xOffset=-12, color=_BEYOND
+    )
+    return spec(cell + number + split, height=len(runs) * 24)
+
+
+def _steps(rows: Sequence[Row]) -> Any:
+    last = max((row["step"] for row in rows), default=1)
+    return alt.X(
+        "step:Q",
+        title="step",
+        scale=alt.Scale(domain=[1, max(last, 2)], nice=False),
+        axis=alt.Axis(tickMinStep=1, tickCount=min(last, 10), format="d"),
+    )
+
+
+def _marked_step(first: tuple[int, str]) -> list[Any]:
+    step, words = first
+    base = alt.Chart(alt.Data(values=[{"step": step, "words": words}])).encode(x="step:Q")
+    rule = base.mark_rule(color=_BEYOND, size=1.5)
+    text = base.mark_text(align="left", baseline="bottom", dx=5, dy=-4).encode(y=alt.value("height"), text="words:N")
+    return [rule, text]
+
+
+def _run_colour(runs: Sequence[str], legend: bool, only: Sequence[str] | None = None) -> Any:
+    """Return the colour of each run, and the legend; `only` are the runs that it lists, where they are not all."""
+    colours = [RUN_COLOURS[place % len(RUN_COLOURS)] for place in range(len(runs))]
+    listed = list(runs if only is None else only)
+    key = alt.Legend(
+        orient="bottom",
+        columns=1 if max(map(len, listed), default=0) > _SHORT else 2,
+        title=None,
+        labelLimit=280,
+        symbolLimit=0,
+        values=listed,
+    )
+    return alt.Color(
+        "run:N", sort=list(runs), scale=alt.Scale(domain=list(runs), range=colours), legend=key if legend else None
+    )

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from samebits.numerics.bits import Comparison
 from samebits.report.compile import ProgramBlock
-from samebits.report.failure import place, point_block
-from samebits.report.html.section import SIGNS, render, static
-from samebits.report.leaves import LeafRow, cut, leaf_rows
+from samebits.report.failure import LeafRow, cut, leaf_rows, place, point_block
+from samebits.report.html.sections import SIGNS, render, static
 from samebits.report.page import Badge, Cell, Code, Fold, Lines, Table
 from samebits.report.prove import paragraphs
 from samebits.schema.difference import extent
@@ -25,15 +24,7 @@ def notebook_table(
     details: Iterable[str] = (),
     tables: Iterable[tuple[Sequence[str], Sequence[Sequence[str]]]] = (),
 ) -> str:
-    """A fragment of HTML for a notebook, in its own colours, light or dark.
-
-    Args:
-        title: of the table.
-        rows: one for each leaf.
-        notes: lines below the table.
-        details: texts that unfold, such as witnesses and replay lines of what fails.
-        tables: of figures, each heads and rows, below the leaves.
-    """
+    """Return a fragment of HTML for a notebook, in its own colours, light or dark."""
     from markupsafe import Markup
 
     codes = [Code(lines=text.splitlines()) for text in details]
@@ -54,7 +45,7 @@ def _cells(row: LeafRow) -> list[Cell]:
 
 @functools.singledispatch
 def record_html(record: Shown) -> str:
-    """A record as a fragment of HTML; of a kind without a view of its own, its text."""
+    """Return a record as a fragment of HTML; of a kind without a view of its own, its text."""
     return notebook_table(type(record).__name__, [], [repr(record)])
 
 

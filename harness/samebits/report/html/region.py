@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Literal
 
-from samebits.report.html.section import render
+from samebits.report.html.sections import render
 from samebits.report.page import Fold, Hypertext, Lines
 from samebits.report.words import plural
 from samebits.schema.program_facts import ProgramRegion, RegionLevel, RegionLine, SideBySide
@@ -70,7 +70,7 @@ class RegionRow:
 
 
 def region_rows(region: ProgramRegion) -> list[RegionRow]:
-    """The rows of a region; instructions that only one side has stand beside those that only the other has."""
+    """Return the rows of a region; instructions that only one side has stand beside those that only the other has."""
     rows: list[RegionRow] = []
     waiting: list[RegionLine] = []
     for line in region.lines:
@@ -84,7 +84,7 @@ def region_rows(region: ProgramRegion) -> list[RegionRow]:
 
 
 def region_sentence(comparison: SideBySide) -> str | None:
-    """Where the first difference lies, in words; None for a comparison without a region."""
+    """Return where the first difference lies, in words; None for a comparison without a region."""
     region = comparison.region
     first = region.first if region is not None else None
     if region is None or first is None:
@@ -99,12 +99,12 @@ def region_sentence(comparison: SideBySide) -> str | None:
 
 
 def _place(level: RegionLevel) -> str:
-    """A computation inside a sentence: `the body of while.1`, `fusion.3`."""
+    """Return a computation inside a sentence: `the body of while.1`, `fusion.3`."""
     return f"the {level.name}" if " " in level.name else level.name
 
 
 def _named(comparison: SideBySide, line: RegionLine) -> str:
-    """A row as `dot.3 of gather (jit(f)/dot_general), dot.9 of structured`."""
+    """Return a row as `dot.3 of gather (jit(f)/dot_general), dot.9 of structured`."""
     sides = zip((comparison.reference, comparison.variant), _sides(line), strict=True)
     return ", ".join(
         f"{_name(text)} of {side}" + (f" ({source})" if source else "") for side, (text, source) in sides if text
@@ -120,7 +120,7 @@ def _opcodes(line: RegionLine) -> set[str]:
 
 
 def level_words(level: RegionLevel) -> str:
-    """How many instructions of a computation have no equal."""
+    """Return how many instructions of a computation have no equal."""
     return (
         f"{level.reference_only} of {plural(level.reference_instructions, 'instruction')} of the reference and "
         f"{level.variant_only} of {level.variant_instructions} of the variant have no equal"
@@ -156,7 +156,7 @@ def _apart(lines: Sequence[RegionLine]) -> Iterator[RegionRow]:
 
 
 def _marked(first: str, second: str) -> tuple[tuple[tuple[str, bool], ...], tuple[tuple[str, bool], ...]]:
-    """Both texts in pieces; those that are not in the other are marked."""
+    """Return both texts in pieces; those that are not in the other are marked."""
     a, b = _WORD.findall(first), _WORD.findall(second)
     left: list[tuple[str, bool]] = []
     right: list[tuple[str, bool]] = []

@@ -1,19 +1,163 @@
-"""Makes pages: a section for each document, by its command, in one file that requests nothing from a network."""
+"""Prints pages as one HTML file that requests nothing from a network. Jinja2, which escapes all, is used here alone."""
 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import get_args
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
 
 from samebits.errors import RequestError
 from samebits.report.html.charts import bundle
-from samebits.report.html.section import Section, page_section, render, script_json, static
-from samebits.report.page import Paged
-from samebits.report.words import State, typed
+from samebits.report.page import Page, Paged, Table, charts_of
+from samebits.report.words import State, plural, typed
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One document as a part of a page.
+
+    A body has no `id` attributes, since a page may show two documents of one command: scripts find their elements
+    by classes and `data-` attributes inside the section.
+
+    Args:
+        command: of the document, such as `check` or `compile model`; scripts start by it.
+        state: what the run comes to.
+        headline: what broke, and where, in one sentence.
+        next_command: what to run next; None where nothing is left to do.
+        body: HTML from a template.
+        charts: Vega-Lite specifications by the names that `data-chart` attributes of the body give.
+        data: what the scripts read, as JSON values by name.
+        scripts, styles: files of `static/` that the section needs besides those of every page.
+        source: the file that the document was read from; None where there is none.
+        id: the section's name in the page's address, by default of the command; the page numbers those that come twice.
+        title: as the navigation names it; the command by default.
+    """
+
+    command: str
+    state: State
+    headline: str
+    next_command: str | None
+    body: Markup
+    charts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    data: Mapping[str, object] = field(default_factory=dict)
+    scripts: tuple[str, ...] = ()
+    styles: tuple[str, ...] = ()
+    source: str | None = None
+    id: str = ""
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", self.id or self.command.replace(" ", "-"))
+        object.__setattr__(self, "title", self.title or self.command)
+
+
+def page_section(page: Page) -> Section:
+    """Return a page as the section of an HTML file."""
+    return Section(
+        command=page.command,
+        state=page.state,
+        headline=page.headline,
+        next_command=page.next,
+        body=render("blocks.html.j2", page=page),
+        charts=charts_of([*page.live, *page.blocks]),
+        data=page.data(),
+        scripts=page.scripts,
+        styles=("blocks.css", *page.styles),
+        title=page.title,
+    )
+
+
+_FOLDER = Path(__file__).parent
+
+SIGNS = {
+    "proved": "◆",
+    "bitwise": "=",
+    "rounding": "≈",
+    "refused": "⊘",
+    "different": "≠",
+    "unstable": "~",
+    "error": "!",
+    "skipped": "–",  # noqa: RUF001  an en dash is the sign
+}
+"""The sign of each verdict: colour is never the only one."""
+
+STATE_SIGNS = {"failed": "✗", "incomplete": "…", "passed": "✓"}
+
+_CODE = re.compile("`([^`]+)`")
+
+_IN_SCRIPTS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def render(template: str, **values: Any) -> Markup:
+    """Return a template of `templates/` with values, which are escaped."""
+    from markupsafe import Markup
+
+    return Markup(_environment().get_template(template).render(values))
+
+
+def static(name: str) -> str:
+    """Return the text of a file of `static/`."""
+    return (_FOLDER / "static" / name).read_text(encoding="utf-8")
+
+
+def script_json(value: object) -> Markup:
+    """Write a value as JSON for a script element: nothing in it ends the element or opens a comment."""
+    from markupsafe import Markup
+
+    return Markup(msgspec.json.encode(value).decode().translate(_IN_SCRIPTS))
+
+
+def prose(text: object) -> Markup:
+    """Return a text in which what stands in backticks is code; all of it is escaped."""
+    from markupsafe import Markup, escape
+
+    if isinstance(text, Markup):
+        return text
+    parts = _CODE.split(str(text))  # every second one stood in backticks
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+    )
+
+
+def _kind_of(block: object) -> str:
+    return type(block).__name__
+
+
+def _marks(block: Table, head: str) -> Markup | str:
+    """Return the class of the cells below a head."""
+    from markupsafe import Markup
+
+    name = "number" if head in block.right else "wide" if head in block.wide else ""
+    return Markup(' class="{}"').format(name) if name else ""
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(signs=SIGNS, state_signs=STATE_SIGNS, plural=plural, kind_of=_kind_of, marks=_marks)
+    environment.filters.update(script_json=script_json, prose=prose)
+    return environment
+
 
 _SCRIPTS = ("page.js", "theme.js")
 _CHART_SCRIPTS = ("charts.js",)
@@ -26,11 +170,7 @@ _NAMED = 3
 
 
 def section_of(document: object, source: str | None = None) -> Section:
-    """The section of a document of any command.
-
-    Args:
-        document: what a command found.
-        source: the file that it was read from; None where there is none.
+    """Return the section of a document of any command.
 
     Raises:
         RequestError: the documents of this command have no page.
@@ -42,18 +182,14 @@ def section_of(document: object, source: str | None = None) -> Section:
 
 
 def page_of(sections: Iterable[Section]) -> str:
-    """One page of sections, called after their commands."""
+    """Return one page of sections, called after their commands."""
     sections = list(sections)
     commands = [*dict.fromkeys(typed(section.command).removeprefix("samebits ") for section in sections)]
     return html_page(sections, f"samebits {', '.join(commands)}" if len(commands) <= _NAMED else "samebits")
 
 
 def html_page(sections: Iterable[Section], title: str) -> str:
-    """A whole page.
-
-    Args:
-        sections: at least one; those that failed are shown first.
-        title: of the page.
+    """Return a whole page.
 
     Returns:
         The text of an HTML file that needs no other file and no network.
@@ -85,7 +221,7 @@ def _scripts(sections: Sequence[Section]) -> list[str]:
 
 
 def _policy(scripts: Iterable[str]) -> str:
-    """The page's Content-Security-Policy: only these very scripts run, and nothing is requested from anywhere."""
+    """Write the Content-Security-Policy: only these very scripts run, and nothing is requested from anywhere."""
     digests = (base64.b64encode(hashlib.sha256(_as_parsed(text)).digest()).decode() for text in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
@@ -95,7 +231,7 @@ def _policy(scripts: Iterable[str]) -> str:
 
 
 def _as_parsed(text: str) -> bytes:
-    """The text of a script as a browser has it after parsing, of which it takes the digest."""
+    """Return the text of a script as a browser has it after parsing, of which it takes the digest."""
     return text.replace("\r\n", "\n").replace("\r", "\n").encode()
 
 
@@ -107,7 +243,7 @@ def _embedded(section: Section) -> dict[str, object]:
 
 
 def _numbered(sections: Iterable[Section]) -> list[Section]:
-    """Every section with an id of its own."""
+    """Return every section with an id of its own."""
     seen: Counter[str] = Counter()
     numbered = []
     for section in sections:

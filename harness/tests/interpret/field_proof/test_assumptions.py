@@ -20,7 +20,7 @@ from samebits.programs.program_cache import Programs
 from samebits.programs.sides import TracedSides
 from samebits.prove.prover import Prover, Unproved
 from samebits.report.prove import pair_block
-from samebits.report.terminal_page import show_blocks
+from samebits.report.terminal import show_blocks
 from samebits.schema.finding import Finding
 from samebits.schema.pair import Pair
 from tests.interpret.executed import asked

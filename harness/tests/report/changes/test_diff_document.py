@@ -10,10 +10,9 @@ from samebits.report.changes.diff import compare_documents
 from samebits.report.changes.diff_document import FEW, GROUPS, DiffDocument, diff_outcomes
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.document import read_as
-from samebits.report.failing import WORST
 from samebits.report.html.sections import page_of, section_of
-from samebits.report.markdown_fit import LINES
-from samebits.report.screen import LINES as SCREEN
+from samebits.report.markdown import LINES, WORST
+from samebits.report.terminal import LINES as SCREEN
 from samebits.schema.result import Problem
 from tests.support.documents import ENVIRONMENT, different, document, result
 from tests.support.findings import changed
@@ -52,7 +51,7 @@ def test_one_cause_is_one_group() -> None:
     (group,) = found.page().failing
     assert group.where == "8 results: cases a b, bfloat16, data1/2/4/8"
     assert found.page().headline == (
-        "8 results are worse: norm/multiply, out: bitwise -> different (8 results: cases a b, bfloat16, data1/2/4/8)"
+        "new failure: norm/multiply, out: bitwise -> different (8 results: cases a b, bfloat16, data1/2/4/8)"
     )
     assert "case b, bfloat16, mesh data8 (auto), out" in section_of(found).body
 

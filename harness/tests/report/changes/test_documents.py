@@ -18,7 +18,7 @@ from samebits.report.compile import CompileDocument
 from samebits.report.compile_model import CompiledStep, StepsDocument
 from samebits.report.defaults import DefaultsDocument
 from samebits.report.faults import FaultTable
-from samebits.report.findings import READERS, what_was_found
+from samebits.report.findings import JUDGING, what_was_found
 from samebits.report.golden import GoldenDocument
 from samebits.report.list import Listing
 from samebits.report.prove import ProofDocument
@@ -122,7 +122,7 @@ CASES: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", [name for name in READERS if name != "compile model"])
+@pytest.mark.parametrize("command", [name for name in JUDGING if name != "compile model"])
 def test_what_fails_now_is_a_new_failure(command: str) -> None:
     old, new, (side, before, after) = CASES[command]
     assert new.command == command

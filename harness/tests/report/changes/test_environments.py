@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from samebits.report.changes.environments import environment_changes, environment_sentence
+from samebits.report.changes.diff_document import environment_changes, environment_sentence
 from tests.support.documents import ENVIRONMENT
 
 

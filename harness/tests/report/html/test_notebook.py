@@ -2,8 +2,8 @@
 
 import re
 
+from samebits.report.failure import LONGEST, LeafRow
 from samebits.report.html.notebook import notebook_table
-from samebits.report.leaves import LONGEST, LeafRow
 
 ROW = LeafRow("forward", "out['<b>']", "bitwise", "equal bits", True)
 

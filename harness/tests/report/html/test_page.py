@@ -7,8 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from samebits.report.html.section import Section
-from samebits.report.html.sections import html_page
+from samebits.report.html.sections import Section, html_page
 
 _CHART = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "mark": "bar"}
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from markupsafe import Markup
 
-import samebits.report.html.section
-from samebits.report.html.section import prose, render, script_json, static
+import samebits.report.html.sections
+from samebits.report.html.sections import prose, render, script_json, static
 from samebits.report.page import Lines
 
-STATIC = Path(samebits.report.html.section.__file__).parent / "static"
+STATIC = Path(samebits.report.html.sections.__file__).parent / "static"
 HOSTILE = "</script><!--<script>alert(1)</script>\u2028\u2029&\"'"
 
 

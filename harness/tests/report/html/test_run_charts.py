@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from samebits.report.html.charts import COLOURS, svg
-from samebits.report.html.run_charts import (
+from samebits.report.html.charts import (
+    COLOURS,
     bounds_used,
     clusters_by_step,
     curves,
     distances,
     equal_bits,
     relative_distances,
+    svg,
 )
 from samebits.report.train import bound_rows, distance_rows, headroom_rows, value_rows
 from tests.report.html.run_samples import run, trained

@@ -1,7 +1,7 @@
 """A page as HTML: each block as an element, all of its text escaped."""
 
-from samebits.report.html.section import page_section
-from samebits.report.page import Badge, Beside, Chart, CommandLine, Fold, Line, Lines, Page, Table, ValueList
+from samebits.report.html.sections import page_section
+from samebits.report.page import Badge, Beside, Chart, CommandLine, Failing, Fold, Line, Lines, Page, Table, ValueList
 
 
 def test_each_block_is_an_element_and_its_text_is_no_markup() -> None:
@@ -19,7 +19,7 @@ def test_each_block_is_an_element_and_its_text_is_no_markup() -> None:
         command="check",
         state="failed",
         closing="1 fails",
-        headline="norm",
+        failing=[Failing(title="norm")],
         blocks=[table, Beside(blocks=[chart]), fold],
     )
     section = page_section(page)

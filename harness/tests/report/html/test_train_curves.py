@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from samebits.report.html.run_charts import ClusterCell, Split, clusters_by_step, splits
+from samebits.report.html.charts import ClusterCell, Split, clusters_by_step, splits
 from samebits.report.train import STEP_HEADS, bound_rows, distance_rows, headroom_rows, step_table, value_rows
 from tests.report.html.run_samples import run, trained
 

@@ -15,8 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from samebits.programs.placement import parts
 from samebits.report.check import Document, PairHead
 from samebits.report.html import sections as page_module
-from samebits.report.html.section import static
-from samebits.report.html.sections import html_page, section_of
+from samebits.report.html.sections import html_page, section_of, static
 from samebits.schema.difference import Witness
 from samebits.schema.finding import Finding
 from samebits.schema.meshes import MeshSpec

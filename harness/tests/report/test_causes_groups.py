@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from samebits.report.causes.groups import error_text, group_failures, kinds_of, without_numbers
+from samebits.report.causes import error_text, group_failures, kinds_of, without_numbers
 from samebits.schema.difference import Difference
 from samebits.schema.finding import Finding
 from samebits.schema.line_difference import LineDifference

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from samebits.report.causes.cause import only, place_words
+from samebits.report.causes import only, place_words
 from samebits.schema.finding import Finding
 from samebits.schema.picture import HeatMap, Picture
 from tests.support.documents import different, result

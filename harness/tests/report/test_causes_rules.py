@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from samebits.report.causes.groups import group_failures
-from samebits.report.causes.rules import Group, likely
+from samebits.report.causes import Group, group_failures, likely
 from samebits.schema.difference import Difference
 from samebits.schema.finding import Finding
 from samebits.schema.line_difference import LineDifference

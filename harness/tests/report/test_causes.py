@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from samebits.host import environment
-from samebits.report.causes.cause import causes
-from samebits.report.failing import Failing, next_command
+from samebits.report.causes import causes
+from samebits.report.page import Failing, next_command
 from samebits.schema.line_difference import LineDifference
 from tests.support.documents import different, result
 from tests.support.planted_results import planted_results

@@ -1,1 +1,0 @@
-"""Failing results grouped by what most likely caused them."""
