@@ -26,6 +26,7 @@ from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.point_proofs import PointProofs
 from samebits.check.rounding import gather_evidence, growing
 from samebits.check.sites import errors_raised, no_explicit_form
+from samebits.check.smaller_sizes import SmallerSizes, StandIn
 from samebits.check.trace_order import TraceOrder
 from samebits.check.verdict import judge_refusal, named_lines, without_leaves
 from samebits.errors import CouldNotRun, NoExplicitForm, NotCovered
@@ -34,8 +35,10 @@ from samebits.host.isolation import note
 from samebits.interpret.as_written import simulate
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.field_proof.result import not_exercised, of_movement
+from samebits.interpret.float64_differences import differences
 from samebits.interpret.given_integers import like_given
 from samebits.interpret.label_proof import LabelIdentity
+from samebits.interpret.other_values import Counterexample
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.estimate import ErrorEstimate, estimate_errors
 from samebits.interpret.rounding_error.rules import PASSES
@@ -264,9 +267,15 @@ class PointProver:
         self._prover = Prover(self.sides, self.platform, assuming=assuming)
         self._proofs = _ProofsAtRecords(Execution(self.sides), self._prover)
         self._searches = Searches(self._proofs, (at_magnitudes,), executed=False)
+        self._smaller = SmallerSizes(self._proofs.execution, self._proofs_of) if assuming else None
         self._derivations = BoundCache(self.platform)
         self._beside = size_proofs(pair, Effort(), self.platform)
         self.begin_chunk()
+
+    def _proofs_of(self, sides: TracedSides) -> tuple[PointProofs, Searches]:
+        """Return proofs and searches for the same pair at other sizes."""
+        proofs = _ProofsAtRecords(Execution(sides), Prover(sides, self.platform))
+        return proofs, Searches(proofs, (at_magnitudes,), executed=False)
 
     def begin_chunk(self) -> None:
         """Search for lines from here on as if no point had been refuted before."""
@@ -382,7 +391,8 @@ class PointProver:
         empty = _nothing(self._derivations, questions, point.direction)
         moved = [prover.movement(question) for question in questions.values()]
         why = next((movement.why for movement in moved if isinstance(movement, Unproved)), None)
-        identities = None if why is None else prover.identity(questions)
+        smaller = None if why is None else self._same_smaller(job, questions)
+        identities = None if why is None else prover.identity(questions) if smaller is None else smaller.identities()
         derived = _derived(self._derivations, questions) if isinstance(identities, Mapping) else None
         for leaf in first.outputs:
             known = identities if identities is None or isinstance(identities, Unproved) else identities[leaf]
@@ -390,7 +400,7 @@ class PointProver:
                 comparison=traced[leaf],
                 executed=False,
                 nothing=empty.get(leaf),
-                elsewhere=partial(self._searches.counterexample, job, leaf),
+                elsewhere=partial(self._elsewhere, job, leaf, smaller),
                 derivatives=prover.derivatives(point.direction, point.variant, leaf),
                 one_way=partial(prover.one_way, questions),
                 lines=partial(self._lines.lines, job, leaf, None, typed=traced[leaf].typed),
@@ -406,6 +416,21 @@ class PointProver:
             else:
                 assert derived is not None
                 yield by_fields(pair, point, outcome, known, first, derived).with_proof(no_movement=why)
+
+    def _same_smaller(self, job: PendingPoint, questions: Mapping[str, Question]) -> StandIn | None:
+        """Return smaller sizes at which all leaves are the same formulas, where float64 agrees at these sizes."""
+        smaller = None if self._smaller is None else self._smaller.of(job)
+        known = {} if smaller is None else smaller.identities()
+        if not known or not all(each.equal for each in known.values()):
+            return None
+        apart = any(differences(question, question.outputs) for question in questions.values())
+        return None if apart else smaller
+
+    def _elsewhere(self, job: PendingPoint, leaf: str, smaller: StandIn | None) -> Counterexample | None:
+        other = None if smaller is None else smaller.elsewhere(leaf)
+        if smaller is not None and (other is None or not other.allowed):
+            return other
+        return self._searches.counterexample(job, leaf)
 
 
 def sites_of(sides: TracedSides, point: Point, on_mesh: Site) -> PendingPoint:

@@ -20,6 +20,7 @@ from samebits.check.line_evidence import LineFinder
 from samebits.check.magnitudes import at_magnitudes
 from samebits.check.other_inputs import Searches, at_index_values, at_other_cotangents
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing, leaf_arrays
+from samebits.check.point_proofs import PointProofs
 from samebits.check.rounding import RoundingEvidence
 from samebits.check.sites import errors_raised, traced_point
 from samebits.check.smaller_sizes import SmallerSizes, StandIn, is_smaller
@@ -36,13 +37,16 @@ from samebits.programs.implementations import check_call
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides
 from samebits.prove.problem import other_outputs
-from samebits.prove.prover import Unproved
+from samebits.prove.prover import Prover, Unproved
 from samebits.prove.selftest import check_proofs
 from samebits.schema.case import Refusal
 from samebits.schema.finding import Executed
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
+
+SEARCHES = (at_index_values, at_magnitudes, at_other_cotangents)
+"""What looks for other inputs at which a leaf differs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,12 +98,18 @@ class Runner:
         self.evidence = EvidenceCollector(self.execution)
         self.proofs = self.evidence.proofs
         self.lines = LineFinder(self.proofs)
-        self._searches = Searches(self.proofs, (at_index_values, at_magnitudes, at_other_cotangents))
-        self._smaller = SmallerSizes(self.execution, self.evidence.platform) if effort.assuming else None
+        self._searches = Searches(self.proofs, SEARCHES)
+        self._smaller = SmallerSizes(self.execution, self._proofs_of) if effort.assuming else None
         self._cross_checks = CrossChecks.of(pair, effort)
         self._order = TraceOrder(self.sides)
         self._sizes = size_proofs(pair, effort)
         self._meshes: dict[tuple[str, str], Any] = {**meshes}
+
+    def _proofs_of(self, sides: TracedSides) -> tuple[PointProofs, Searches]:
+        """Return proofs and searches for the same pair at other sizes."""
+        execution = Execution(sides, self.execution.repeats, self.execution.idle_axes)
+        proofs = PointProofs(execution, Prover(sides, self.evidence.platform))
+        return proofs, Searches(proofs, SEARCHES)
 
     def start(self, point: Point) -> PendingPoint:
         """Trace the programs of a point and have them compiled; raises as `trace` does."""

@@ -7,7 +7,7 @@ shows of the formulas is printed as such. Large arrays are executed all the same
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +15,7 @@ import numpy as np
 
 from samebits.check.execution import Execution, PendingPoint
 from samebits.check.line_evidence import LineFinder
-from samebits.check.magnitudes import at_magnitudes
-from samebits.check.other_inputs import Searches, at_index_values, at_other_cotangents
+from samebits.check.other_inputs import Searches
 from samebits.check.point_proofs import PointProofs
 from samebits.errors import SamebitsError
 from samebits.host.cache_keys import ByIdentity
@@ -24,8 +23,9 @@ from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.other_values import Counterexample
 from samebits.programs.asked import Asked, recorded
 from samebits.programs.inputs import arg_shape
+from samebits.programs.program_cache import Program
 from samebits.programs.sides import TracedSides
-from samebits.prove.prover import Prover, Unproved
+from samebits.prove.prover import Unproved
 from samebits.schema.argument_trees import ArgTree
 from samebits.schema.assumption import Assumption
 from samebits.schema.case import Arg, Case
@@ -81,6 +81,13 @@ class StandIn:
         )
         return replace(known, witness=witness, at=None, assumptions=(*known.assumptions, sizes))
 
+    def identities(self) -> dict[str, FieldIdentity]:
+        """Return the same of every leaf that is decided here; none of them where one is not."""
+        known = {
+            path: self.field_identity(path) for path in next(iter(self.proofs.questions(self.job).values())).outputs
+        }
+        return {path: each for path, each in known.items() if each is not None} if all(known.values()) else {}
+
     def elsewhere(self, path: str) -> Counterexample | None:
         """Return other inputs at these sizes at which a leaf differs, if any are known."""
         other = self.searches.counterexample(self.job, path)
@@ -97,11 +104,11 @@ class SmallerSizes:
 
     Args:
         execution: of the pair as it is declared.
-        platform: whose branches of `lax.platform_dependent` are evaluated.
+        proofs_of: gives the proofs of other sides, and the searches for other inputs.
     """
 
-    def __init__(self, execution: Execution, platform: str) -> None:
-        self._execution, self._platform = execution, platform
+    def __init__(self, execution: Execution, proofs_of: Callable[[TracedSides], tuple[PointProofs, Searches]]) -> None:
+        self._execution, self._proofs_of = execution, proofs_of
         self._known: dict[tuple[object, ...], StandIn | None] = {}
 
     def of(self, job: PendingPoint) -> StandIn | None:
@@ -109,7 +116,7 @@ class SmallerSizes:
         sides, point = self._execution.sides, job.point
         if job.on_mesh.on_mesh or job.alone.case.transform is not None or sides.programs.group or sides.state.is_shared:
             return None
-        traced = [job.programs[name] for name in ("alone", "variant")]
+        traced = self._programs(self._execution, job)
         if any(program.error is not None for program in traced):
             return None
         programs = [program.traced.jaxpr for program in traced]
@@ -127,17 +134,19 @@ class SmallerSizes:
 
     def _at(self, job: PendingPoint, programs: Sequence[Any], smallest: StandIn) -> StandIn | None:
         """Return a point at the sizes of another of its variant; None where its programs are others there."""
-        execution = smallest.proofs.execution
-        reference, direction = execution.pair.reference_name, job.point.direction
-        smaller = replace(job, programs={}, movement=None, proved=None, asked=Asked())
-        for name, side, site in (("alone", reference, job.alone), ("variant", job.point.variant, job.on_mesh)):
-            smaller.programs[name] = execution.program(side, site, direction)
-        own = list(smaller.programs.values())
+        own = self._programs(smallest.proofs.execution, job)
         if any(program.error is not None for program in own):
             return None
         if not all(same_but_for_sizes(a, b.traced.jaxpr) for a, b in zip(programs, own, strict=True)):
             return None
-        return replace(smallest, job=smaller)
+        start = smallest.proofs.execution.sides.programs.start
+        smaller = dict(zip(("alone", "variant"), map(start, own), strict=True)) if job.programs else {}
+        return replace(smallest, job=replace(job, programs=smaller, movement=None, proved=None, asked=Asked()))
+
+    def _programs(self, execution: Execution, job: PendingPoint) -> list[Program]:
+        """Return the programs of the reference alone and of the variant."""
+        sides = (execution.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
+        return [execution.program(side, site, job.point.direction) for side, site in sides]
 
     def _searched(self, job: PendingPoint) -> StandIn | None:
         """Return what proves the pair at the smallest sizes at which both sides trace to the same program forward."""
@@ -166,9 +175,7 @@ class SmallerSizes:
         if best is None:
             return None
         sizes = dict.fromkeys(f"{shapes[name][axis]} as {size}" for (name, axis), size in chosen.items())
-        execution = Execution(best, self._execution.repeats, self._execution.idle_axes)
-        proofs = PointProofs(execution, Prover(best, self._platform))
-        searches = Searches(proofs, (at_index_values, at_magnitudes, at_other_cotangents))
+        proofs, searches = self._proofs_of(best)
         return StandIn(job, proofs, searches, LineFinder(proofs), ", ".join(sizes))
 
 
