@@ -177,6 +177,25 @@ def test_large_arrays_of_honest_functions_pass(case: Case) -> None:
     assert compared.verdict in ("rounding", "bitwise", "proved"), [leaf.ruling for leaf in compared.leaves]
 
 
+PROVED = [case for case in FAULTS if case.name in ("from an index above 2^16 on", "a carry that is lost late")]
+
+
+@pytest.mark.parametrize("case", PROVED, ids=lambda case: case.name.replace(" ", "_"))
+def test_a_fault_of_large_arrays_is_refuted(case: Case) -> None:
+    assert samebits.prove(case.reference, case.variant, *case.args).verdict == "different"
+
+
+def test_large_arrays_are_proved_at_smaller_sizes() -> None:
+    compared = samebits.prove(lambda x: x.sum(-1), blockwise_sum, WIDE)
+    assert compared.verdict == "rounding"
+    assert all("sizes" in [each.word for each in leaf.proof.assumptions] for leaf in compared.leaves)
+
+
+def test_without_assumptions_large_arrays_are_taken_whole() -> None:
+    compared = samebits.check(lambda x: x.sum(-1), blockwise_sum, WIDE, assumptions=False)
+    assert all("sizes" not in [each.word for each in leaf.proof.assumptions] for leaf in compared.leaves)
+
+
 def test_a_verdict_names_the_sizes_that_stand_for_others() -> None:
     (leaf, *_) = samebits.check(softmax, written_out, SQUARE, gradients=False).leaves
     (assumption,) = [each for each in leaf.proof.assumptions if each.word == "sizes"]
