@@ -79,13 +79,13 @@ class LaunchRequest:
             raise RequestError(f"launch: '{self.words[0]}' does not run in several processes; {known} do")
 
     def command(self) -> list[str]:
-        """The command line of every process."""
+        """Return the command line of every process."""
         if self.words[0] == "pytest":
             return [sys.executable, "-m", "pytest", "-p", "no:xdist", *self.words[1:]]
         return [sys.executable, "-m", "samebits", *self.words]
 
     def environment(self, number: int, port: int, report: Path) -> dict[str, str]:
-        """The environment of a process."""
+        """Return the environment of a process."""
         flags = without_device_count(os.environ.get("XLA_FLAGS", ""))
         own = {
             DISTRIBUTED: "1",
@@ -112,7 +112,7 @@ class _Launched:
     ended: float | None = field(default=None)
 
     def how(self) -> str:
-        """How it ended, with its last line."""
+        """Return how it ended, with its last line."""
         code = self.process.returncode
         words = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return words + (f": {line}" if (line := self._last_line()) else "")
@@ -129,10 +129,6 @@ class _Launched:
 
 def launch(request: LaunchRequest, say: Callable[[str], None]) -> int:
     """Start all processes, wait for them, and end the others when one has exited.
-
-    Args:
-        request: what is started.
-        say: receives lines for the user.
 
     Returns:
         The exit code of process 0; 3 where a process ended otherwise than the others, or had to be ended.

@@ -93,7 +93,7 @@ class Board:
         self._changed = threading.Condition(threading.RLock())
 
     def sign(self, number: int, place: tuple[str, int] | None, stage: str) -> str | None:
-        """A sign of life.
+        """Note a sign of life.
 
         Args:
             number: of the process.
@@ -113,20 +113,20 @@ class Board:
             return self._ended
 
     def leave(self, number: int, point: int, text: str) -> None:
-        """A process leaves a point before its end; the others leave it too, at their next exchange in it."""
+        """Leave a point before its end; the others leave it too, at their next exchange in it."""
         with self._changed:
             self._failures.setdefault(point, (number, text))
             self._none_wait(lambda tag: tag[0] == point)
 
     def end(self, text: str) -> str:
-        """The run is over; the first reason counts and is returned."""
+        """End the run, and return the reason: that of the first who ends it counts."""
         with self._changed:
             self._ended = self._ended or text
             self._changed.notify_all()
             return self._ended
 
     def ended(self) -> str | None:
-        """Why the run is over; None while it is not."""
+        """Explain why the run is over; None while it is not."""
         return self._ended
 
     def exchange(self, number: int, tag: tuple[int, str], post: Post, seconds: float, last: bool = False) -> Gathered:
@@ -154,7 +154,7 @@ class Board:
                 self._members[number].waits = None
 
     def _none_wait(self, where: Callable[[tuple[int, str]], bool]) -> None:
-        """Those that wait there can go on, and no longer wait from now on, even before their threads run."""
+        """Have those that wait there go on: they no longer wait, even before their threads run."""
         for member in self._members.values():
             if member.waits is not None and where(member.waits):
                 member.waits = None
@@ -181,7 +181,7 @@ class Board:
         return Gathered(posts=tuple(exchange.posts[number] for number in self._members))
 
     def _unable(self, name: str, exchange: _Exchange, limit: float, seconds: float) -> str | None:
-        """Why an exchange cannot come about any more; None while it can."""
+        """Explain why an exchange cannot come about any more; None while it can."""
         now = time.monotonic()
         missing = {number: member for number, member in self._members.items() if number not in exchange.posts}
         for number, member in missing.items():
@@ -197,7 +197,7 @@ class Board:
         return f"{listed} did not come to '{name}' within {seconds:g} s" if now > limit else None
 
     def _lost(self, number: int) -> str | None:
-        """Why a process is not there any more; None where it is, and where it has left the run."""
+        """Explain why a process is not there any more; None where it is, and where it has left the run."""
         member = self._members[number]
         if member.stage == CLOSED:
             return None
@@ -218,7 +218,7 @@ def own_place() -> tuple[str, int] | None:
 
 
 def is_gone(place: tuple[str, int] | None) -> bool:
-    """Whether a process of this very system has exited; False where that cannot be seen from here."""
+    """Return whether a process of this very system has exited; False where that cannot be seen from here."""
     own = own_place()
     if place is None or own is None or place[0] != own[0]:
         return False
@@ -239,13 +239,13 @@ class BoardCalls(Protocol):
     """What is called of a board, here or over the network."""
 
     def sign(self, number: int, place: tuple[str, int] | None, stage: str) -> str | None:
-        """A sign of life; why the run is over."""
+        """Note a sign of life, and explain why the run is over."""
 
     def leave(self, number: int, point: int, text: str) -> None:
-        """A process leaves a point before its end."""
+        """Leave a point before its end."""
 
     def end(self, text: str) -> str:
-        """The run is over."""
+        """End the run."""
 
     def exchange(self, number: int, tag: tuple[int, str], post: Post, seconds: float, last: bool = False) -> Gathered:
         """Bring something, and wait until all have."""
@@ -286,16 +286,13 @@ class ProcessGroup(LockstepGroup):
         return self._words.partition(":")[0]
 
     def begin(self, words: str) -> None:
-        """The next point begins; the others begin it too."""
+        """Begin the next point, as the others do."""
         self._point, self._step, self._words = self._point + 1, 0, words
         self.reached(words)
 
     @contextlib.contextmanager
     def point(self, words: str) -> Iterator[None]:
-        """Inside, all processes do one thing; where one of them fails, all do.
-
-        Args:
-            words: what it is, in messages.
+        """Have all processes do one thing inside; where one of them fails, all do.
 
         Raises:
             FailedElsewhere: another process failed.
@@ -314,15 +311,11 @@ class ProcessGroup(LockstepGroup):
                 raise FailedElsewhere(f"failed in process {number}: {post.failed}")
 
     def reached(self, stage: str) -> None:
-        """A stage of the work, by which this process is described should it end here.
-
-        Args:
-            stage: in words.
-        """
+        """Note a stage of the work, by which this process is described should it end here."""
         self._stage, self._since = stage, time.monotonic()
 
     def exchange(self, name: str, post: Post, last: bool = False) -> tuple[Post, ...]:
-        """What all processes bring to an exchange, in their order.
+        """Return what all processes bring to an exchange, in their order.
 
         Args:
             name: of the exchange, the same in all of them.
@@ -349,11 +342,11 @@ class ProcessGroup(LockstepGroup):
         return gathered.posts
 
     def share(self, name: str, payload: Any) -> list[Any]:
-        """What each process says, in their order; see `exchange`."""
+        """Return what each process says, in their order; see `exchange`."""
         return [post.payload for post in self.exchange(name, Post(payload))]
 
     def agree(self, name: str, payload: Any = None, failed: str | None = None) -> list[Any]:
-        """The same for a step that any process may have failed in.
+        """Return the same of a step that any process may have failed in.
 
         Args:
             name: of the exchange.
@@ -377,10 +370,6 @@ class ProcessGroup(LockstepGroup):
 
     def watched(self, stage: str, call: Callable[[], Value]) -> Value:
         """Have something run in a thread that this one can abandon: nothing interrupts a collective.
-
-        Args:
-            stage: in words.
-            call: what runs.
 
         Raises:
             RunEnded: it takes too long, or the run has ended meanwhile.
@@ -414,10 +403,7 @@ class ProcessGroup(LockstepGroup):
         return self.end(late)
 
     def end(self, text: str) -> str:
-        """The run is over for all processes; the reason that all of them report, which is the first one's.
-
-        Args:
-            text: why, in words.
+        """End the run for all processes, and return the reason that all of them report, which is the first one's.
 
         Raises:
             RunEnded: process 0 has ended.
@@ -444,7 +430,7 @@ class ProcessGroup(LockstepGroup):
             self._ended = self._ended or f"process 0 has ended ({type(error).__name__})"
 
     def _beat(self) -> None:
-        """Signs of life from a thread of its own."""
+        """Give signs of life, from a thread of its own."""
         while not self._closed.wait(BEAT):
             self._sign()
 

@@ -100,7 +100,7 @@ class RayExecutor(Executor):
         self._tasks[chunk.number] = _Task(chunk, self._remote.remote(self._site, pickle.dumps((self._work, chunk))))
 
     def events(self, seconds: float) -> Iterator[tuple[int, Event | Ended]]:
-        """What the tasks have said since the last call.
+        """Yield what the tasks have said since the last call.
 
         Raises:
             RequestError: a node has other versions or sources than this machine, another processor than the other
@@ -139,12 +139,12 @@ class RayExecutor(Executor):
         ray.cancel(task.messages, force=False)
 
     def memory(self, number: int) -> int | None:
-        """What the task last reported."""
+        """Return what the task last reported."""
         task = self._tasks.get(number)
         return None if task is None else task.held
 
     def queued(self, number: int) -> bool:
-        """Whether a task has no node yet."""
+        """Return whether a task has no node yet."""
         task = self._tasks.get(number)
         return task is not None and task.host is None
 
@@ -180,7 +180,7 @@ class RayExecutor(Executor):
                         self._tasks.pop(task.chunk.number, None)
 
     def _take(self, task: _Task) -> Iterator[tuple[int, Event | Ended]]:
-        """The next message of a task, which is there."""
+        """Yield what the next message of a task says, which is there."""
         import ray
 
         number = task.chunk.number
@@ -198,7 +198,7 @@ class RayExecutor(Executor):
                 yield number, event
 
     def _understood(self, task: _Task, message: Message) -> Event | Ended | None:
-        """The part of a message that the driver needs."""
+        """Return what the driver needs of a message."""
         if isinstance(message, Begun):
             task.host = message.host
             host, processor = self._first = self._first or (message.host, message.processor)
@@ -219,7 +219,7 @@ class RayExecutor(Executor):
         return None
 
     def _loss(self, task: _Task, error: Exception) -> ProcessExit:
-        """Why a task ended that has not said so itself.
+        """Explain why a task ended that has not said so itself.
 
         Raises:
             RequestError: samebits cannot run there.
@@ -261,7 +261,7 @@ class RayExecutor(Executor):
 
 
 def site_of(cluster: RayCluster, digest: str | None, seconds: float | None = None) -> DriverSite:
-    """What the nodes of a cluster need from this process.
+    """Return what the nodes of a cluster need from this process.
 
     Args:
         cluster: with its request.
@@ -283,7 +283,7 @@ def site_of(cluster: RayCluster, digest: str | None, seconds: float | None = Non
 
 
 def _own_paths() -> tuple[str, ...]:
-    """The entries of Python's path outside its installation, which has other folders on other machines."""
+    """Return the entries of Python's path outside its installation, which has other folders on other machines."""
     scripts = os.path.realpath(sysconfig.get_path("scripts"))  # where the command `samebits` itself lies
     absolute = (os.path.realpath(path) for path in sys.path)
     folders = (path for path in absolute if os.path.isdir(path) and path != scripts)
@@ -291,7 +291,7 @@ def _own_paths() -> tuple[str, ...]:
 
 
 def differs(host: str, here: MachineFingerprint, there: MachineFingerprint) -> str:
-    """The line about a node that is not as this machine is."""
+    """Return the line about a node that is not as this machine is."""
     return (
         f"node {host} differs from this machine: {here.difference(there)}. Results of both cannot stand in one "
         "document: install the same versions on all nodes, and have the same files under the same path, for instance "
@@ -300,13 +300,7 @@ def differs(host: str, here: MachineFingerprint, there: MachineFingerprint) -> s
 
 
 def not_alike(first: str, second: str, what: str, before: str, after: str) -> str:
-    """The line about two nodes of different kinds.
-
-    Args:
-        first, second: their names.
-        what: they differ in.
-        before, after: what each has.
-    """
+    """Return the line about two nodes of different kinds."""
     return (
         f"nodes {first} and {second} are not alike: {what} {before} and {after}. Bits depend on it, and one document "
         "has one environment: use nodes of one kind, by a nodeSelector or by --ray-task with a resource "
@@ -315,6 +309,6 @@ def not_alike(first: str, second: str, what: str, before: str, after: str) -> st
 
 
 def last_line(error: Exception) -> str:
-    """The last line of an error with a traceback."""
+    """Return the last line of an error with a traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

@@ -47,18 +47,18 @@ class RayCluster:
         self.task = task_resources(request, nodes)
 
     def nodes(self) -> list[Node]:
-        """The nodes that are alive now and have room for a task, in an order that stays."""
+        """Return the nodes that are alive now and have room for a task, in an order that stays."""
         import ray
 
         alive = [node for node in ray.nodes() if node["Alive"] and tasks_on(node["Resources"], self.task)]
         return sorted(alive, key=lambda node: str(node["NodeID"]))
 
     def room(self) -> int:
-        """How many tasks run beside each other now."""
+        """Return how many tasks run beside each other now."""
         return sum(tasks_on(node["Resources"], self.task) for node in self.nodes())
 
     def options(self) -> dict[str, Any]:
-        """The options of a task."""
+        """Return the options of a task."""
         rest = {name: amount for name, amount in self.task.items() if name not in ("CPU", "GPU", *_IN_BYTES)}
         return {
             **{name: self.task[name] for name in _IN_BYTES if name in self.task},
@@ -105,11 +105,7 @@ def connect(request: RayRequest) -> RayCluster:
 
 
 def task_resources(request: RayRequest, nodes: Sequence[Node]) -> dict[str, float]:
-    """The resources of each task: what was asked for, one CPU, and all chips or GPUs of a node.
-
-    Args:
-        request: what was asked for.
-        nodes: of the cluster.
+    """Return the resources of each task: what was asked for, one CPU, and all chips or GPUs of a node.
 
     Raises:
         RequestError: no node has them.
@@ -148,7 +144,7 @@ def _require_single_hosts(nodes: Sequence[Node]) -> None:
 
 
 def _in_words(nodes: Sequence[Node]) -> str:
-    """What a cluster has, such as `2 nodes: CPU 8, 4`."""
+    """Return what a cluster has, such as `2 nodes: CPU 8, 4`."""
     has = []
     for name in ("CPU", *ACCELERATORS.values()):
         amounts = [f"{node['Resources'][name]:g}" for node in nodes if node["Resources"].get(name)]

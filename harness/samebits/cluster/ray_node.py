@@ -191,27 +191,18 @@ class _Relay:
 
 
 def tasks_on(resources: Mapping[str, float], task: Mapping[str, float]) -> int:
-    """How many tasks a node has room for.
-
-    Args:
-        resources: of the node.
-        task: what each asks for.
-    """
+    """Return how many tasks a node has room for."""
     # Ray counts in units of 1/10000; 1e-6 keeps 0.3 from going into 0.9 twice.
     return min((int(resources.get(name, 0.0) / amount + 1e-6) for name, amount in task.items()), default=0)
 
 
 def node_name(facts: Mapping[str, Any]) -> str:
-    """A node as messages name it: host and address.
-
-    Args:
-        facts: an entry of `ray.nodes()`.
-    """
+    """Return a node as messages name it: host and address."""
     return f"{facts['NodeManagerHostname']} ({facts['NodeManagerAddress']})"
 
 
 def _this_node(task: Mapping[str, float]) -> tuple[str, int]:
-    """The name of this node, and how many tasks share it."""
+    """Return the name of this node, and how many tasks share it."""
     import ray
 
     own = ray.get_runtime_context().get_node_id()

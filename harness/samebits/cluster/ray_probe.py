@@ -52,7 +52,7 @@ class ProbeWork(Work[NodeFacts]):
         self.folders = tuple(folders)
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
-        """The facts, or why there are none."""
+        """Yield the facts, or why there are none."""
         for item in items:
             facts = fingerprint(self.folders)
             try:
@@ -68,10 +68,7 @@ class ProbeWork(Work[NodeFacts]):
 
 
 def cluster_environment(request: RayRequest) -> Environment:
-    """The environment of the nodes, which is the same on all of them.
-
-    Args:
-        request: the cluster and the resources of a task.
+    """Return the environment of the nodes, which is the same on all of them.
 
     Raises:
         RequestError: no cluster, no room in it, a node has other versions or sources than this machine, or two nodes
@@ -91,10 +88,7 @@ def cluster_environment(request: RayRequest) -> Environment:
 
 
 def one_kind(environments: Mapping[str, Environment]) -> Environment:
-    """The environment that all nodes have; how many processors they have moves no bits.
-
-    Args:
-        environments: by the names of the nodes.
+    """Return the environment that all nodes have; how many processors they have moves no bits.
 
     Raises:
         RequestError: two are not alike.
@@ -109,7 +103,7 @@ def one_kind(environments: Mapping[str, Environment]) -> Environment:
 
 
 def _answers(cluster: RayCluster) -> dict[str, NodeFacts]:
-    """What the nodes say, by their names.
+    """Return what the nodes say, by their names.
 
     Raises:
         RequestError: a node cannot run samebits, or none answers.

@@ -55,7 +55,7 @@ class _Own:
 
 
 def spans(mesh: Any) -> bool:
-    """Whether a mesh has devices of other processes."""
+    """Return whether a mesh has devices of other processes."""
     if not isinstance(mesh, jax.sharding.Mesh):
         return False
     return any(device.process_index != jax.process_index() for device in mesh.devices.flat)
@@ -64,7 +64,7 @@ def spans(mesh: Any) -> bool:
 def fetch(
     group: ProcessGroup, label: str, outputs: Mapping[str, Any], expected: Mapping[str, Array]
 ) -> tuple[dict[str, Array], list[Comparison]]:
-    """Arrays as a whole, in every process, and the copies of a piece that differ between devices.
+    """Return arrays as a whole, in every process, and the copies of a piece that differ between devices.
 
     Args:
         group: the processes that hold them.
@@ -136,13 +136,7 @@ def called_together(
 
 
 def fetched_tree(group: ProcessGroup, label: str, tree: Any) -> Any:
-    """A tree of arrays on the host, whole, also where they span processes.
-
-    Args:
-        group: the processes.
-        label: of the program, in messages.
-        tree: of arrays on the devices.
-    """
+    """Return a tree of arrays on the host, whole, also where they span processes."""
     leaves = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
     spanning = {path: leaf for path, leaf in leaves.items() if not getattr(leaf, "is_fully_addressable", True)}
     whole: dict[str, Array] = {}
@@ -156,12 +150,6 @@ def fetched_tree(group: ProcessGroup, label: str, tree: Any) -> Any:
 
 def in_step(group: ProcessGroup, mesh: Any, label: str, call: Callable[[], Value]) -> Value:
     """Run a program; where its mesh spans processes, all run it, each up to a time limit.
-
-    Args:
-        group: the processes.
-        mesh: of the program.
-        label: of the program, in messages.
-        call: runs it to its end.
 
     Raises:
         FailedElsewhere: it failed in another process.
@@ -228,7 +216,7 @@ def _require_one_kind(label: str, everywhere: Sequence[Mapping[str, str]]) -> No
 
 
 def _as_expected(pieces: list[Piece]) -> bool:
-    """Whether the first copy of every part has the bits that are expected; other copies are compared as replicas."""
+    """Return whether the first copy of every part has the expected bits; other copies are compared as replicas."""
     return all(piece.expected for piece in _first(pieces).values())
 
 
@@ -240,7 +228,7 @@ def _first(pieces: list[Piece]) -> dict[Index, Piece]:
 
 
 def _wanted(pieces: list[Piece]) -> set[int]:
-    """The devices whose pieces all processes need: all parts where one is unexpected, and copies that differ."""
+    """Return the devices whose pieces all processes need: all parts where one is unexpected, and copies that differ."""
     first = _first(pieces)
     wanted = set() if _as_expected(pieces) else {piece.device for piece in first.values()}
     for piece in pieces:

@@ -48,22 +48,18 @@ class RunInputs:
     environment: Mapping[str, str]
 
     def digests(self) -> dict[str, str]:
-        """One digest of each part, the order in it included."""
+        """Return one digest of each part, the order in it included."""
         return {
             name: hashlib.sha256(repr(list(part.items())).encode()).hexdigest() for name, part in self.parts().items()
         }
 
     def parts(self) -> dict[str, Mapping[str, str]]:
-        """By the name that a message gives it."""
+        """Return each part by the name that a message gives it."""
         return {"what it runs": self.points, "its sources": self.sources, "its environment": self.environment}
 
 
 def compare_inputs(group: ProcessGroup, inputs: RunInputs) -> None:
     """Compare what the processes are about to do.
-
-    Args:
-        group: the processes.
-        inputs: of this one.
 
     Raises:
         RequestError: a process differs from process 0; it is named, with what differs.
@@ -108,7 +104,7 @@ def _short(text: str | None) -> str:
 
 
 def sources() -> dict[str, str]:
-    """Digests of samebits' own files, and of every imported module that is neither installed nor Python's own."""
+    """Return digests of samebits' own files, and of every imported module that is not installed."""
     digests = {
         f"samebits/{path.relative_to(PACKAGE).as_posix()}": _digest(path) for path in sorted(PACKAGE.rglob("*.py"))
     }
@@ -126,7 +122,7 @@ def sources() -> dict[str, str]:
 
 
 def described(environment: Environment) -> dict[str, str]:
-    """An environment as text by its entries."""
+    """Return an environment as text by its entries."""
     described: dict[str, str] = {}
     for name, value in asdict(environment).items():
         entries: dict[str, Any] = value if isinstance(value, dict) else {"": value}
@@ -153,9 +149,6 @@ START = 300
 
 def start(request: DistributedRequest) -> ProcessGroup:
     """Start jax with the devices of all processes.
-
-    Args:
-        request: how the others are found.
 
     Raises:
         RequestError: no launcher is detected, jax has started already, or the others are not reached.
@@ -188,10 +181,6 @@ def start(request: DistributedRequest) -> ProcessGroup:
 
 def _require_coordinator(request: DistributedRequest, seconds: int) -> None:
     """Try the coordinator's address: where jax cannot use it, XLA aborts the process.
-
-    Args:
-        request: with or without an address.
-        seconds: within which process 0 has to be there.
 
     Raises:
         RequestError: process 0 cannot listen at its port, or the others find no process listening there.
@@ -256,7 +245,7 @@ def _initialize(request: DistributedRequest, limit: int) -> None:
 
 
 def _missing_in_a_pod() -> str:
-    """What jax lacks to find the other pods of a Kubernetes job; empty where it lacks nothing, and elsewhere."""
+    """Return what jax lacks to find the other pods of a Kubernetes job; empty where it lacks nothing, and elsewhere."""
     if "KUBERNETES_SERVICE_HOST" not in os.environ:
         return ""
     try:
@@ -284,7 +273,7 @@ def _bounded(seconds: int, what: str) -> Iterator[None]:
 
 
 def _serve(count: int, request: DistributedRequest) -> tuple[Board, dict[str, Any]]:
-    """A board with its address and key; on the loopback device alone where the coordinator is there."""
+    """Return a board with its address and key; on the loopback device alone where the coordinator is there."""
     board, key = Board(count), secrets.token_hex(32)
 
     class ServedBoard(BaseManager):
@@ -300,7 +289,7 @@ def _serve(count: int, request: DistributedRequest) -> tuple[Board, dict[str, An
 
 
 def _own_names() -> Iterator[str]:
-    """The names and addresses under which other machines may reach this one."""
+    """Return the names and addresses under which other machines may reach this one."""
     yield socket.gethostname()
     yield socket.getfqdn()
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -309,7 +298,7 @@ def _own_names() -> Iterator[str]:
 
 
 def _from_process_0(address: dict[str, Any] | None) -> dict[str, Any]:
-    """The address that process 0 gives, in all processes."""
+    """Return the address that process 0 gives, in all processes."""
     import numpy as np
     from jax.experimental import multihost_utils
 
@@ -320,7 +309,7 @@ def _from_process_0(address: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _reach(address: dict[str, Any]) -> BoardCalls:
-    """The board of process 0, by the first of its names that answers."""
+    """Return the board of process 0, by the first of its names that answers."""
     limit, why = time.monotonic() + 60, ""
     while time.monotonic() < limit:
         for host in address["hosts"]:

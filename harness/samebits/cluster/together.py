@@ -25,7 +25,7 @@ def judged_together(
     finish: Callable[[], Sequence[Finding]],
     error: Callable[[str], Finding],
 ) -> list[Finding]:
-    """The results of a point that all processes come to; where it does not start in one of them, it runs in none.
+    """Return the results of a point that all processes come to; it runs in none where it does not start in one.
 
     Args:
         group: the processes.
@@ -51,7 +51,7 @@ def judged_together(
 
 
 def end_together(group: ProcessGroup, results: Sequence[Finding], error: Callable[[str], Finding]) -> list[Finding]:
-    """The results of a point, once all processes have them.
+    """Return the results of a point, once all processes have them.
 
     Args:
         group: the processes.
@@ -81,10 +81,6 @@ def end_together(group: ProcessGroup, results: Sequence[Finding], error: Callabl
 def require_alike(group: ProcessGroup, results: Sequence[Finding]) -> None:
     """Hold the results of a point against those of the other processes.
 
-    Args:
-        group: the processes.
-        results: of this one.
-
     Raises:
         CouldNotRun: a process comes to another result.
         RunEnded: a process does not come.
@@ -97,7 +93,7 @@ def require_alike(group: ProcessGroup, results: Sequence[Finding]) -> None:
 
 
 def _apart(first: Sequence[dict[str, object]], other: Sequence[dict[str, object]]) -> str | None:
-    """What differs between the results of two processes; None where nothing does."""
+    """Return what differs between the results of two processes; None where nothing does."""
     if len(first) != len(other):
         return f"{len(other)} leaves, not {len(first)}"
     for own, theirs in zip(first, other, strict=True):
@@ -108,7 +104,7 @@ def _apart(first: Sequence[dict[str, object]], other: Sequence[dict[str, object]
 
 
 def _failure(results: Sequence[Finding]) -> str | None:
-    """Why a point could not run; None where it did."""
+    """Explain why a point could not run; None where it did."""
     only = results[0]
     alone = len(results) == 1 and (only.place.leaf, only.ruling.verdict) == ("*", "error")
     return only.ruling.reason if alone else None

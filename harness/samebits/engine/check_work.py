@@ -48,13 +48,7 @@ T = TypeVar("T")
 
 
 def finished(key: str, rows: Iterable[object], reads: Iterable[str] = ()) -> Finished:
-    """Return the end of an item, with its rows encoded.
-
-    Args:
-        key: of the item.
-        rows: its results.
-        reads: as in `Finished`.
-    """
+    """Return the end of an item, with its rows encoded."""
     return Finished(key=key, rows=tuple(msgspec.Raw(msgspec.json.encode(row)) for row in rows), reads=tuple(reads))
 
 
@@ -65,12 +59,7 @@ def remarks() -> Iterator[Event]:
 
 
 def trouble(pair: str, error: Exception) -> Trouble:
-    """Return an exception that leaves nothing to be said about a pair or configuration.
-
-    Args:
-        pair: its name.
-        error: ours, or a bug of samebits, whose traceback is printed.
-    """
+    """Return an exception that leaves nothing to be said about a pair or configuration."""
     if isinstance(error, SamebitsError):
         retain(error.__cause__)
         return Trouble(pair=pair, message=str(error), exit_code=error.exit_code)

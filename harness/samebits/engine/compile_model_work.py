@@ -38,14 +38,7 @@ class CompiledModelStep:
 
 
 def model_step_items(tree: Path, preset: str, runs: Iterable[Config], target: Target) -> list[Item]:
-    """Return one per run of a preset; no compiler is started.
-
-    Args:
-        tree: of the model.
-        preset: its name.
-        runs: of the preset.
-        target: what they are compiled for.
-    """
+    """Return one per run of a preset; no compiler is started."""
     words = ["samebits", "compile", "model", "--preset", preset, "--target", target.name]
     return [
         Item(

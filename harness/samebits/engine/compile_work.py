@@ -28,12 +28,7 @@ class CompiledPrograms:
 
 
 def compile_items(pairs: Iterable[tuple[Locator, Pair]], request: CompileRequest) -> list[Item]:
-    """Return one per production shape, target and direction that a request selects; no compiler is started.
-
-    Args:
-        pairs: with their declarations.
-        request: what is compiled.
-    """
+    """Return one per production shape, target and direction that a request selects; no compiler is started."""
     from samebits.compile.pair import selected_cases
 
     return [

@@ -81,10 +81,6 @@ class CompilingWork(Work[Row]):
     def begin(self, pair: Pair, item: Item) -> CompilingItem[Row]:
         """Trace the programs of an item, and have them compiled.
 
-        Args:
-            pair: as it is declared.
-            item: one of its items.
-
         Raises:
             SamebitsError: there is nothing to compile, and why.
         """
@@ -171,13 +167,7 @@ class CompilingWork(Work[Row]):
 
 
 def compile_replay(locator: Locator, request: CompileRequest, words: Iterable[str]) -> str:
-    """Return the command that compiles a part of a request again.
-
-    Args:
-        locator: of the pair.
-        request: whose sides and options are those of the part.
-        words: what else is asked for, and of what.
-    """
+    """Return the command that compiles a part of a request again."""
     if locator.rerun is not None:
         return locator.rerun
     line = ["samebits", "compile", locator.name, *words]

@@ -73,20 +73,11 @@ class DetectionRuns:
         self.runs = runs
 
     def narrow(self, name: str) -> Iterator[str | TrainedRun]:
-        """Return stages in words, and at the end the row of a healthy run in bfloat16.
-
-        Args:
-            name: of the run.
-        """
+        """Return stages in words, and at the end the row of a healthy run in bfloat16."""
         return guarded(name, self._narrow(name))
 
     def planted(self, name: str, defect: str) -> Iterator[str | TrainedRun]:
-        """Return stages in words, and at the end the row of the runs with a defect.
-
-        Args:
-            name: of the run that it is planted into.
-            defect: its name.
-        """
+        """Return stages in words, and at the end the row of the runs with a defect."""
         return guarded(name, self._planted(name, defect))
 
     def _narrow(self, name: str) -> Iterator[str | TrainedRun]:
@@ -123,13 +114,7 @@ class DetectionRuns:
 def detected_by(
     defects: Sequence[Defect], rows: Mapping[str, TrainedRun], healthy_runs: MatrixResult
 ) -> tuple[Detection, list[Problem]]:
-    """Return the detection table, and what could not be run or judged.
-
-    Args:
-        defects: those planted into the matrix.
-        rows: by key of their items, and that of the matrix's first run.
-        healthy_runs: the healthy runs of the matrix, in float32.
-    """
+    """Return the detection table, and what could not be run or judged."""
     from samebits.train.detection import apply_gates, healthy_rows, table_of
     from samebits.train.record import RunRecord
 

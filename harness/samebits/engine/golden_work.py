@@ -14,12 +14,7 @@ from samebits.train.golden.check import CheckedGolden
 
 
 def golden_items(tree: Path, names: Iterable[str]) -> list[Item]:
-    """Return one per configuration.
-
-    Args:
-        tree: of the model.
-        names: as `--config` takes them.
-    """
+    """Return one per configuration."""
     return [
         Item(
             key=name,

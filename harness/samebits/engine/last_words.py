@@ -23,11 +23,7 @@ def without_stacks(text: bytes) -> bytes:
 
 
 def last_words(text: bytes) -> str:
-    """Explain why a process ended, as it said so itself, and where it was; empty where it said nothing.
-
-    Args:
-        text: what it has written to stderr.
-    """
+    """Explain why a process ended, as it said so itself, and where it was; empty where it said nothing."""
     said = without_stacks(text)
     lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
     why = [line for line in lines[-20:] if _WHY.search(line)][-1:]

@@ -178,12 +178,7 @@ def compared_with(matrix: Matrix) -> dict[str, Config]:
 
 
 def guarded(name: str, steps: Iterator[str | TrainedRun]) -> Iterator[str | TrainedRun]:
-    """Yield the stages of a run and its row; what goes wrong on the way is its row.
-
-    Args:
-        name: of the run.
-        steps: as its maker gives them.
-    """
+    """Yield the stages of a run and its row; what goes wrong on the way is its row."""
     try:
         yield from steps
     except SamebitsError as error:

@@ -39,13 +39,7 @@ class ProvedStep:
 
 
 def step_items(model: Model, tree: Path, request: ProveRequest) -> list[Item]:
-    """Return one per step that a request selects; steps that are compared with one reference are neighbours in a group.
-
-    Args:
-        model: of the tree.
-        tree: of the model.
-        request: as the options say.
-    """
+    """Return one per step that a request selects; those that are compared with one reference are a group."""
     items = []
     for number, (config, defect) in enumerate(steps(model, request)):
         words = replay_words(model, request, config, defect)

@@ -46,11 +46,7 @@ class RayRequest:
     folders: tuple[str, ...] = ()
 
     def environment(self, mine: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables that tasks get from the driver, whose own platform is the CPU.
-
-        Args:
-            mine: the driver's environment.
-        """
+        """Return the variables that tasks get from the driver, whose own platform is the CPU."""
         passed = {name: value for name, value in mine.items() if name.startswith(_PASSED_ON)}
         return {**passed, "JAX_PLATFORMS": self.platform}
 

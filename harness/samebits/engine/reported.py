@@ -32,12 +32,7 @@ def recorder() -> Callable[[int], None]:
 
 
 def lacks_report(path: Path, code: int) -> bool:
-    """Return whether user code ran in a process that ended with this exit code, and that did not report it.
-
-    Args:
-        path: the file of the process.
-        code: how it ended.
-    """
+    """Return whether user code ran in a process that ended with this exit code, and that did not report it."""
     try:
         return path.read_text(encoding="ascii") != str(code)
     except FileNotFoundError:  # it printed its help

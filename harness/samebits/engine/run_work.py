@@ -155,13 +155,7 @@ def usual_settings(*, workers: int | None, seconds: float | None, limit: int | N
 
 
 def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Executor:
-    """Return where the work runs.
-
-    Args:
-        work: what is done.
-        items: how many there are; no more processes are started.
-        settings: what was asked for.
-    """
+    """Return where the work runs."""
     if settings.in_process:
         from samebits.engine.in_process import InProcess
 

@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 
 
 def train_items(request: TrainRequest, matrix: Matrix) -> list[Item]:
-    """Return one per run of a matrix, and one per comparison of twins, which follows both of them in the same process.
-
-    Args:
-        request: as the options say.
-        matrix: what it selects.
-    """
+    """Return one per run of a matrix, and one per comparison of twins, which follows both in the same process."""
     twin_of = {b: a for a, b in matrix.twins}
     order = {run.name: number for number, run in enumerate(matrix.runs)}
     items: list[Item] = []
@@ -98,12 +93,6 @@ class TrainWork(OneByOne[TrainedRun]):
 def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], seconds: float) -> MatrixResult:
     """Return the runs of a matrix and their comparisons, as `run_matrix` gives them, but without states and arrays.
 
-    Args:
-        matrix: what was run.
-        root: the tree with its pairs.
-        rows: by key of their items.
-        seconds: wall time.
-
     Raises:
         SamebitsError: the first run failed, so that there is nothing to compare with; or a request is wrong.
     """
@@ -144,12 +133,7 @@ def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], second
 
 
 def replay_of(request: TrainRequest, matrix: Matrix, run: Config) -> str:
-    """Return the command that makes a run again, beside all references on one device.
-
-    Args:
-        request, matrix: that the run is of.
-        run: one of them.
-    """
+    """Return the command that makes a run again, beside all references on one device."""
     words = ["samebits", "train", "--config", request.config or f"{matrix.name}/{run.name}"]
     for name in ("steps", "dtype", "mesh", "shard_mode", "text"):
         value = getattr(request, name)

@@ -37,12 +37,7 @@ class TunedValues:
 
 
 def tune_items(pairs: Iterable[tuple[Locator, Pair]], request: CompileRequest) -> list[Item]:
-    """For each production shape one at the small size, and one per target and direction; no compiler is started.
-
-    Args:
-        pairs: with their declarations.
-        request: what is compiled.
-    """
+    """For each production shape one at the small size, and one per target and direction; no compiler is started."""
     from samebits.compile.pair import selected_cases
     from samebits.compile.tune import tuned_shapes
 

@@ -142,11 +142,7 @@ def jax_platforms(names: str) -> str:
 
 
 def gpu_plugin(devices: Path = Path("/dev")) -> str | None:
-    """Return jax's name of the maker whose plugin is installed; of several, the one whose driver is here.
-
-    Args:
-        devices: where the system lists its devices.
-    """
+    """Return jax's name of the maker whose plugin is installed; of several, the one whose driver is here."""
     modules = {plugin.value for plugin in importlib.metadata.entry_points(group="jax_plugins")}
     folders = [os.path.join(folder, "jax_plugins") for folder in sys.path]
     modules |= {module.name for module in pkgutil.iter_modules(folders)}
@@ -159,11 +155,7 @@ def _has_driver(maker: str, devices: Path) -> bool:
 
 
 def gpu_models(proc: Path = Path("/proc")) -> tuple[str, ...]:
-    """List the models of NVIDIA's GPUs here, each once, without starting jax; none where the driver does not.
-
-    Args:
-        proc: where the driver lists its devices.
-    """
+    """List the models of NVIDIA's GPUs here, each once, without starting jax; none where the driver does not."""
     models = set()
     for file in (proc / "driver/nvidia/gpus").glob("*/information"):
         with contextlib.suppress(OSError):  # a device that was removed meanwhile
@@ -180,11 +172,7 @@ def requested_platform() -> str | None:
 
 
 def expected_platform(devices: Path = Path("/dev")) -> str:
-    """Return the platform that jax will start on, found without starting it.
-
-    Args:
-        devices: where the system lists its devices.
-    """
+    """Return the platform that jax will start on, found without starting it."""
     requested = requested_platform()
     if requested is not None:
         return requested
@@ -231,10 +219,6 @@ def users_of(platform: str, proc: Path = Path("/proc")) -> dict[int, str]:
     """Return the other processes that have a device open, by number, each with the device and its command.
 
     Processes of other users are seen by root only.
-
-    Args:
-        platform: `tpu` or `gpu`.
-        proc: where the system lists its processes.
     """
     users = {}
     for folder in proc.glob("[0-9]*"):
@@ -246,13 +230,7 @@ def users_of(platform: str, proc: Path = Path("/proc")) -> dict[int, str]:
 
 
 def why_not_started(platform: str, message: str, proc: Path = Path("/proc")) -> str:
-    """Explain why jax does not start on a platform, in one line.
-
-    Args:
-        platform: the one that was expected.
-        message: what jax says.
-        proc: where the system lists its processes.
-    """
+    """Explain why jax does not start on a platform, in one line."""
     message = " ".join(message.split())
     if platform in _OPEN_FILES and _IN_USE.search(message):
         return f"the {platform.upper()} is in use: {_who(platform, message, proc)}; {_what_to_do(platform, message)}"
@@ -262,13 +240,7 @@ def why_not_started(platform: str, message: str, proc: Path = Path("/proc")) -> 
 
 
 def no_answer(platform: str, seconds: float, proc: Path = Path("/proc")) -> str:
-    """Say that a platform did not start in time, and why that may be, in one line.
-
-    Args:
-        platform: `tpu` or `gpu`.
-        seconds: the time limit.
-        proc: where the system lists its processes.
-    """
+    """Say that a platform did not start in time, and why that may be, in one line."""
     users = "; ".join(users_of(platform, proc).values())
     slice_ = "; a slice of several hosts starts only when each of them does" if platform == "tpu" else ""
     return (

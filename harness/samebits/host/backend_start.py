@@ -29,9 +29,6 @@ _CODE = "from samebits.host.backend_start import print_environment; print_enviro
 def capture_apart(seconds: float = START_SECONDS) -> Environment:
     """Return the environment that a process started from here would have, captured by one that ends at once.
 
-    Args:
-        seconds: how long its backend may take to start.
-
     Raises:
         RequestError: it does not start, or not in time; with the process that holds the device.
     """
@@ -84,9 +81,6 @@ def _tried(seconds: float) -> str | None:
 
 def leave_to_workers(workers: int) -> Environment:
     """Have jax start on the CPU in this process alone; processes that it starts have the accelerator.
-
-    Args:
-        workers: how many of them run beside each other.
 
     Returns:
         The environment that they have.

@@ -45,10 +45,6 @@ class CacheRow:
 def cache_row(name: str, removed: int = 0) -> CacheRow:
     """Return what a cache holds now.
 
-    Args:
-        name: of the cache.
-        removed: how many entries were removed before.
-
     Raises:
         RequestError: it cannot be read.
     """

@@ -43,11 +43,7 @@ class MachineFingerprint:
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
 
     def difference(self, other: MachineFingerprint) -> str | None:
-        """Return the first thing that another machine has otherwise, in words; None where both are the same.
-
-        Args:
-            other: of the other machine.
-        """
+        """Return the first thing that another machine has otherwise, in words; None where both are the same."""
         for name, version in self.versions.items():
             there = other.versions.get(name)
             if version != there:

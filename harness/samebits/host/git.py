@@ -30,10 +30,6 @@ def commit_of(root: Path, revision: str) -> str:
 def checkout(root: Path, revision: str) -> Iterator[Path]:
     """Check a tree out at a revision, in a temporary worktree that is removed again.
 
-    Args:
-        root: a tree of today, the top of its repository or a folder in it.
-        revision: a branch, a tag or a commit.
-
     Raises:
         RequestError: as `commit_of`, or the tree did not exist at that revision.
     """

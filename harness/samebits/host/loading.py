@@ -99,10 +99,6 @@ def load_package(folder: Path) -> ModuleType:
 def load_module(name: str, root: Path | None = None) -> ModuleType:
     """Import a module by its dotted name, from a tree, the current folder or the environment.
 
-    Args:
-        name: of the module.
-        root: the tree; none by default.
-
     Raises:
         DeclarationError: there is no such module, or it does not import.
     """

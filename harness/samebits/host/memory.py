@@ -19,11 +19,7 @@ WORKERS_SHARE = 0.8
 
 
 def total_memory(root: Path = Path("/")) -> int:
-    """Return the bytes that this process and its children may hold: physical memory, or a control group's limit.
-
-    Args:
-        root: where `proc` and `sys` are mounted.
-    """
+    """Return the bytes that this process and its children may hold: physical memory, or a control group's limit."""
     try:
         physical: int = psutil.virtual_memory().total
     except OSError:  # /proc is not mounted
@@ -35,10 +31,6 @@ def memory_limit_per_worker(workers: int, root: Path = Path("/")) -> int:
     """Return how many bytes one of several worker processes may hold.
 
     A share of the total and not of what is free now: a busy neighbour must not change which points can be decided.
-
-    Args:
-        workers: how many processes run beside each other.
-        root: where `proc` and `sys` are mounted.
     """
     return int(total_memory(root) * WORKERS_SHARE) // workers
 

@@ -11,12 +11,7 @@ from pathlib import Path, PurePosixPath
 
 # The control groups of this process, by which containers and Slurm limit memory and processors.
 def control_groups(controller: str, root: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the folders of this process's control group and of all above it, with the version of their files.
-
-    Args:
-        controller: such as `memory` or `cpu`.
-        root: where `proc` and `sys` are mounted.
-    """
+    """Yield the folders of this process's control group and of all above it, with the version of their files."""
     groups = {}
     for line in lines_of(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -57,11 +52,7 @@ NAMED = "SAMEBITS_PROCESSOR"
 
 
 def usable_processors(root: Path = Path("/")) -> int:
-    """Count those that this process may run on, or fewer where its container may use less of their time; at least 1.
-
-    Args:
-        root: where `proc` and `sys` are mounted.
-    """
+    """Count those that this process may run on, or fewer where its container may use less of their time; at least 1."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(min([allowed, *(math.ceil(quota) for quota in _quotas(root))]), 1)
 

@@ -33,10 +33,6 @@ class Written:
 def written_now(tree: Path, variables: Mapping[str, str] = os.environ) -> Written:
     """Return the record for a document that is written now.
 
-    Args:
-        tree: what ran; it may be in no repository.
-        variables: environment variables.
-
     Raises:
         RequestError: `SOURCE_DATE_EPOCH` is not a number of seconds.
     """
