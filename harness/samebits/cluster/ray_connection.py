@@ -192,7 +192,7 @@ def _init(ray: Any, request: RayRequest) -> None:
 
 
 def _require_listener(address: str) -> None:
-    """Whether anything takes a connection there: Ray itself would try for a long time.
+    """Reject an address where nothing takes a connection: Ray itself would try for a long time.
 
     Raises:
         RequestError: nothing does.
@@ -213,7 +213,7 @@ def _require_listener(address: str) -> None:
 
 @contextlib.contextmanager
 def _variable(name: str, value: str) -> Iterator[None]:
-    """Inside, an environment variable that the user has not set has a value."""
+    """Give an environment variable a value inside, unless the user has set it."""
     before = os.environ.get(name)
     os.environ.setdefault(name, value)
     try:

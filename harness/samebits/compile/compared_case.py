@@ -57,9 +57,6 @@ class OptimizedModule:
 def first_difference(reference: OptimizedModule, variant: OptimizedModule) -> ProgramRegion | None:
     """Return the first differing region of two optimised modules; None where every instruction has its equal.
 
-    Args:
-        reference, variant: compiled for the same target.
-
     Raises:
         CouldNotRun: a module cannot be read.
     """
@@ -290,12 +287,7 @@ def level(computations: MatchedComputations, name: str) -> RegionLevel:
 
 
 def region(computations: MatchedComputations, levels: tuple[RegionLevel, ...]) -> ProgramRegion:
-    """Return the rows around the first difference of two computations, of which at least one instruction differs.
-
-    Args:
-        computations: the two of them.
-        levels: from the entry computation to them.
-    """
+    """Return the rows around the first difference of two computations, of which at least one instruction differs."""
     lines = _trimmed(list(_rows(computations)))
     shown = sum((line.kind in ("changed", "reference")) + (line.kind in ("changed", "variant")) for line in lines)
     return ProgramRegion(levels=levels, lines=tuple(lines), more=sum(map(len, computations.only)) - shown)
@@ -416,14 +408,7 @@ def expected_refusal(real: RealSize, which: ProgramIdentity) -> Refusal | None:
 def compare_case(
     case: CompiledCase, real: RealSize, reference_name: str, modules: Mapping[tuple[str, bool], CompiledProgram]
 ) -> None:
-    """Add comparisons between sides, with options if given, and the effects of the options.
-
-    Args:
-        case: with its programs.
-        real: the production shape, with its claims and expected errors.
-        reference_name: of the pair.
-        modules: the compiled programs by their sides, and whether they have options.
-    """
+    """Add comparisons between sides, with options if given, and the effects of the options."""
     plain = {program.side: program for program in case.programs if not program.options}
     with_options = {program.side: program for program in case.programs if program.options}
     refused = {comparison.variant for comparison in case.comparisons}

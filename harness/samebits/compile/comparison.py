@@ -122,11 +122,7 @@ def missing_error(refusal: Refusal) -> ClaimResult:
 
 
 def option_effect(without: CompiledSide, with_options: CompiledSide) -> OptionEffect:
-    """Return the effect of compiler options on a program: the figures that changed.
-
-    Args:
-        without, with_options: the same side compiled without and with the options.
-    """
+    """Return the effect of compiler options on a program: the figures that changed."""
     first, second = _figures(without), _figures(with_options)
     changed = [name for name in first if first[name] != second[name] and name != "program"]
     return OptionEffect(

@@ -73,12 +73,7 @@ def watched(sides: TracedSides, trace: Callable[[], Program]) -> tuple[Program, 
 
 
 def other_answer(queries: Iterable[Query], target: Target) -> str | None:
-    """Explain why a program is not the one of a target, in words; None where the target answers as this process does.
-
-    Args:
-        queries: of its code, while it was traced.
-        target: what it is compiled for.
-    """
+    """Explain why a program is not the one of a target; None where the target answers as this process does."""
     queries = tuple(queries)
     # The devices of a mesh are those of the target already: no process is asked for them.
     of_process = [query for query in queries if "devices" in query.asks or query.name == "default_backend"]

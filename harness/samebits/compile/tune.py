@@ -51,9 +51,6 @@ def tuned_shapes(pair: Pair) -> Pair:
 def check_arguments(pair: Pair) -> None:
     """Reject values of what is not a static argument.
 
-    Args:
-        pair: all of its production shapes are looked at.
-
     Raises:
         DeclarationError: one tunes an argument that the reference does not have.
     """
@@ -77,14 +74,7 @@ Waiting = list[tuple[str, Any, Future[CompiledProgram] | SamebitsError]]
 
 
 def start_values(pair: Pair, job: CompileJob, programs: Programs, compiler: Compiler) -> Waiting:
-    """Trace and lower every value, and have it compiled; not for the reference, whose program depends on none.
-
-    Args:
-        pair: in the setting of the production shape.
-        job: what is compiled.
-        programs: what has been traced.
-        compiler: whose threads compile.
-    """
+    """Trace and lower every value, and have it compiled; not for the reference, whose program depends on none."""
     waiting: Waiting = []
     for side in job.sides[1:]:
         for value in tuned_argument(job.real)[1]:
@@ -99,13 +89,7 @@ def start_values(pair: Pair, job: CompileJob, programs: Programs, compiler: Comp
 
 
 def finish_values(job: CompileJob, pair_name: str, waiting: Waiting) -> list[TuningTrial]:
-    """Return the trials of a job once its programs are compiled, without what values give at the small size.
-
-    Args:
-        job: what was compiled.
-        pair_name: of the pair.
-        waiting: its programs.
-    """
+    """Return the trials of a job once its programs are compiled, without what values give at the small size."""
     trials: list[TuningTrial] = []
     argument, _ = tuned_argument(job.real)
     seen: dict[tuple[str, str], str] = {}
@@ -138,15 +122,7 @@ def finish_values(job: CompileJob, pair_name: str, waiting: Waiting) -> list[Tun
 def small_values(
     pair: Pair, locator: Locator, real: RealSize, request: CompileRequest, programs: Programs
 ) -> list[SmallValue]:
-    """Run every value at the small size of a production shape, in each direction that compiles for a target.
-
-    Args:
-        pair: as it is declared.
-        locator: of the pair.
-        real: the production shape.
-        request: which sides, directions and targets.
-        programs: what has been traced.
-    """
+    """Run every value at the small size of a production shape, in each direction that compiles for a target."""
     unavailable: list[SamebitsError] = []  # targets, which the compilation for them reports
     compiled = jobs(replace(pair, compiled=(real,), documented=()), request, unavailable)
     wanted = {(side, job.direction) for job in compiled for side in job.sides[1:]}

@@ -53,7 +53,7 @@ def finished(key: str, rows: Iterable[object], reads: Iterable[str] = ()) -> Fin
 
 
 def remarks() -> Iterator[Event]:
-    """What has been noted down in this process since the last time: remarks, and tracebacks of the user's code."""
+    """Yield what has been noted down in this process since: remarks, and tracebacks of the user's code."""
     yield from (Remark(text) for text in take_notes())
     yield from (UserTraceback(text) for text in take_tracebacks())
 
@@ -172,7 +172,7 @@ class CheckWork(Work[Finding]):
 
     @contextlib.contextmanager
     def _memory(self) -> Iterator[PointMemory | None]:
-        """What is known of points by their programs, with an open file."""
+        """Open what is known of points by their programs."""
         if self.memory is None or self._group is not None:
             yield None
             return

@@ -224,7 +224,7 @@ class Journal:
 
     @contextlib.contextmanager
     def _noting_failure(self) -> Iterator[None]:
-        """Inside, the disk may be full: the run goes on, and what it could not write down is said at its end."""
+        """Go on where the disk is full: what could not be written down is said at the end of the run."""
         try:
             yield
         except OSError as error:

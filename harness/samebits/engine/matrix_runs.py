@@ -160,7 +160,7 @@ class MatrixRuns:
 
     @contextlib.contextmanager
     def trainer(self, config: Config, defect: Defect | None = None) -> Iterator[Trainer]:
-        """A compiled trainer, with a defect planted where one is given; the threads that compile end with the block."""
+        """Give a compiled trainer, with a defect where one is planted; the threads that compile end with the block."""
         from samebits.train.trainer import Trainer, pool
 
         threads = pool()
@@ -171,7 +171,7 @@ class MatrixRuns:
 
 
 def compared_with(matrix: Matrix) -> dict[str, Config]:
-    """By name of a run, the run that it is compared with."""
+    """Return by name of a run the run that it is compared with."""
     from samebits.train.matrix import compared_runs
 
     return {run.name: other for other, run in compared_runs(matrix)}

@@ -170,12 +170,12 @@ def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Execut
 
 
 def default_workers() -> int:
-    """How many worker processes there are by default: one where they would need a TPU, which belongs to one process."""
+    """Return how many worker processes there are by default: one where they would need a TPU, which belongs to one process."""
     return 1 if expected_platform() == "tpu" else min(usable_processors(), MOST_WORKERS)
 
 
 def _forward(text: bytes) -> None:
-    """What user code writes in a worker process goes to stderr, as it does in this one."""
+    """Write to stderr what user code writes in a worker process, as it does in this one."""
     with contextlib.suppress(OSError, ValueError):  # its reader has ended, or the disk is full: results go on
         stream = own_stderr()
         stream.write(text.decode("utf-8", "replace"))

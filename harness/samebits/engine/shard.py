@@ -19,7 +19,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Of a text such as `3/8`.
+        """Read a text such as `3/8`.
 
         Raises:
             RequestError: it is not of this form.

@@ -254,7 +254,7 @@ def _kill(pid: int, *, stacks: bool = False) -> None:
 
 @contextlib.contextmanager
 def _named_failure(where: str) -> Iterator[None]:
-    """Inside, a process is about to be started; what the system refuses is one line.
+    """Say in one line what the system refuses inside, where a process is about to be started.
 
     Args:
         where: what it needs, in words.

@@ -65,7 +65,7 @@ def prepare(work: Work[Any], errors: str) -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed, with its group perhaps, cannot end its workers, nor what they have started."""
+    """End with a parent that was killed: it cannot end its workers, nor what they have started."""
     parent = parent_process()
     if parent is not None:
         parent.join()

@@ -255,10 +255,6 @@ class CommandWorker:
     def run(self, words: Sequence[str], stop: threading.Event) -> ProcessResult:
         """Run one command.
 
-        Args:
-            words: the words after `samebits`.
-            stop: when set, the process is killed, and the command with it.
-
         Returns:
             The exit code and output of the command; if the command ended the process, the exit code of the process.
 
@@ -324,9 +320,6 @@ class CommandWorker:
 
 def passed_tests(file: Path) -> dict[str, bool]:
     """Test functions by name: whether every case of each ran and passed; one that was skipped did not.
-
-    Args:
-        file: as `pytest --junit-xml` writes it.
 
     Raises:
         CouldNotRun: the file cannot be read.

@@ -178,15 +178,7 @@ class ClaimRow:
 def claim_row(
     claim: Documented, pair: str, variants: Sequence[str], evidence: ClaimEvidence, commands: Sequence[str]
 ) -> ClaimRow:
-    """Return the row of a claim about a pair.
-
-    Args:
-        claim: as declared.
-        pair: the name of the pair.
-        variants: all variants of the pair.
-        evidence: the results of the commands that were run for the pair.
-        commands: the commands that reproduce the row.
-    """
+    """Return the row of a claim about a pair."""
     chosen = claim.variants or tuple(variants)
     results = _results(claim, chosen, evidence)
     savings = savings_of(claim, chosen, evidence) if claim.saves else ()
@@ -260,14 +252,7 @@ def _findings(claim: Documented, results: Sequence[Finding], expectations: Seque
 
 
 def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | None, command: str) -> ClaimRow:
-    """Return the row of a claim that a command shows.
-
-    Args:
-        claim: as declared.
-        subject: the name of the model.
-        ended: the exit code and output of the command; None if it did not run.
-        command: the command.
-    """
+    """Return the row of a claim that a command shows."""
     lines = [] if ended is None else [line.strip() for line in ended.out.splitlines()]
     line = next((line for line in lines if re.search(claim.prints, line)), None)
     holds: Holds = "undecided"

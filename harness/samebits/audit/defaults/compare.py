@@ -55,10 +55,6 @@ def compare_sources(first: Source, second: Source, ignore: Sequence[str] = ()) -
     Types are strict: a boolean is not a number, 1 is not 1.0, and a string is not a number (`1e-5` without a dot is a
     string in YAML 1.1).
 
-    Args:
-        first, second: the sources.
-        ignore: shell patterns of keys to ignore.
-
     Raises:
         CouldNotRun: they have no key in common, so nothing would be compared.
     """

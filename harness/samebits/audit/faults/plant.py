@@ -97,12 +97,7 @@ def plant(fault: Fault, pair: Pair) -> Pair:
 
 
 def check(fault: Fault, root: Path) -> FaultOutcome:
-    """Check one fault and the correct implementation at the same points.
-
-    Args:
-        fault: the fault to plant.
-        root: the tree of its pair.
-    """
+    """Check one fault and the correct implementation at the same points."""
     checks = FaultChecks(root)
     try:
         return checks.check(fault)

@@ -130,12 +130,6 @@ class Advice:
 def advise(setup: TrainingSetup, chip: Chip, dtype: str, wires: Interconnect) -> tuple[Advice, ...]:
     """Judge every parallelism of the mesh, and the matmul against memory.
 
-    Args:
-        setup: model, mesh, batch.
-        chip: its published figures.
-        dtype: whose peak counts.
-        wires: the interconnect of the mesh axes.
-
     Returns:
         One advice per mesh axis larger than 1 (two for `context`), and `memory` last.
 

@@ -51,12 +51,6 @@ def accept_verdicts(
 ) -> AcceptedVerdicts:
     """Write the results of a pair that have equal bits beyond their contracts.
 
-    Args:
-        pair, root: the pair, and its tree.
-        results: of a check.
-        here, processor: the environment.
-        allowed: by whom, and why.
-
     Raises:
         RequestError: a result fails, nothing ran, or the tree changed meanwhile.
         DamagedSnapshot: the existing file is damaged; it holds other environments, so it is not overwritten.

@@ -64,11 +64,6 @@ def compare_to_snapshots(
 ) -> tuple[list[Finding], SnapshotComparison, list[Problem]]:
     """Compare results with snapshots.
 
-    Args:
-        results: of a check.
-        pairs: the tree of each pair, by name.
-        here, processor: the environment.
-
     Returns:
         The results, in which lost bits fail; the counts; and a problem for each damaged file.
     """
