@@ -170,7 +170,7 @@ def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Execut
 
 
 def default_workers() -> int:
-    """Return how many worker processes there are by default: one where they would need a TPU, which belongs to one process."""
+    """Return how many worker processes there are by default: one on a TPU, which belongs to one process."""
     return 1 if expected_platform() == "tpu" else min(usable_processors(), MOST_WORKERS)
 
 

@@ -37,7 +37,7 @@ class TunedValues:
 
 
 def tune_items(pairs: Iterable[tuple[Locator, Pair]], request: CompileRequest) -> list[Item]:
-    """Return for each production shape one at the small size, and one per target and direction; nothing compiles yet."""
+    """Return for each production shape one at the small size, and one per target and direction; none compiles."""
     from samebits.compile.pair import selected_cases
     from samebits.compile.tune import tuned_shapes
 

@@ -239,7 +239,7 @@ class Executor(ABC):
 
     @abstractmethod
     def events(self, seconds: float) -> Iterator[tuple[int, Event | Ended]]:
-        """Yield what happened since the last call, by number of the chunk; waits up to so many seconds for something."""
+        """Yield what happened since the last call, by number of the chunk; waits so long for something."""
 
     @abstractmethod
     def kill(self, number: int, loss: ProcessExit) -> None:
