@@ -9,7 +9,7 @@ from typing import Literal
 from samebits.errors import DeclarationError
 from samebits.schema.compile_statement import NUMBERS
 from samebits.schema.contract import DIRECTIONS
-from samebits.schema.validate import check_tuple, expected
+from samebits.schema.validate import check_known, check_tuple, expected
 
 Holds = Literal["holds", "holds but for rounding", "holds in part", "does not hold", "undecided"]
 """What running a claim gave."""
@@ -65,11 +65,7 @@ class Documented:
         for name in ("document", "says"):
             if not getattr(self, name).strip():
                 raise DeclarationError(f"{where} has an empty {name}; write where it stands, and what it says")
-        for direction in self.directions:
-            if direction not in DIRECTIONS:
-                raise DeclarationError(
-                    f"{where}: direction '{direction}' is unknown; {expected(direction, DIRECTIONS)}"
-                )
+        check_known(where, "direction", self.directions, DIRECTIONS)
         if self.saves is not None and self.saves not in NUMBERS:
             raise DeclarationError(f"{where}: saves='{self.saves}' is not a figure; {expected(self.saves, NUMBERS)}")
         if self.compiled_only and self.saves is None:

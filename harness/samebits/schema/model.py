@@ -16,7 +16,7 @@ from typing import Any
 from samebits.errors import DeclarationError
 from samebits.schema.document_claim import Documented
 from samebits.schema.meshes import MODES, MeshSpec, Mode
-from samebits.schema.validate import check_id, check_tuple, check_unique
+from samebits.schema.validate import check_id, check_known, check_tuple, check_unique
 
 Parts = Mapping[str, Callable[..., Any]]
 """The implementations that a configuration chose, by the names of their pairs."""
@@ -117,8 +117,7 @@ class Matrix:
         check_unique(where, "run", names)
         for name in {name for twin in self.twins for name in twin} - set(names):
             raise DeclarationError(f"{where}: twin '{name}' is not one of its runs: {', '.join(names)}")
-        for column in set(self.columns) - set(COLUMNS):
-            raise DeclarationError(f"{where}: column '{column}' is unknown; expected some of {', '.join(COLUMNS)}")
+        check_known(where, "column", self.columns, COLUMNS)
 
     def run(self, name: str) -> Config:
         """Return the configuration of a run by its name."""

@@ -21,7 +21,15 @@ from samebits.schema.meshes import AXES, MODES, NO_MESH, MeshSpec, Mode
 from samebits.schema.pair_meshes import canonical_meshes, check_meshes, with_canonical_meshes
 from samebits.schema.real_size import RealSize
 from samebits.schema.target import GENERATIONS, can_match
-from samebits.schema.validate import check_accuracy, check_id, check_pattern, check_tuple, check_unique, expected
+from samebits.schema.validate import (
+    check_accuracy,
+    check_id,
+    check_known,
+    check_pattern,
+    check_tuple,
+    check_unique,
+    expected,
+)
 from samebits.user_errors import one_line
 
 
@@ -335,9 +343,7 @@ def check_pair(pair: Pair) -> None:
         raise DeclarationError(f"{where}: '{pair.reference_name}' names the reference and a variant; names must differ")
     for variant in pair.variant_names:
         check_id(f"{where}: variant", variant)
-    for mode in pair.modes:
-        if mode not in MODES:
-            raise DeclarationError(f"{where}: mode '{mode}' is unknown; expected some of {', '.join(MODES)}")
+    check_known(where, "mode", pair.modes, MODES)
     check_accuracy(f"{where}: accuracy", pair.accuracy)
     for contract in pair.contracts:
         check_accuracy(f"{where}, contract ({contract}): error_ratio", contract.error_ratio)
@@ -358,11 +364,8 @@ def transformed_cases(pair: Pair) -> list[Case]:
         DeclarationError: a transform is repeated, unknown, or not possible for this pair.
     """
     check_unique(f"pair '{pair.name}'", "transform", pair.transforms)
+    check_known(f"pair '{pair.name}'", "transform", pair.transforms, TRANSFORMS)
     for transform in pair.transforms:
-        if transform not in TRANSFORMS:
-            raise DeclarationError(
-                f"pair '{pair.name}': transform '{transform}' is unknown; {expected(transform, TRANSFORMS)}"
-            )
         if transform == "second_derivative" and pair.has_aux:
             raise DeclarationError(
                 f"pair '{pair.name}': transform '{transform}' does not support has_aux=True; leave it out"
@@ -400,12 +403,9 @@ def _check_compiled(pair: Pair) -> None:
     check_unique(f"pair '{pair.name}'", "real size", tuple(real.case.id for real in pair.compiled))
     for real in pair.compiled:
         where = f"pair '{pair.name}', real size '{real.case.id}'"
-        for variant in real.case.variants or ():
-            if variant not in pair.variant_names:
-                raise DeclarationError(f"{where}: variant '{variant}' is unknown; {expected(variant, pair.sides)}")
-        for side in (*real.options, *sum((refusal.variants for refusal in real.case.refuses), ())):
-            if side not in pair.sides:
-                raise DeclarationError(f"{where}: side '{side}' is unknown; {expected(side, pair.sides)}")
+        check_known(where, "variant", real.case.variants or (), pair.variant_names)
+        refusing = sum((refusal.variants for refusal in real.case.refuses), ())
+        check_known(where, "side", (*real.options, *refusing), pair.sides)
         for claim in real.claims:
             check_pattern(f"{where}, claim '{claim.shows}'", "variant", claim.variant, pair.sides)
             check_pattern(f"{where}, claim '{claim.shows}'", "direction", claim.direction, DIRECTIONS)
@@ -428,14 +428,9 @@ def _check_documented(pair: Pair) -> None:
             raise DeclarationError(f"{where}: a command stands for claims of the model; leave it out here")
         if (claim.saves or claim.real) and not real:
             raise DeclarationError(f"{where}: nothing is compiled for it; write compiled=(RealSize(...),)")
-        for what, chosen, known in (
-            ("variant", claim.variants, pair.variant_names),
-            ("case", claim.cases, tuple(case.id for case in pair.cases)),
-            ("real size", claim.real, real),
-        ):
-            for name in chosen:
-                if name not in known:
-                    raise DeclarationError(f"{where}: {what} '{name}' is unknown; {expected(name, known)}")
+        check_known(where, "variant", claim.variants, pair.variant_names)
+        check_known(where, "case", claim.cases, (case.id for case in pair.cases))
+        check_known(where, "real size", claim.real, real)
 
 
 def _check_cases(pair: Pair) -> None:
@@ -446,11 +441,7 @@ def _check_cases(pair: Pair) -> None:
             ("mesh", case.meshes, pair.meshes + pair.wide_meshes),
             ("mode", case.modes, pair.all_modes),
             ("variant", case.variants, pair.variant_names),
-            (
-                "refusing side",
-                sum((r.variants for r in case.refuses), ()),
-                (pair.reference_name, *pair.variant_names),
-            ),
+            ("refusing side", sum((refusal.variants for refusal in case.refuses), ()), pair.sides),
         )
         for what, chosen, known in lists:
             for item in chosen or ():

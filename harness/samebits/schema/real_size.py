@@ -12,7 +12,7 @@ from samebits.schema.case import Arg, Case
 from samebits.schema.compile_statement import Claim
 from samebits.schema.meshes import MODES, MeshSpec, Mode
 from samebits.schema.target import Target, fixed_part
-from samebits.schema.validate import check_tuple
+from samebits.schema.validate import check_known, check_tuple
 
 _EXAMPLES = {"tune": "{'tiling': ((128, 128), (256, 256))}", "tune_sizes": "{'rows': 512}"}
 
@@ -68,8 +68,7 @@ class RealSize:
                 raise DeclarationError(
                     f"{where}: options of '{side}' are {options!r}; expected {{'name': 'value'}}, both in quotes"
                 )
-        if self.mode not in MODES:
-            raise DeclarationError(f"{where}: mode '{self.mode}' is unknown; expected some of {', '.join(MODES)}")
+        check_known(where, "mode", (self.mode,), MODES)
         try:
             for target in self.targets:
                 Target(name=target)

@@ -129,6 +129,14 @@ def check_pattern(
         raise DeclarationError(f"{where}: {what}={pattern} matches nothing; {expected(pattern, examples or known)}")
 
 
+def check_known(where: str, what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Reject a name that there is not."""
+    known = tuple(known)
+    for name in names:
+        if name not in known:
+            raise DeclarationError(f"{where}: {what} '{name}' is unknown; {expected(name, known)}")
+
+
 def expected(got: str, known: Iterable[str]) -> str:
     """List the known names, and the nearest one."""
     names = list(known)

@@ -285,8 +285,7 @@ WRONG_PAIRS: Wrong = {
     ),
     "real size of an unknown variant": (
         lambda: declare(compiled=(real(Case(id="large", variants=("fusd",))),)),
-        "pair 'rope', real size 'large': variant 'fusd' is unknown; "
-        "expected some of plain, fused; did you mean 'fused'?",
+        "pair 'rope', real size 'large': variant 'fusd' is unknown; expected some of fused; did you mean 'fused'?",
     ),
     "claim that names an unknown side": (
         lambda: declare(compiled=(real(Case(id="large"), VARIANT.copies <= 2 * compiled_side("plane").copies),)),
