@@ -38,13 +38,7 @@ def split_by_default(args: Mapping[str, ArgTree], mesh: MeshSpec) -> tuple[dict[
     if mesh.devices == 1 or any(arg.spec for arg in leaves.values()):
         return dict(args), None
     specs = {path: _spec(arg, mesh) for path, arg in leaves.items()}
-    split = {
-        name: replace(
-            tree,
-            args=tuple(replace(arg, spec=specs[name + path]) for path, arg in zip(tree.paths, tree.args, strict=True)),
-        )
-        for name, tree in args.items()
-    }
+    split = {name: tree.changed(name, lambda path, arg: replace(arg, spec=specs[path])) for name, tree in args.items()}
     words = ", ".join(f"{path} {spec}" for path, spec in specs.items() if spec)
     return split, f"no specs were given; split over {mesh.id}: {words}" if words else None
 

@@ -267,13 +267,10 @@ def without_zero_gradients(pair: Pair, sides: TracedSides, sites: Mapping[str, S
 
 
 def _without(name: str, tree: Arg | ArgTree, names: set[str]) -> Arg | ArgTree:
-    if isinstance(tree, Arg):
-        return replace(tree, differentiable=False) if name in names else tree
-    args = tuple(
-        replace(arg, differentiable=False) if name + path in names else arg
-        for path, arg in zip(tree.paths, tree.args, strict=True)
-    )
-    return replace(tree, args=args)
+    def left_out(path: str, arg: Arg) -> Arg:
+        return replace(arg, differentiable=False) if path in names else arg
+
+    return left_out(name, tree) if isinstance(tree, Arg) else tree.changed(name, left_out)
 
 
 def _is_zero(jaxpr: Any, variable: Any, *, depth: int) -> bool:

@@ -39,6 +39,10 @@ class ArgTree:
         """Return the leaves by name, for an argument of this name."""
         return {name + path: arg for path, arg in zip(self.paths, self.args, strict=True)}
 
+    def changed(self, name: str, change: Callable[[str, Arg], Arg]) -> ArgTree:
+        """Return the argument with what `change` makes of each leaf, by its name in `leaves`."""
+        return replace(self, args=tuple(change(path, arg) for path, arg in self.leaves(name).items()))
+
     def assembled(self, name: str, arrays: Mapping[str, Any]) -> Any:
         """Build the argument of arrays by the names of `leaves`."""
         return self.build([arrays[name + path] for path in self.paths])

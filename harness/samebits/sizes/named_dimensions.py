@@ -14,7 +14,6 @@ import numpy as np
 
 from samebits.errors import DeclarationError, RequestError
 from samebits.programs.inputs import arg_below, arg_equals, check_values
-from samebits.schema.argument_trees import ArgTree
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -79,10 +78,14 @@ def with_sizes(pair: Pair, sizes: Mapping[str, str] | Literal["all"]) -> Pair:
         _check_names(rest, {**named.numbers, **static}, [*named.expressions.values(), *rest.values()], leaves)
         named.expressions |= rest
     symbols = {**{name: name for name in static if name in named.numbers}, **named.expressions}
+
+    def named_shape(leaf: str, arg: Arg) -> Arg:
+        return replace(arg, shape=dimensions.get(leaf, arg.shape), **integers.get(leaf, {}))
+
     try:
         cases = tuple(replace(case, sizes=named.numbers, symbols=symbols) for case in pair.cases)
         cases[0].size_symbols("sizes", pair.axes)
-        sized = {name: _sized(name, tree, dimensions, integers) for name, tree in trees.items()}
+        sized = {name: tree.changed(name, named_shape) for name, tree in trees.items()}
         for argument, tree in sized.items():
             for name, arg in tree.leaves(argument).items():
                 arg_below(arg, name, cases[0])
@@ -157,7 +160,7 @@ def _check_names(
             )
 
 
-def _of_integers(leaf: str, arg: Arg, text: str) -> dict[str, str]:
+def _of_integers(leaf: str, arg: Arg, text: str) -> dict[str, Any]:
     """Return what is said of the elements of an array of integers, as a field of its `Arg`.
 
     Raises:
@@ -174,20 +177,6 @@ def _of_integers(leaf: str, arg: Arg, text: str) -> dict[str, str]:
             f"sizes: '{leaf}' is '{text}', and its elements are of {arg.dtype}; expected integers before '{word}'"
         )
     return {word: expression.strip()}
-
-
-def _sized(
-    argument: str,
-    tree: ArgTree,
-    dimensions: Mapping[str, tuple[int | str, ...]],
-    integers: Mapping[str, Mapping[str, Any]],
-) -> ArgTree:
-    """Return an argument with names for the dimensions of its arrays, and with what is said of its integers."""
-    args = tuple(
-        replace(arg, shape=dimensions.get(argument + path, arg.shape), **integers.get(argument + path, {}))
-        for path, arg in zip(tree.paths, tree.args, strict=True)
-    )
-    return replace(tree, args=args)
 
 
 def _identifier(text: str) -> str:
