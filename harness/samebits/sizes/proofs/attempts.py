@@ -51,6 +51,11 @@ class PairPoint:
     platform: str | None = None
     programs: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def key(self) -> tuple[str | None, ...]:
+        """Return the names of all that it is made of."""
+        return self.pair.name, self.variant, self.case.id, self.dtype, self.direction, self.mode, self.platform
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:

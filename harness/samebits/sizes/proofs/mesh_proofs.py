@@ -290,9 +290,10 @@ class MeshProofs:
             asking: whether it is proved by itself where no other proof holds for it.
             turn: which concrete size what is proved is tried at (see `denied`).
         """
-        fixed = _sizes_of(like.proof.shown.fixed)
         try:
-            attempt = next(a for a in attempts(point, mesh, self._most_fixed) if _sizes_of(a.fixed) == fixed)
+            attempt = self._alike(point, mesh, like)
+            if attempt is None:
+                return MeshProof(undecided("other sizes are numbers there"))
             key = _name_of(point, mesh, attempt)
             if key not in self._by_point:
                 sides = _traced(attempt, point)
@@ -301,8 +302,6 @@ class MeshProofs:
                 if proof is None and not asking:
                     return None
                 self._by_point[key] = proof or self._proved(attempt, sides, point, program, turn)
-        except StopIteration:
-            return MeshProof(undecided("other sizes are numbers there"))
         except SamebitsError as error:  # of tracing, or of a declaration that does not have this mesh
             return MeshProof(undecided(str(error)))
         return _named(self._by_point[key], mesh, like.proof.shown.why_mesh)
@@ -310,9 +309,8 @@ class MeshProofs:
     def fault(self, point: PairPoint, mesh: MeshSpec, like: MeshProof) -> MeshProof:
         """Look for a fault on another mesh, at concrete sizes alone; what is not refuted there is undecided."""
         nothing = MeshProof(undecided("nothing is shown on the mesh of the point, and no fault was met here"))
-        fixed = _sizes_of(like.proof.shown.fixed)
         try:
-            attempt = next((a for a in attempts(point, mesh, self._most_fixed) if _sizes_of(a.fixed) == fixed), None)
+            attempt = self._alike(point, mesh, like)
             if attempt is None:
                 return nothing
             key = "fault", _name_of(point, mesh, attempt)
@@ -321,6 +319,11 @@ class MeshProofs:
         except SamebitsError:  # of a declaration that does not have this mesh
             return nothing
         return _named(self._by_point[key], mesh, like.proof.shown.why_mesh)
+
+    def _alike(self, point: PairPoint, mesh: MeshSpec, like: MeshProof) -> Attempt | None:
+        """Return the family in which the same sizes are numbers; None where there is none."""
+        fixed = _sizes_of(like.proof.shown.fixed)
+        return next((a for a in attempts(point, mesh, self._most_fixed) if _sizes_of(a.fixed) == fixed), None)
 
     def _known(self, attempt: Attempt, sides: Sides, program: Hashable | None) -> MeshProof | None:
         """Return the proof of another point or mesh that has the same programs of the same shapes (`known_by`)."""
@@ -387,5 +390,4 @@ def _named(shown: MeshProof, mesh: MeshSpec, why_mesh: str | None) -> MeshProof:
 
 def _name_of(point: PairPoint, mesh: MeshSpec, attempt: Attempt) -> Hashable:
     """Return a point with its sizes and its mesh."""
-    at = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.mode, point.platform)
-    return (*at, mesh.id, tuple(point.case.numbers.items()), tuple(attempt.fixed.items()))
+    return (*point.key, mesh.id, tuple(point.case.numbers.items()), tuple(attempt.fixed.items()))

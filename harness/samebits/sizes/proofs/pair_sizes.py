@@ -282,10 +282,9 @@ class PairSizes:
         proof = self._shown(point, mesh)
         if not any(leaf.verdict in ("rounding", "error") for leaf in proof.leaves) or point.case.transform is not None:
             return proof
-        key = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.mode, point.platform)
-        if key not in self._one_program:
-            self._one_program[key] = one_program(point, mesh.single, self._most_fixed)
-        alone = self._one_program[key]
+        if point.key not in self._one_program:
+            self._one_program[point.key] = one_program(point, mesh.single, self._most_fixed)
+        alone = self._one_program[point.key]
         if alone is not None and mesh.devices == 1 and not any(leaf.verdict == "different" for leaf in proof.leaves):
             return alone
         return proof if alone is None else proof.showing(one_program=True)
@@ -297,13 +296,12 @@ class PairSizes:
             return undecided("its arguments are adapted, which may compute with static arguments that are sizes")
         if point.mode == "explicit":
             return self._on_mesh(point, mesh, "shardings are part of types in explicit mode")
-        key = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.platform)
-        if key not in self._everywhere:
+        if point.key not in self._everywhere:
             # The gradient is that of the program of the other direction, whose code asked already.
-            forward = self._everywhere.get((*key[:4], "forward", key[5]))
+            forward = self._everywhere.get(replace(point, direction="forward").key)
             does_ask = isinstance(forward, str) and forward.endswith(ASKS)
-            self._everywhere[key] = forward if does_ask and forward else self._on_every_mesh(point, mesh)
-        everywhere = self._everywhere[key]
+            self._everywhere[point.key] = forward if does_ask and forward else self._on_every_mesh(point, mesh)
+        everywhere = self._everywhere[point.key]
         if not isinstance(everywhere, str):
             proof, family = everywhere
             if covers(family, point, mesh):
