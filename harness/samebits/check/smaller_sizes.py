@@ -31,7 +31,7 @@ from samebits.schema.assumption import Assumption
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.values import Given
+from samebits.schema.values import Given, Integers
 
 SIZES = "sizes"
 """The kind of what is assumed where formulas are shown at smaller sizes."""
@@ -50,6 +50,9 @@ Dimension = tuple[str, int]
 
 Smaller = Mapping[Dimension, int]
 """The dimensions that are made smaller, and their sizes."""
+
+Lengths = Mapping[int, int]
+"""What they are made of, and their sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,36 +219,53 @@ def at_dimensions(pair: Pair, sizes: Smaller) -> Pair | None:
             name: replace(
                 tree,
                 args=tuple(
-                    _shrunk(arg, name + path, case, sizes) for path, arg in zip(tree.paths, tree.args, strict=True)
+                    _shrunk(arg, name + path, case, sizes, lengths)
+                    for path, arg in zip(tree.paths, tree.args, strict=True)
                 ),
             )
             for name, tree in pair.argument_trees(case, mesh).items()
         }
 
-    mesh = MeshSpec.parse((*pair.meshes, *pair.wide_meshes)[0])
-    args = [arg for case in pair.cases for arg in pair.arguments(case, mesh).values()]
-    if any(isinstance(arg.below, str) or isinstance(arg.equals, str) or callable(arg.values) for arg in args):
+    mesh, case = MeshSpec.parse((*pair.meshes, *pair.wide_meshes)[0]), pair.cases[0]
+    args = pair.arguments(case, mesh)
+    lengths = {arg_shape(args[name], name, case)[axis]: size for (name, axis), size in sizes.items()}
+    if any(_is_lost(arg, lengths) for arg in args.values()):
         return None
-    smaller = replace(pair, args=shrunk)
-    if any(_is_lost(arg, sizes) for arg in smaller.arguments(pair.cases[0], mesh).values()):
-        return None
-    return smaller
+    return replace(pair, args=shrunk)
 
 
-def _shrunk(arg: Arg, name: str, case: Case, sizes: Smaller) -> Arg:
+def _shrunk(arg: Arg, name: str, case: Case, sizes: Smaller, lengths: Lengths) -> Arg:
     shape = tuple(sizes.get((name, axis), size) for axis, size in enumerate(arg_shape(arg, name, case)))
     values = arg.values
     if isinstance(values, Given):
-        values = replace(values, array=np.asarray(values.array)[tuple(map(slice, shape))])
+        array = np.asarray(values.array)
+        end = _end(array, lengths)
+        array = array[tuple(map(slice, shape))]
+        # What may index a dimension that is smaller now indexes it still; -100 and the like stay what they are.
+        values = replace(values, array=array if end is None else np.where(array >= end, array % end, array))
+    if isinstance(values, Integers):
+        end = _end(np.array(values.high - 1), lengths)
+        values = values if end is None else replace(values, high=min(values.high, max(end, values.low + 1)))
     return replace(arg, shape=shape, values=values)
 
 
-def _is_lost(arg: Arg, sizes: Smaller) -> bool:
-    """Return whether given integers may be of a size that is smaller now: as indices, lengths or numbers of groups."""
-    if not isinstance(arg.values, Given):
-        return False
-    array = np.asarray(arg.values.array)
-    return array.dtype.kind in "iu" and array.size > 0 and int(np.max(array)) >= min(sizes.values())
+def _end(array: np.ndarray[Any, Any], lengths: Lengths) -> int | None:
+    """Return where integers end that may index a dimension which is smaller now; None where they index none."""
+    if array.dtype.kind not in "iu" or not array.size:
+        return None
+    return min((size for length, size in lengths.items() if np.max(array) < length), default=None)
+
+
+def _is_lost(arg: Arg, lengths: Lengths) -> bool:
+    """Return whether nothing says what an argument is at smaller sizes, as of lengths that add up to one."""
+    values = arg.values
+    if isinstance(arg.below, str) or isinstance(arg.equals, str) or callable(values):
+        return True
+    if isinstance(values, Integers):
+        return bool(values.also)
+    integers = np.asarray(values.array) if isinstance(values, Given) else np.zeros(0)
+    counts = {int(integers.sum()), int(np.max(integers, initial=0))} if integers.dtype.kind in "iu" else set()
+    return bool(counts & set(lengths))
 
 
 def largest(program: Any) -> int:
@@ -320,4 +340,6 @@ def _same_parameters(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(_same_parameters(left[name], right[name]) for name in left)
     if isinstance(left, tuple | list):
         return len(left) == len(right) and all(map(_same_parameters, left, right))
-    return type(left) is int or callable(left) or isinstance(left, np.ndarray) or bool(left == right)
+    if type(left) is int or callable(left) or isinstance(left, np.ndarray):
+        return True
+    return bool(left == right) or (left != left and right != right)  # which NaN is, such as what a gather fills with

@@ -19,6 +19,7 @@ TABLE = RNG.normal(size=(70000, 2)).astype(np.float32)
 IDS = RNG.integers(0, 70000, 4096).astype(np.int32)
 POSITIONS = np.arange(1024, dtype=np.int32)
 HEADS = RNG.normal(size=(16, 128, 32)).astype(np.float32)
+LABELS = np.linspace(0, 4095, 16).astype(np.int32)
 LOGITS = RNG.normal(size=(16, 4096)).astype(np.float32)
 
 Function = Callable[..., Any]
@@ -96,6 +97,15 @@ def summed_in_bfloat16(x: jax.Array) -> jax.Array:
     return jnp.asarray(accumulated(x.astype(jnp.bfloat16), x.shape[1]), x.dtype)
 
 
+def cross_entropy(x: jax.Array, labels: jax.Array) -> jax.Array:
+    return -jnp.take_along_axis(jax.nn.log_softmax(x, -1), labels[:, None], 1)[:, 0]
+
+
+def one_hot_loss(x: jax.Array, labels: jax.Array, vocabulary: int | None = None) -> jax.Array:
+    hot = jnp.arange(x.shape[1]) == labels[:, None] % (vocabulary or x.shape[1])
+    return jax.nn.logsumexp(x, -1) - jnp.where(hot, x, 0).sum(-1)
+
+
 def late_row(x: jax.Array) -> jax.Array:
     return jnp.where(jnp.arange(x.shape[0])[:, None] == 900, x, softmax(x))
 
@@ -137,6 +147,12 @@ FAULTS = [
     Case("half of a product in bfloat16", lambda x: x @ x.T, lambda x: x @ in_bfloat16(x).T, (WIDE,)),
     Case("rolled by one beyond the middle", lambda x: x + 1, rolled_late, (LONG,)),
     Case("clipped where it is large", lambda x: x * 2, lambda x: jnp.clip(x, -4.4, 4.4) * 2, (LONG,)),
+    Case(
+        "labels of a smaller vocabulary",
+        cross_entropy,
+        lambda x, labels: one_hot_loss(x, labels, 4000),
+        (LOGITS, LABELS),
+    ),
     Case("a mean over one more", lambda x: x.mean(-1), lambda x: x.sum(-1) / (x.shape[-1] + 1), (WIDE,)),
 ]
 """At large arrays the variant is wrong, in some cases at these alone."""
@@ -149,6 +165,7 @@ HONEST = [
     Case("rotated in another order", rotated, lambda x, p: 0.5 * (2 * rotated(x, p)), (SQUARE, POSITIONS)),
     Case("products in another order", lambda x, y: (x @ y) @ y, lambda x, y: x @ (y @ y), (WIDE, SQUARE)),
     Case("rows by number", lambda t, i: t[i] * 2, lambda t, i: (2 * t)[i], (TABLE, IDS)),
+    Case("a loss by one-hot labels", cross_entropy, one_hot_loss, (LOGITS, LABELS)),
     Case("the same program", lambda x, y: x @ y, lambda x, y: jnp.einsum("ij,jk->ik", x, y), (WIDE, SQUARE)),
 ]
 """Both are the same at every size, but for rounding."""
@@ -171,6 +188,7 @@ def test_a_fault_of_large_arrays_is_different(case: Case) -> None:
     assert compared.verdict == "different", [leaf.ruling for leaf in compared.leaves]
 
 
+@pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")  # of labels beyond the vocabulary
 @pytest.mark.parametrize("case", _params(HONEST))
 def test_large_arrays_of_honest_functions_pass(case: Case) -> None:
     compared = case.checked()
@@ -200,6 +218,13 @@ def test_a_verdict_names_the_sizes_that_stand_for_others() -> None:
     (leaf, *_) = samebits.check(softmax, written_out, SQUARE, gradients=False).leaves
     (assumption,) = [each for each in leaf.proof.assumptions if each.word == "sizes"]
     assert "(1024 as 8)" in assumption.text
+
+
+@pytest.mark.filterwarnings("ignore::samebits.OtherInputsWarning")
+def test_labels_index_a_vocabulary_that_is_smaller_too() -> None:
+    compared = samebits.check(cross_entropy, one_hot_loss, LOGITS, LABELS, gradients=False)
+    assert compared.verdict in ("bitwise", "rounding")
+    assert ["sizes" in [each.word for each in leaf.proof.assumptions] for leaf in compared.leaves] == [True]
 
 
 @pytest.mark.parametrize(
