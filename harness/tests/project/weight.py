@@ -44,7 +44,7 @@ WEIGHTS: Mapping[str, Weight] = {
     "numerics": Weight(7, 730),
     "programs": Weight(18, 4_480),
     "prove": Weight(7, 1_700),
-    "report": Weight(57, 11_350),
+    "report": Weight(41, 10_490),
     "schema": Weight(31, 4_930),
     "sizes": Weight(39, 11_160),
     "testing": Weight(11, 1_230),
